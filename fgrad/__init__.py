@@ -1,0 +1,7 @@
+"""fgrad: functional automatic differentiation on immutable graphs, over ``jax.numpy``."""
+
+import fgrad.passes.regions  # noqa: F401  (enters the regions' rules)
+from fgrad.api.reverse import grad, value_and_grad, vjp
+from fgrad.run.program import cache_info, clear_cache
+
+__all__ = ["cache_info", "clear_cache", "grad", "value_and_grad", "vjp"]

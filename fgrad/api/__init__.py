@@ -1,0 +1,1 @@
+"""The functional interface: each transformation is a recording, one or two passes, and a run."""

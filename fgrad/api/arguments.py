@@ -1,0 +1,146 @@
+"""From a call's arguments to the flat values that a transformation works on, and the checks on the way."""
+
+import operator
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import frozen
+from jax import tree_util
+
+from fgrad import errors
+from fgrad.jaxcore import ShapedArray, Tracer, typeof
+
+Argnums = int | Sequence[int]
+
+
+@frozen(eq=False)
+class Leaves:
+    """The flat values of a pytree, where each stood, and the way back."""
+
+    values: list[Any]
+    paths: list[str]
+    tree: Any
+
+    @property
+    def types(self) -> list[ShapedArray]:
+        return [typeof(x) for x in self.values]
+
+    def unflatten(self, values: Sequence[Any]) -> Any:
+        return tree_util.tree_unflatten(self.tree, values)
+
+
+def leaves(tree: Any, name: str, what: str) -> Leaves:
+    """Flatten ``tree``, whose leaves must be arrays or numbers; NumPy arrays are copied.
+
+    Raises:
+      ArgumentTypeError: a leaf is not an array or number; the message names its path from ``name``.
+    """
+    flat, treedef = tree_util.tree_flatten(tree)
+    values = []
+    for i, value in enumerate(flat):
+        if not isinstance(value, Tracer | jax.Array):
+            value = _as_value(value, lambda i=i: path_of(tree, i, name), what)
+        values.append(value)
+    return Leaves(values, _Paths(tree, name, len(flat)), treedef)  # type: ignore[arg-type]
+
+
+class _Paths(Sequence[str]):
+    """Paths of the leaves, worked out when an error message wants one."""
+
+    def __init__(self, tree: Any, name: str, count: int):
+        self.tree, self.name, self.count = tree, name, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: Any) -> Any:
+        return path_of(self.tree, i, self.name)
+
+
+def path_of(tree: Any, i: int, name: str) -> str:
+    """The readable path of the ``i``-th leaf: ``args[0]['weights'][2]``."""
+    with_paths, _ = tree_util.tree_flatten_with_path(tree)
+    return name + tree_util.keystr(with_paths[i][0])
+
+
+def _as_value(value: Any, path: Callable[[], str], what: str) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.dtype == jax.dtypes.float0:
+            return value
+        if value.dtype == object or value.dtype.kind in "USV" and value.dtype.names is None and not _known_dtype(value.dtype):
+            raise errors.not_an_array(path(), value, what)
+        # a copy, so that a later write to the NumPy array changes nothing here
+        return jax.numpy.array(value)
+    if isinstance(value, bool | int | float | complex | np.generic):
+        return value
+    if hasattr(value, "__jax_array__"):
+        return value.__jax_array__()
+    raise errors.not_an_array(path(), value, what)
+
+
+def _known_dtype(dtype: np.dtype) -> bool:
+    return jax.dtypes.issubdtype(dtype, jax.numpy.number)
+
+
+def argnums_tuple(argnums: Any, what: str) -> tuple[int, ...]:
+    """``argnums`` as a tuple of ints.
+
+    Raises:
+      TypeError: it is neither an int nor a sequence of ints.
+    """
+    try:
+        if isinstance(argnums, bool):
+            raise TypeError
+        if isinstance(argnums, Sequence):
+            return tuple([operator.index(i) for i in argnums])
+        return (operator.index(argnums),)
+    except TypeError:
+        raise TypeError(f"{what}: argnums must be an int or a tuple of ints, got {argnums!r}.") from None
+
+
+def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
+    """Non-negative positions for ``argnums`` in a call with ``count`` positional arguments.
+
+    Raises:
+      ValueError: a position is out of range, or given twice.
+    """
+    found = []
+    for i in argnums:
+        if not -count <= i < count:
+            raise ValueError(
+                f"{what} differentiates with respect to positional argument {i} (argnums={tuple(argnums)}), but the "
+                f"function was called with {count} positional argument{'s' * (count != 1)}. Arguments to differentiate "
+                "must be passed by position."
+            )
+        found.append(i % count)
+    if len(set(found)) != len(found):
+        raise ValueError(f"{what}: argnums={tuple(argnums)} names an argument twice.")
+    return tuple(found)
+
+
+def hashable_statics(values: Sequence[Any], what: str) -> tuple[Hashable, ...]:
+    """The static arguments of a call, checked.
+
+    Raises:
+      ValueError: one is unhashable.
+    """
+    for i, value in enumerate(values):
+        try:
+            hash(value)
+        except TypeError:
+            raise ValueError(
+                f"{what}: the static argument {i} is of the unhashable type {type(value).__name__}. Static arguments "
+                "select a compiled program and so must be hashable: pass a tuple instead of a list, or make it a "
+                "traced argument."
+            ) from None
+    return tuple(values)
+
+
+def with_positions(args: Sequence[Any], positions: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """``args`` with those at ``positions`` replaced."""
+    new = list(args)
+    for i, value in zip(positions, values, strict=True):
+        new[i] = value
+    return new

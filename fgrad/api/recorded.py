@@ -1,0 +1,75 @@
+"""Recording a function's call, and the cache from recordings to transformed programs."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from threading import Lock
+from typing import Any
+
+from attrs import frozen
+
+from fgrad.graph.graph import Graph
+from fgrad.jaxcore import set_trace
+from fgrad.record.recorder import Recorder
+from fgrad.run.program import PROGRAM_LIMIT, Program, clears, program
+
+Made = OrderedDict[Hashable, Any]
+_made: Made = clears(OrderedDict())
+_lock = Lock()
+
+
+@frozen(eq=False)
+class Recorded:
+    """One recorded call: the tape, the numbers of some outputs, the values of inputs and of what was closed over."""
+
+    recorder: Recorder
+    outputs: tuple[int, ...]
+
+    @property
+    def values(self) -> list[Any]:
+        return [*self.recorder.inputs, *self.recorder.consts]
+
+    @property
+    def num_inputs(self) -> int:
+        return len(self.recorder.inputs)
+
+    def graph(self) -> Graph:
+        """The graph (inputs, closed-over values) -> outputs."""
+        return self.recorder.graph(self.outputs)[0]
+
+    def made(self, kind: Hashable, make: Callable[[Graph], Any]) -> Any:
+        """``make(graph)``, kept for all recordings of equal structure and types."""
+        key = (kind, self.outputs, tuple(self.recorder.entries))
+        found = _made.get(key)
+        if found is None:
+            found = make(self.graph())
+            with _lock:
+                while len(_made) >= PROGRAM_LIMIT:
+                    _made.popitem(last=False)
+                _made[key] = found
+        return found
+
+    def program(self, kind: Hashable, make: Callable[[Graph], Graph]) -> Program:
+        return self.made(kind, lambda graph: program(make(graph)))
+
+
+def record(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Recorder, Any]:
+    """Call ``function`` on tracers of ``inputs``; the recorder and what the function returned.
+
+    The recorder stays open until ``close``, for the caller to number the outputs.
+    """
+    recorder = Recorder(inputs)
+    tracers = recorder.start()
+    try:
+        with set_trace(recorder):
+            result = function(tracers)
+    except BaseException:
+        recorder.open = False
+        raise
+    return recorder, result
+
+
+def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
+    """End a recording, with these values as its outputs."""
+    numbers = tuple([recorder.number(x) for x in outputs])
+    recorder.open = False
+    return Recorded(recorder, numbers)

@@ -1,0 +1,156 @@
+"""Every error that fgrad raises of its own: what went wrong, where, and the way out.
+
+The classes derive from the built-in (or JAX) error that users of JAX would catch in the same place.
+"""
+
+from typing import Any
+
+import jax
+
+
+class LeakedTracerError(jax.errors.UnexpectedTracerError):
+    """A traced value was used after the function that computed it had returned.
+
+    Return the value (``has_aux=True`` makes room for it) instead of storing it outside.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> kept = []
+    >>> def f(x):
+    ...     kept.append(jnp.sin(x))
+    ...     return x * x
+    >>> _ = fgrad.grad(f)(1.0)
+    >>> kept[0] + 1.0  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    fgrad.errors.LeakedTracerError: ...
+    """
+
+    def __init__(self, message: str):
+        Exception.__init__(self, message)
+
+
+class NotConcreteError(
+    jax.errors.TracerBoolConversionError, jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError
+):
+    """A number was asked of a value of which only the type is known (under ``jit``, ``vmap`` or ``make_graph``).
+
+    >>> import fgrad
+    >>> fgrad.jit(lambda x: x if x > 0 else -x)(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    fgrad.errors.NotConcreteError: ...
+    """
+
+    def __init__(self, message: str):
+        TypeError.__init__(self, message)
+
+
+def leaked(tracer: Any) -> LeakedTracerError:
+    source = tracer.source
+    where = f"at {source.file}:{source.line} (in {source.function})" if source else "as an argument of the function"
+    return LeakedTracerError(
+        f"A traced value {tracer.aval.str_short()} was used after the function that was being differentiated had returned.\n"
+        f"It was made {where}, and kept in a global, an attribute or a list from there.\n"
+        "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or store "
+        "fgrad.stop_gradient of its concrete value, e.g. float(x) or np.asarray(x)."
+    )
+
+
+def not_concrete(tracer: Any, what: str) -> NotConcreteError:
+    source = tracer.source
+    where = f"{source.file}:{source.line} (in {source.function})" if source else "the function's arguments"
+    return NotConcreteError(
+        f"{what} needs the number behind a traced value {tracer.aval.str_short()}, and here only its type is known.\n"
+        f"The value comes from {where}; the function is being staged (jit, vmap, make_graph, or a loop body).\n"
+        "Ways out: take the value as a static argument (static_argnums), use jnp.where or jax.lax.cond / while_loop "
+        "instead of Python's if and while, or call the function without jit: fgrad.grad alone keeps values concrete."
+    )
+
+
+class MissingRuleError(NotImplementedError):
+    """A primitive has no derivative rule.
+
+    Give it one with ``fgrad.define_rule``, or keep the operation out of the differentiated part with
+    ``fgrad.stop_gradient``.
+    """
+
+
+def missing_rule(name: str) -> MissingRuleError:
+    return MissingRuleError(
+        f"The primitive {name!r} has no derivative rule.\n"
+        f"Ways out: give it one, fgrad.define_rule({name!r}, vjp=...) (docs/custom_rules.md shows how), or apply "
+        "fgrad.stop_gradient to its inputs if no derivative is wanted through it."
+    )
+
+
+class UndefinedDerivativeError(NotImplementedError):
+    """A derivative was asked of an operation that has none."""
+
+
+def undefined(name: str, reason: str) -> UndefinedDerivativeError:
+    return UndefinedDerivativeError(f"The operation {name!r} cannot be differentiated here: {reason}")
+
+
+class RuleTypeError(TypeError):
+    """A derivative rule returned a value of another shape or dtype than it must."""
+
+
+def bad_rule(name: str, got: str, expected: str) -> RuleTypeError:
+    return RuleTypeError(
+        f"The derivative rule of {name!r} returned a value of type {got} where {expected} is expected "
+        "(a cotangent has the type of its input, a tangent that of its output)."
+    )
+
+
+class NotLinearError(ValueError):
+    """A function that should be linear in some inputs is not."""
+
+
+def not_linear(name: str) -> NotLinearError:
+    return NotLinearError(
+        f"The operation {name!r} is not linear in the inputs with respect to which the function is transposed."
+    )
+
+
+class ArgumentTypeError(TypeError):
+    """An argument is of a type that cannot be differentiated or traced."""
+
+
+def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{what}: {path} is not an array or a number but {_short(value)} of type {type(value).__name__}.\n"
+        "Way out: close over it (functools.partial or a lambda), or keep it out of argnums; only arrays and numbers "
+        "are differentiated."
+    )
+
+
+def integer_input(path: str, kind: str, what: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{what} needs floating-point or complex inputs, but {path} has type {kind}.\n"
+        "Ways out: pass a float (1.0 instead of 1, x.astype(float)), leave the argument out of argnums, or pass "
+        "allow_int=True for a float0 gradient."
+    )
+
+
+def output_not_scalar(what: str, got: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{what} needs a function with a scalar output (shape ()), but it returned {got}.\n"
+        "Ways out: reduce it to a scalar (jnp.sum, jnp.mean), or use fgrad.vjp or fgrad.jacrev for the derivative of a "
+        "function with many outputs."
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class ReverseWhileError(ValueError):
+    """Reverse mode was asked of a ``while_loop`` inside staged code, whose number of steps is unknown."""
+
+
+def reverse_while() -> ReverseWhileError:
+    return ReverseWhileError(
+        "Reverse-mode differentiation does not work through lax.while_loop or lax.fori_loop with a number of steps that "
+        "is known only when it runs: the values of every step would have to be kept.\n"
+        "Ways out: lax.scan, or lax.fori_loop with Python ints as bounds; forward mode (fgrad.jvp, fgrad.jacfwd); or, "
+        "outside jit, a Python while loop, which fgrad differentiates as it ran."
+    )

@@ -1,0 +1,234 @@
+"""The immutable graph: numbered values, nodes, inputs, constants and outputs.
+
+Values are numbered by position: first the inputs, then the constants, then every output of every node in order.
+Nothing in a graph has a name, so equality and hashing are structural; source lines never take part.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import frozen
+
+from fgrad.graph.op import Op
+from fgrad.graph.source import Source
+from fgrad.jaxcore import ShapedArray, Tracer, typeof
+
+
+@frozen(eq=False)
+class Const:
+    """A constant of a graph: its value and type; equal when type and bytes are."""
+
+    value: Any
+    type: ShapedArray
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        if isinstance(self.value, Tracer) or not _is_plain(self.value):
+            return (self.type, id(self.value))
+        array = np.asarray(self.value)
+        return (self.type, array.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and (other.value is self.value or other.key == self.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @staticmethod
+    def of(value: Any) -> "Const":
+        return Const(value, typeof(value))
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, jax.Array) or (
+        not jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended) and value.is_fully_addressable
+    )
+
+
+@frozen(eq=False)
+class Node:
+    """One operation of a graph: what it does, the numbers of the values it reads, and the user's line it came from."""
+
+    op: Op
+    inputs: tuple[int, ...]
+    source: Source | None = None
+
+    @property
+    def primitive(self) -> Any:
+        return self.op.primitive
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.op.params
+
+    @property
+    def out_types(self) -> tuple[ShapedArray, ...]:
+        return self.op.out_types
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and self.inputs == other.inputs and (
+            self.op is other.op or self.op.key == other.op.key
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.op.name, self.inputs))
+
+
+@frozen(eq=False)
+class Graph:
+    """A pure function as data: ``in_types``, constants, nodes, and the numbers of its outputs.
+
+    Graphs are equal when they do the same operations in the same order on the same constants, whatever the
+    source lines were.  Calling one runs it on flat values.
+    """
+
+    in_types: tuple[ShapedArray, ...]
+    consts: tuple[Const, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+
+    @cached_property
+    def types(self) -> tuple[ShapedArray, ...]:
+        """The type of every value, by number."""
+        types = list(self.in_types)
+        types += [const.type for const in self.consts]
+        for node in self.nodes:
+            types += node.op.out_types
+        return tuple(types)
+
+    @property
+    def out_types(self) -> tuple[ShapedArray, ...]:
+        types = self.types
+        return tuple([types[i] for i in self.outputs])
+
+    @cached_property
+    def effects(self) -> bool:
+        """Whether any node must run for its effect (a debug print, a callback)."""
+        return any(node.op.effects for node in self.nodes)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.in_types, self.consts, self.nodes, self.outputs))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Graph)
+            and self._hash == other._hash
+            and self.in_types == other.in_types
+            and self.outputs == other.outputs
+            and self.consts == other.consts
+            and self.nodes == other.nodes
+        )
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+
+class Builder:
+    """Grows a graph node by node; the passes write into one.  Constants equal in type and bytes are entered once.
+
+    A builder numbers its values in order of arrival; ``finish`` renumbers them to the graph's order.
+    """
+
+    def __init__(self, in_types: Sequence[ShapedArray] = ()):
+        self.types: list[ShapedArray] = list(in_types)
+        self.inputs: list[int] = list(range(len(self.types)))
+        self.consts: dict[int, Const] = {}
+        self._const_of: dict[Const, int] = {}
+        self.steps: list[tuple[int, Op, tuple[int, ...], Source | None]] = []
+
+    def input(self, type: ShapedArray) -> int:
+        self.inputs.append(len(self.types))
+        self.types.append(type)
+        return self.inputs[-1]
+
+    def const(self, const: Const) -> int:
+        number = self._const_of.get(const)
+        if number is None:
+            number = self._const_of[const] = len(self.types)
+            self.consts[number] = const
+            self.types.append(const.type)
+        return number
+
+    def emit(self, op: Op, inputs: tuple[int, ...], source: Source | None = None) -> int:
+        """Append a node; the number of its first output (the others follow)."""
+        number = len(self.types)
+        self.steps.append((number, op, inputs, source))
+        self.types += op.out_types
+        return number
+
+    def splice(self, graph: "Graph", args: Sequence[int], source: Source | None = None) -> list[int]:
+        """Append a copy of ``graph`` applied to values of this builder; the numbers of its outputs.
+
+        ``source``, where given, becomes the line of every node spliced in.
+        """
+        numbers = list(args)
+        numbers += [self.const(const) for const in graph.consts]
+        for node in graph.nodes:
+            first = self.emit(node.op, tuple([numbers[i] for i in node.inputs]), source or node.source)
+            numbers += range(first, first + len(node.op.out_types))
+        return [numbers[i] for i in graph.outputs]
+
+    def finish(self, outputs: Sequence[int], inputs: Sequence[int] | None = None) -> Graph:
+        """The graph of what is needed for ``outputs`` (effects included): dead nodes and constants are left out."""
+        inputs = self.inputs if inputs is None else inputs
+        alive = set(outputs)
+        kept: list[tuple[int, Op, tuple[int, ...], Source | None]] = []
+        for step in reversed(self.steps):
+            first, op, args, _ = step
+            if op.effects or any(i in alive for i in range(first, first + len(op.out_types))):
+                alive.update(args)
+                kept.append(step)
+        kept.reverse()
+        consts = [number for number in self.consts if number in alive]
+        new = {number: i for i, number in enumerate([*inputs, *consts])}
+        count = len(new)
+        nodes = []
+        for first, op, args, source in kept:
+            nodes.append(Node(op, tuple([new[i] for i in args]), source))
+            for i in range(len(op.out_types)):
+                new[first + i] = count
+                count += 1
+        return Graph(
+            tuple([self.types[i] for i in inputs]),
+            tuple([self.consts[i] for i in consts]),
+            tuple(nodes),
+            tuple([new[i] for i in outputs]),
+        )
+
+
+def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """Run a graph node by node under the current trace, letting go of each value after its last use."""
+    values: list[Any] = [*args, *(const.value for const in graph.consts)]
+    values += [None] * (len(graph.types) - len(values))
+    number = len(args) + len(graph.consts)
+    for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
+        for out in node.op.bind([values[i] for i in node.inputs]):
+            values[number] = out
+            number += 1
+        for i in dead:
+            values[i] = None
+    return [values[i] for i in graph.outputs]
+
+
+def last_uses(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    """For each node, the values that no later node and no output needs."""
+    seen = set(graph.outputs)
+    uses: list[tuple[int, ...]] = []
+    for node in reversed(graph.nodes):
+        dead = tuple([i for i in set(node.inputs) if i not in seen])
+        seen.update(dead)
+        uses.append(dead)
+    uses.reverse()
+    return tuple(uses)
+
+

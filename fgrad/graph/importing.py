@@ -1,0 +1,256 @@
+"""From JAX's jaxprs to graphs: nested calls are inlined, control flow and custom rules become regions."""
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.op import Kept, Op, intern, intern_typed
+from fgrad.graph.regions import (
+    Deferred,
+    VjpRule,
+    cond,
+    custom_jvp,
+    custom_vjp,
+    is_inexact,
+    linear_solve,
+    remat,
+    scan,
+    while_,
+)
+from fgrad.graph.source import RawSource, Source
+from fgrad.jaxcore import ShapedArray, Tracer, closed_parts, is_literal, scan_counts
+
+_graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
+
+
+def from_jaxpr(jaxpr: Any) -> Graph:
+    """The graph of a closed jaxpr, or of an open one with its constant variables as leading inputs."""
+    graph = _graphs.get(jaxpr)
+    if graph is None:
+        graph = _convert(jaxpr)
+        if not any(isinstance(const.value, Tracer) for const in graph.consts):
+            _graphs[jaxpr] = graph
+    return graph
+
+
+def _convert(jaxpr: Any) -> Graph:
+    constvars, consts, invars, eqns, outvars = closed_parts(jaxpr)
+    builder = Builder([v.aval for v in invars])
+    number: dict[Any, int] = dict(zip(invars, builder.inputs, strict=True))
+    for var, value in zip(constvars, consts, strict=True):
+        number[var] = builder.const(Const(value, var.aval))
+
+    def read(atom: Any) -> int:
+        return builder.const(Const(atom.val, atom.aval)) if is_literal(atom) else number[atom]
+
+    for eqn in eqns:
+        found = import_equation(eqn.primitive, eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], bool(eqn.effects))
+        args = tuple([read(v) for v in eqn.invars])
+        if isinstance(found, Op):
+            first = builder.emit(found, args)
+            outs: Sequence[int] = range(first, first + len(found.out_types))
+        else:
+            outs = builder.splice(found, args)
+        number.update(zip(eqn.outvars, outs, strict=True))
+    return builder.finish([read(v) for v in outvars])
+
+
+def import_equation(
+    primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArray], out_types: Sequence[ShapedArray] | None = None,
+    effects: bool = False,
+) -> Op | Graph:
+    """The operation for one JAX equation, or the graph to inline in its place."""
+    importer = IMPORTERS.get(primitive.name)
+    if importer is not None:
+        return importer(params, in_types)
+    if out_types is None:
+        return intern(primitive, params, in_types)
+    return intern_typed(primitive, params, in_types, out_types, effects)
+
+
+def at(raw: RawSource | None) -> Source | None:
+    return None if raw is None else Source(*raw)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# one importer per higher-order primitive
+
+
+def _jit(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Graph:
+    body = from_jaxpr(params["jaxpr"])
+    ins, outs = params.get("in_shardings", ()), params.get("out_shardings", ())
+    if all(map(_unspecified, (*ins, *outs))):
+        return body
+    builder = Builder(in_types)
+    args = [_constrained(builder, number, s) for number, s in zip(builder.inputs, ins, strict=True)]
+    results = builder.splice(body, args)
+    return builder.finish([_constrained(builder, number, s) for number, s in zip(results, outs, strict=True)])
+
+
+def _unspecified(sharding: Any) -> bool:
+    return sharding is None or not isinstance(sharding, jax.sharding.Sharding)
+
+
+def _constrained(builder: Builder, number: int, sharding: Any) -> int:
+    if _unspecified(sharding):
+        return number
+    type = builder.types[number]
+    jaxpr = jax.make_jaxpr(lambda x: lax.with_sharding_constraint(x, sharding))(jax.ShapeDtypeStruct(type.shape, type.dtype))
+    return builder.splice(from_jaxpr(jaxpr), [number])[0]
+
+
+def _call(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Graph:
+    return from_jaxpr(params["call_jaxpr"])
+
+
+def _scan(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    num_consts, num_carry = scan_counts(params)
+    return intern(
+        scan,
+        {
+            "body": from_jaxpr(params["jaxpr"]), "num_consts": num_consts, "num_carry": num_carry,
+            "length": params["length"], "reverse": params["reverse"], "unroll": params["unroll"],
+        },
+        in_types,
+    )  # fmt: skip
+
+
+def _cond(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    return intern(cond, {"branches": tuple([from_jaxpr(b) for b in params["branches"]])}, in_types)
+
+
+def _while(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    return intern(
+        while_,
+        {
+            "cond": from_jaxpr(params["cond_jaxpr"]), "body": from_jaxpr(params["body_jaxpr"]),
+            "cond_consts": params["cond_nconsts"], "body_consts": params["body_nconsts"],
+        },
+        in_types,
+    )  # fmt: skip
+
+
+def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    call, n, thunk = from_jaxpr(params["call_jaxpr"]), params["num_consts"], params["jvp_jaxpr_fun"]
+    types = call.in_types[n:]
+
+    def rule() -> Graph:
+        # the flags say which tangents are symbolic zeros: those of the inputs that have none
+        jaxpr, consts, zeros = thunk.call_wrapped(*[not is_inexact(t) for t in types])
+        builder = Builder([*types, *(t for t in types if is_inexact(t))])
+        lead = [builder.const(Const.of(c)) for c in consts]
+        found = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
+        m = len(call.outputs)
+        live = iter(found[m:])
+        tangents = [None if zero else next(live) for zero in zeros]
+        wanted = [
+            builder.const(zeros_const(t)) if number is None else number
+            for t, number in zip(call.out_types, tangents, strict=True)
+            if is_inexact(t)
+        ]
+        return builder.finish([*found[:m], *wanted])
+
+    return custom_jvp_op(call, n, Deferred(("jvp", Kept(thunk)), rule), _label(thunk), in_types)
+
+
+def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
+    return intern(custom_jvp, {"call": call, "num_consts": num_consts, "rule": rule, "label": label}, in_types)
+
+
+def _label(fun: Any) -> str:
+    return getattr(fun, "__name__", "function")
+
+
+def zeros_const(type: ShapedArray) -> Const:
+    """A constant of zeros of this type."""
+    return Const(jax.numpy.zeros(type.shape, type.dtype), ShapedArray(type.shape, type.dtype))
+
+
+def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    call, n, thunk = from_jaxpr(params["call_jaxpr"]), params["num_consts"], params["fwd_jaxpr_thunk"]
+    types = call.in_types[n:]
+
+    def rule() -> VjpRule:
+        jaxpr, consts = thunk.call_wrapped(*[False] * len(types))
+        builder = Builder(types)
+        lead = [builder.const(Const.of(c)) for c in consts]
+        outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
+        return vjp_rule(call, builder, outs, params["out_trees"](), params["bwd"])
+
+    return custom_vjp_op(call, n, Deferred(("vjp", Kept(thunk), Kept(params["bwd"])), rule), _label(thunk), in_types)
+
+
+def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
+    return intern(custom_vjp, {"call": call, "num_consts": num_consts, "rule": rule, "label": label}, in_types)
+
+
+def vjp_rule(call: Graph, builder: Builder, outs: Sequence[int], trees: Any, bwd: Any) -> VjpRule:
+    """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents."""
+    _, res_tree, forwards = trees
+    num_res = res_tree.num_leaves
+    pruned = num_res - sum(f is not None for f in forwards)
+    kept, primals_out = iter(outs[:pruned]), outs[pruned:]
+    # ``forwards`` numbers fwd's flat arguments, which may come as (value, flag) pairs
+    args = builder.inputs
+    step = 2 if any(f is not None and f >= len(args) for f in forwards) else 1
+    residuals = [next(kept) if f is None else args[f // step] for f in forwards]
+    forward = builder.finish([*residuals, *primals_out])
+    types = [builder.types[i] for i in args]
+    wrt: list[int] = []
+
+    def backward(*flat: Any) -> Any:
+        cts = iter(flat[num_res:])
+        full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in call.out_types]
+        found = bwd.call_wrapped(*flat[:num_res], *full)
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], list | tuple):
+            found = found[0]  # JAX 0.12 returns (cotangents, log)
+        live = [(i, ct) for i, ct in enumerate(found) if _is_value(ct) and is_inexact(types[i])]
+        wrt[:] = [i for i, _ in live]
+        return [ct for _, ct in live]
+
+    ct_types = [t for t in call.out_types if is_inexact(t)]
+    shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in (*(builder.types[i] for i in residuals), *ct_types)]
+    return VjpRule(forward, from_jaxpr(jax.make_jaxpr(backward)(*shapes)), tuple(wrt))
+
+
+def _is_value(x: Any) -> bool:
+    return not hasattr(x, "aval") or isinstance(x, jax.Array | Tracer)
+
+
+def _remat(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    return intern(remat, {"body": from_jaxpr(params["jaxpr"]), "policy": params.get("policy"), "barrier": False}, in_types)
+
+
+def _linear_solve(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    graphs = {
+        name: None if jaxpr is None else from_jaxpr(jaxpr)
+        for name, jaxpr in params["jaxprs"]._asdict().items()
+    }
+    return intern(
+        linear_solve,
+        {**graphs, "lengths": tuple(params["const_lengths"])},
+        in_types,
+    )
+
+
+IMPORTERS: dict[str, Callable[[dict[str, Any], Sequence[ShapedArray]], Op | Graph]] = {
+    "jit": _jit,
+    "pjit": _jit,
+    "closed_call": _call,
+    "core_call": _call,
+    "call": _call,
+    "scan": _scan,
+    "cond": _cond,
+    "while": _while,
+    "custom_jvp_call": _custom_jvp,
+    "custom_vjp_call": _custom_vjp,
+    "remat": _remat,
+    "remat2": _remat,
+    "checkpoint": _remat,
+    "custom_linear_solve": _linear_solve,
+}

@@ -1,0 +1,207 @@
+"""Operations: a primitive with its static parameters and types, interned so that equal operations are one object.
+
+NOTE [Interned operations]
+An ``Op`` is compared by identity on the hot paths (the tape's key, the template cache), and that is sound because
+``intern`` gives the same object for the same (primitive, parameters, input types).  The table of interned
+operations is bounded; an operation that was dropped from it and made anew merely misses a cache.  Graphs compare
+operations structurally, through ``Op.key``, so their equality does not depend on the table.
+"""
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.jaxcore import Primitive, ShapedArray, closed_parts, is_closed_jaxpr, is_open_jaxpr, remember_primitive
+
+OP_LIMIT = 1 << 16
+
+
+class Op:
+    """One operation: ``primitive`` with ``params``, from values of ``in_types`` to values of ``out_types``.
+
+    Slots rather than attrs: identity hashing in C is what the recorder's 1 us per operation rests on.
+    """
+
+    __slots__ = ("primitive", "params", "key", "in_types", "out_types", "effects", "derived", "__weakref__")
+
+    def __init__(
+        self,
+        primitive: Any,
+        params: dict[str, Any],
+        key: tuple[Any, ...],
+        in_types: tuple[ShapedArray, ...],
+        out_types: tuple[ShapedArray, ...],
+        effects: bool,
+    ):
+        self.primitive = primitive
+        self.params = params
+        self.key = key
+        self.in_types = in_types
+        self.out_types = out_types
+        self.effects = effects
+        #: derivative templates and other results worked out from this operation, kept as long as it lives
+        self.derived: dict[Any, Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self.primitive.name
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+    def bind(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Run the operation on values (arrays or tracers) under the current trace; always a sequence of results."""
+        if isinstance(self.primitive, Region):
+            return self.primitive.bind(self, args)
+        out = self.primitive.bind(*args, **self.params)
+        return out if self.primitive.multiple_results else (out,)
+
+
+class Region:
+    """An operation with graphs among its parameters: control flow, custom rules, rematerialised blocks.
+
+    ``run`` evaluates it through JAX's public functions; ``infer`` gives the output types from the parameters.
+    """
+
+    __slots__ = ()
+    name: str
+    multiple_results = True
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        raise NotImplementedError
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        return False
+
+    def bind(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
+        """``run``, traced by JAX once per operation and then inlined wherever it is called."""
+        call = op.derived.get("call")
+        if call is None:
+            params = op.params
+            call = op.derived["call"] = jax.jit(lambda *args: tuple(self.run(params, args)), inline=True)
+        return call(*args)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def freeze(value: Any) -> Any:
+    """A hashable stand-in for a parameter: lists and dicts become tuples, arrays their bytes, the rest stays."""
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, *map(freeze, value))
+    if isinstance(value, dict):
+        return ("dict", *((k, freeze(v)) for k, v in sorted(value.items(), key=lambda kv: str(kv[0]))))
+    if isinstance(value, np.ndarray):
+        return ("array", value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, float):
+        return ("float", np.float64(value).tobytes())  # so that nan equals itself and 0.0 is not -0.0
+    if isinstance(value, bool):
+        return ("bool", value)
+    if is_open_jaxpr(value) or is_closed_jaxpr(value):
+        return _jaxpr_key(value)
+    try:
+        hash(value)
+    except TypeError:
+        return Kept(value)
+    return value
+
+
+_jaxpr_keys: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _jaxpr_key(jaxpr: Any) -> Any:
+    """A jaxpr among the parameters of a plain primitive (a reducer, say) counts by its text, unless it has constants."""
+    key = _jaxpr_keys.get(jaxpr)
+    if key is None:
+        key = ("jaxpr", str(jaxpr)) if not closed_parts(jaxpr)[1] else ("jaxpr", Kept(jaxpr))
+        _jaxpr_keys[jaxpr] = key
+    return key
+
+
+class Kept:
+    """An object that is told apart by identity, kept alive as long as the key that holds it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kept) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+_table: OrderedDict[tuple[Any, ...], Op] = OrderedDict()
+_lock = threading.Lock()
+
+
+def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    """The one ``Op`` for this primitive, these parameters and these input types.
+
+    Raises what the primitive's own type rule raises (``TypeError``, ``ValueError``) for types that do not fit.
+    """
+    in_types = tuple(in_types)
+    frozen = tuple([(name, freeze(params[name])) for name in sorted(params)]) if params else ()
+    key = (primitive, frozen, in_types)
+    op = _table.get(key)
+    if op is not None:
+        return op
+    if isinstance(primitive, Region):
+        out_types: Any = tuple(primitive.infer(params, in_types))
+        effects = primitive.has_effects(params)
+    else:
+        out_types, effect_set = primitive.abstract_eval(*in_types, **params)
+        out_types = tuple(out_types) if primitive.multiple_results else (out_types,)
+        effects = bool(effect_set) or primitive.name in _EFFECTFUL
+    return enter(primitive, params, key, in_types, out_types, effects)
+
+
+#: primitives whose running matters though their type rule declares no effect
+_EFFECTFUL = frozenset({"debug_callback", "debug_print", "io_callback"})
+
+
+def intern_typed(
+    primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArray], out_types: Sequence[ShapedArray], effects: bool
+) -> Op:
+    """``intern`` for an equation whose output types are known already (it comes from a checked jaxpr)."""
+    in_types = tuple(in_types)
+    key = (primitive, tuple([(name, freeze(params[name])) for name in sorted(params)]), in_types)
+    op = _table.get(key)
+    return op if op is not None else enter(primitive, params, key, in_types, tuple(out_types), effects)
+
+
+def enter(
+    primitive: Any,
+    params: dict[str, Any],
+    key: tuple[Any, ...],
+    in_types: tuple[ShapedArray, ...],
+    out_types: tuple[ShapedArray, ...],
+    effects: bool,
+) -> Op:
+    op = Op(primitive, params, key, in_types, out_types, effects)
+    if isinstance(primitive, Primitive):
+        remember_primitive(primitive)
+    with _lock:
+        if len(_table) >= OP_LIMIT:
+            for _ in range(OP_LIMIT // 8):
+                _table.popitem(last=False)
+        return _table.setdefault(key, op)
+
+
+def table_size() -> int:
+    return len(_table)
+
+
+def clear_table() -> None:
+    with _lock:
+        _table.clear()

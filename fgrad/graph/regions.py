@@ -1,0 +1,268 @@
+"""Region operations: those whose parameters hold graphs, in one form for every version of JAX.
+
+Each says how it runs, through JAX's public control flow.  Their derivatives stand in ``fgrad/passes/regions``.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import jax
+from attrs import frozen
+from jax import lax
+
+from fgrad.graph.graph import Graph, evaluate
+from fgrad.graph.op import Region
+from fgrad.jaxcore import ShapedArray, zero_tangent
+
+
+def strong(type: ShapedArray) -> ShapedArray:
+    """``type`` without its weak-type mark."""
+    return type.update(weak_type=False) if type.weak_type else type
+
+
+class Scan(Region):
+    """``body(*consts, *carry, *x) -> (*carry, *y)`` over the leading axis of the xs.
+
+    Parameters: ``body``, ``num_consts``, ``num_carry``, ``length``, ``reverse``, ``unroll``.
+    """
+
+    name = "scan"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        body, nc, nk = params["body"], params["num_consts"], params["num_carry"]
+        consts, init, xs = args[:nc], args[nc : nc + nk], args[nc + nk :]
+        # a carry that was weakly typed outside must enter with the type that the body gives back
+        init = [_as_type(x, t) for x, t in zip(init, body.out_types, strict=False)]
+
+        def step(carry: Any, x: Any) -> Any:
+            outs = evaluate(body, [*consts, *carry, *x])
+            return tuple(outs[:nk]), tuple(outs[nk:])
+
+        carry, ys = lax.scan(
+            step, tuple(init), tuple(xs), length=params["length"], reverse=params["reverse"], unroll=params["unroll"]
+        )
+        return [*carry, *ys]
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        nk, out = params["num_carry"], params["body"].out_types
+        return [*out[:nk], *(t.update(shape=(params["length"], *t.shape), weak_type=False) for t in map(unsharded, out[nk:]))]
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        return params["body"].effects
+
+
+def unsharded(type: ShapedArray) -> ShapedArray:
+    """A type of the same shape and dtype with no sharding of its own (a stacked value gets a new one)."""
+    return ShapedArray(type.shape, type.dtype, type.weak_type)
+
+
+def _as_type(value: Any, type: ShapedArray) -> Any:
+    if jax.typeof(value).weak_type and not type.weak_type:
+        return lax.convert_element_type(value, type.dtype)
+    return value
+
+
+class Cond(Region):
+    """``branches[index](*operands)``, the index clamped to range.  The first input is the index."""
+
+    name = "cond"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        types = params["branches"][0].out_types
+        calls = [_typed(branch, types) for branch in params["branches"]]
+        if len(calls) == 1:
+            return calls[0](*args[1:])
+        return lax.switch(args[0], calls, *args[1:])
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return [strong(t) for t in params["branches"][0].out_types]
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        return any(branch.effects for branch in params["branches"])
+
+
+def _typed(graph: Graph, types: Sequence[ShapedArray]) -> Any:
+    def call(*args: Any) -> Any:
+        outs = evaluate(graph, args)
+        return tuple([lax.convert_element_type(x, t.dtype) if jax.typeof(x).weak_type else x for x, t in zip(outs, types, strict=True)])
+
+    return call
+
+
+class While(Region):
+    """``while cond(*cond_consts, *carry): carry = body(*body_consts, *carry)``.
+
+    Parameters: ``cond``, ``body``, ``cond_consts``, ``body_consts`` (how many); inputs in that order, then the carry.
+    """
+
+    name = "while"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        nc, nb = params["cond_consts"], params["body_consts"]
+        cond_consts, body_consts, init = args[:nc], args[nc : nc + nb], args[nc + nb :]
+        body = params["body"]
+        init = [_as_type(x, t) for x, t in zip(init, body.out_types, strict=True)]
+        return lax.while_loop(
+            lambda carry: evaluate(params["cond"], [*cond_consts, *carry])[0],
+            lambda carry: tuple(evaluate(body, [*body_consts, *carry])),
+            tuple(init),
+        )
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["body"].out_types
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        return params["cond"].effects or params["body"].effects
+
+
+class Deferred:
+    """Something recorded when first asked for, and told apart by ``key``.
+
+    The rule of a function may call that function again, so recording rules eagerly would never end.
+    """
+
+    __slots__ = ("_make", "_made", "key")
+
+    def __init__(self, key: Hashable, make: Callable[[], Any]):
+        self.key = key
+        self._make: Callable[[], Any] | None = make
+        self._made: Any = None
+
+    def __call__(self) -> Any:
+        if self._make is not None:
+            self._made = self._make()
+            self._make = None
+        return self._made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Deferred) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+class CustomJvp(Region):
+    """A call with its own forward-mode rule.
+
+    Parameters: ``call``: (constants, primals) to outputs; ``num_consts``; ``rule``: a deferred graph (primals, tangents
+    of the inexact primals) to (outputs, tangents of the inexact outputs); ``label``, the function's name.
+    """
+
+    name = "custom_jvp"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        call, rule, k = params["call"], params["rule"], params["num_consts"]
+        function = jax.custom_jvp(lambda *xs: tuple(evaluate(call, xs)))
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            live = [t for t, type in zip(tangents[k:], call.in_types[k:], strict=True) if is_inexact(type)]
+            outs = evaluate(rule(), [*primals[k:], *live])
+            n = len(call.outputs)
+            return tuple(outs[:n]), _fill(outs[:n], outs[n:])
+
+        function.defjvp(jvp)
+        return function(*args)
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["call"].out_types
+
+
+@frozen(eq=False)
+class VjpRule:
+    """``forward``: primals to (residuals, outputs); ``backward``: (residuals, cotangents of the inexact outputs) to
+    cotangents of the primals at positions ``wrt``."""
+
+    forward: Graph
+    backward: Graph
+    wrt: tuple[int, ...]
+
+
+class CustomVjp(Region):
+    """A call with its own reverse-mode rule.
+
+    Parameters: ``call``: (constants, primals) to outputs; ``num_consts``; ``rule``: a deferred ``VjpRule``; ``label``.
+    """
+
+    name = "custom_vjp"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        call, k = params["call"], params["num_consts"]
+        function = jax.custom_vjp(lambda *xs: tuple(evaluate(call, xs)))
+        n = len(call.outputs)
+
+        def fwd(*xs: Any) -> Any:
+            outs = evaluate(params["rule"]().forward, xs[k:])
+            return tuple(outs[len(outs) - n :]), tuple(outs[: len(outs) - n])
+
+        def bwd(residuals: Any, cts: Any) -> Any:
+            rule = params["rule"]()
+            live = [ct for ct, type in zip(cts, call.out_types, strict=True) if is_inexact(type)]
+            found = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *live]), strict=True))
+            return tuple([found.get(i - k) for i in range(len(call.in_types))])
+
+        function.defvjp(fwd, bwd)
+        return function(*args)
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["call"].out_types
+
+
+class Remat(Region):
+    """A block whose intermediates are recomputed in the backward pass rather than kept.
+
+    Parameters: ``body``; ``policy``, a predicate over (primitive, types, parameters) that picks what may be kept,
+    or None; ``barrier``: True in backward passes, where the inputs are fenced so that the compiler does not merge
+    the second computation with the first.
+    """
+
+    name = "remat"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        if params["barrier"] and args:
+            args = lax.optimization_barrier(tuple(args))
+        return evaluate(params["body"], args)
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["body"].out_types
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        return params["body"].effects
+
+
+class LinearSolve(Region):
+    """``custom_linear_solve``: x with matvec(x) = b, and the graphs for the transposed system.
+
+    Parameters: ``matvec``, ``vecmat``, ``solve``, ``transpose_solve`` (graphs; the second and fourth may be None),
+    ``lengths`` (how many constants each reads), ``symmetric``.  Inputs: the constants in that order, then ``b``.
+    """
+
+    name = "custom_linear_solve"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        lengths = params["lengths"]
+        n = sum(lengths)
+        solve_at = lengths[0] + lengths[1]
+        return evaluate(params["solve"], [*args[solve_at : solve_at + lengths[2]], *args[n:]])
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["solve"].out_types
+
+
+def is_inexact(type: ShapedArray) -> bool:
+    """Whether values of this type have tangents: floating point or complex."""
+    return jax.dtypes.issubdtype(type.dtype, jax.numpy.inexact)
+
+
+def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
+    """Tangents of all outputs: the given ones for the inexact outputs, ``float0`` zeros for the others."""
+    found = iter(tangents)
+    return tuple([next(found) if is_inexact(jax.typeof(x)) else zero_tangent(x) for x in outs])
+
+
+scan, cond, while_, custom_jvp, custom_vjp, remat, linear_solve = (
+    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), Remat(), LinearSolve()
+)  # fmt: skip
+
+REGIONS: dict[str, Region] = {
+    region.name: region for region in (scan, cond, while_, custom_jvp, custom_vjp, remat, linear_solve)
+}

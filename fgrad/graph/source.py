@@ -1,0 +1,72 @@
+"""Provenance: the user's line behind a node, kept as a code object and an offset until somebody asks."""
+
+import os
+import sys
+from types import CodeType
+
+import jax
+import numpy as np
+from attrs import frozen
+
+_HIDDEN = tuple(os.path.dirname(os.path.abspath(m.__file__)) + os.sep for m in (jax, np)) + (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    os.path.dirname(os.__file__) + os.sep + "contextlib",
+    os.path.dirname(os.__file__) + os.sep + "functools",
+    "<attrs generated",
+    "<frozen",
+)
+_is_hidden: dict[CodeType, bool] = {}
+
+
+@frozen(eq=False)
+class Source:
+    """A position in the user's code; for a node of a derivative, ``of`` names the primitive it came from."""
+
+    code: CodeType
+    offset: int
+    of: str | None = None
+
+    @property
+    def file(self) -> str:
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        best = self.code.co_firstlineno
+        for start, end, line in self.code.co_lines():
+            if line is not None and start <= self.offset < end:
+                return line
+        return best
+
+    @property
+    def function(self) -> str:
+        return self.code.co_qualname
+
+    def derivative_of(self, name: str) -> "Source":
+        return Source(self.code, self.offset, name)
+
+    def __str__(self) -> str:
+        where = f"{os.path.basename(self.file)}:{self.line}"
+        return f"{where}, derivative of {self.of}" if self.of else where
+
+
+RawSource = tuple[CodeType, int]
+
+
+def here(depth: int = 1) -> RawSource | None:
+    """The innermost frame of the caller's stack that belongs neither to fgrad nor to JAX or NumPy.
+
+    A bare tuple, since the recorder asks once per operation; ``Source(*raw)`` makes it readable.
+    """
+    frame = sys._getframe(depth)
+    while frame is not None:
+        code = frame.f_code
+        hidden = _is_hidden.get(code)
+        if hidden is None:
+            if len(_is_hidden) > 1 << 16:
+                _is_hidden.clear()
+            hidden = _is_hidden[code] = code.co_filename.startswith(_HIDDEN)
+        if not hidden:
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None

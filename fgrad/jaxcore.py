@@ -1,0 +1,140 @@
+"""The one file that touches ``jax.core`` and ``jax.extend.core``: whatever JAX changes there is mended here.
+
+Everything else under ``fgrad/`` sees JAX through its documented ``jax``, ``jax.numpy`` and ``jax.lax`` names and
+through what this file exports.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import dtypes
+from jax.core import ShapedArray, Trace, Tracer
+from jax.extend import core as jex
+from jax.extend.core import Primitive, primitives
+from jax.extend.core import primal_dtype_to_tangent_dtype as tangent_dtype
+from jax.extend.core import set_current_trace as set_trace
+from jax.extend.core import take_current_trace as take_trace
+
+__all__ = [
+    "Primitive", "ShapedArray", "Trace", "Tracer", "all_primitives", "bind_custom_jvp", "bind_custom_vjp", "closed_parts",
+    "current_trace", "is_closed_jaxpr", "is_concrete", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
+    "scan_counts", "set_trace", "take_trace", "tangent_dtype", "typeof", "zero_tangent",
+]
+
+
+def typeof(value: Any) -> ShapedArray:
+    """The JAX type (shape, dtype, weak type, sharding) of an array, scalar or tracer; Python scalars are weak."""
+    return jax.typeof(value)
+
+
+def current_trace() -> Any:
+    """The trace that JAX operations go to at present (None, or JAX's evaluating trace, when nothing is traced)."""
+    with take_trace() as trace:
+        return trace
+
+
+def is_concrete(value: Any) -> bool:
+    """True where the numbers of ``value`` are known now: an array, a scalar, or a tracer that can tell."""
+    return not isinstance(value, Tracer) or value.to_concrete_value() is not None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# primitives
+
+_by_name: dict[str, Primitive] = {}
+
+
+def all_primitives() -> dict[str, Primitive]:
+    """Every primitive that ``jax.extend.core.primitives`` and ``jax.lax`` export, by the primitive's own name."""
+    if not _by_name:
+        for module in (jax.lax, primitives):
+            for name in dir(module):
+                if name.endswith("_p"):
+                    value = getattr(module, name)
+                    if isinstance(value, Primitive):
+                        _by_name.setdefault(value.name, value)
+    return _by_name
+
+
+def primitive(name: str) -> Primitive:
+    """The JAX primitive whose ``.name`` is ``name``.
+
+    Raises:
+      KeyError: this version of JAX exports no such primitive and none has been recorded.
+
+    >>> primitive("sin").name
+    'sin'
+    """
+    return all_primitives()[name]
+
+
+def remember_primitive(prim: Primitive) -> None:
+    """Make a primitive that JAX does not export (it arrived in a recording) findable by its name."""
+    all_primitives().setdefault(prim.name, prim)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# jaxprs
+
+
+def is_closed_jaxpr(value: Any) -> bool:
+    """True for a jaxpr that carries its constants (the only class in JAX 0.12; ``ClosedJaxpr`` before)."""
+    return isinstance(value, jex.ClosedJaxpr)
+
+
+def is_open_jaxpr(value: Any) -> bool:
+    return isinstance(value, jex.Jaxpr) and not isinstance(value, jex.ClosedJaxpr)
+
+
+def closed_parts(jaxpr: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]:
+    """``(constvars, consts, invars, eqns, outvars)`` of an open or closed jaxpr of either JAX generation."""
+    if is_closed_jaxpr(jaxpr):
+        inner = jaxpr.jaxpr
+        return inner.constvars, jaxpr.consts, inner.invars, inner.eqns, inner.outvars
+    return (), (), [*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars
+
+
+def is_literal(atom: Any) -> bool:
+    return isinstance(atom, jex.Literal)
+
+
+def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
+    """``(num_consts, num_carry)`` of a scan equation; JAX 0.12 says it in a tree (``ft_in``) instead of two ints."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# custom rules that pass through to an outer trace
+
+
+def bind_custom_jvp(trace: Any, prim: Any, fun: Any, jvp: Any, args: Sequence[Any], symbolic_zeros: Any) -> Any:
+    """Hand a ``jax.custom_jvp`` call on to ``trace`` as it came."""
+    if trace is None:
+        with set_trace(None):
+            return fun.call_wrapped(*args)
+    with set_trace(trace):
+        return trace.process_custom_jvp_call(prim, fun, jvp, args, symbolic_zeros=symbolic_zeros)
+
+
+def bind_custom_vjp(
+    trace: Any, prim: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], out_trees: Any, symbolic_zeros: Any
+) -> Any:
+    """Hand a ``jax.custom_vjp`` call on to ``trace`` as it came."""
+    if trace is None:
+        with set_trace(None):
+            return fun.call_wrapped(*args)
+    with set_trace(trace):
+        return trace.process_custom_vjp_call(
+            prim, fun, fwd, bwd, args, out_trees=out_trees, symbolic_zeros=symbolic_zeros
+        )
+
+
+def zero_tangent(value: Any) -> Any:
+    """The zero tangent of a primal value: zeros of its dtype, or ``float0`` zeros where it is not inexact."""
+    dtype = tangent_dtype(value.dtype)
+    return np.zeros(value.shape, dtype) if dtype == dtypes.float0 else jax.numpy.zeros(value.shape, dtype)

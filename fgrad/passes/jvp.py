@@ -1,0 +1,48 @@
+"""Forward mode: a graph to the graph of its values and its Jacobian-vector product."""
+
+from collections.abc import Sequence
+
+from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.op import Region
+from fgrad.graph.regions import is_inexact
+from fgrad.passes.local import is_zero, pushforward, tangent_type
+from fgrad.passes.local import tangents as region_tangents
+from fgrad.passes.vjp import Joint
+
+
+def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
+    """The graph (inputs, tangents of the inputs ``wrt``) -> (outputs, tangents of the outputs that vary)."""
+    builder = Builder(graph.in_types)
+    tangents: dict[int, int] = {}
+    for i in wrt:
+        tangents[i] = builder.input(tangent_type(graph.in_types[i]))
+    numbers = list(builder.inputs[: len(graph.in_types)]) + [builder.const(c) for c in graph.consts]
+    for node in graph.nodes:
+        op = node.op
+        args = [numbers[i] for i in node.inputs]
+        varied = [tangents[i] for i in node.inputs if i in tangents]
+        at = len(numbers)
+        if varied and not is_zero(op) and isinstance(op.primitive, Region):
+            local = region_tangents(op, tuple([i in tangents for i in node.inputs]))
+            outs = builder.splice(local.graph, [*args, *varied], node.source)
+            count = len(op.out_types)
+            numbers += outs[:count]
+            found = outs[count:]
+        else:
+            first = builder.emit(op, tuple(args), node.source)
+            numbers += range(first, first + len(op.out_types))
+            if not varied or is_zero(op):
+                continue
+            local = pushforward(op, tuple([i in tangents for i in node.inputs]))
+            source = node.source and node.source.derivative_of(op.name)
+            found = builder.splice(local.graph, [*args, *numbers[at:], *varied], source)
+        for k, result in enumerate(local.results):
+            if result is not None and is_inexact(op.out_types[k]):
+                tangents[at + k] = found[result]
+    outs: list[int] = []
+    results: list[int | None] = []
+    for value in graph.outputs:
+        results.append(len(outs) if value in tangents else None)
+        if value in tangents:
+            outs.append(tangents[value])
+    return Joint(builder.finish([*(numbers[i] for i in graph.outputs), *outs]), tuple(results))

@@ -1,0 +1,82 @@
+"""Cutting a graph in two: what depends on some inputs, and what does not."""
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from fgrad.graph.graph import Builder, Const, Graph
+
+
+@frozen(eq=False)
+class Halves:
+    """``known``: inputs not unknown -> (known outputs, residuals); ``unknown``: (residuals, unknown inputs) -> the rest.
+
+    ``is_unknown`` says for each output of the whole graph in which half it is.
+    """
+
+    known: Graph
+    unknown: Graph
+    is_unknown: tuple[bool, ...]
+    num_residuals: int
+
+
+def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | None = None) -> Halves:
+    """Cut ``graph`` at the values that do not depend on the inputs numbered ``unknown``.
+
+    ``outputs`` forces some outputs into the unknown half (they are then residuals passed through).
+    """
+    n = len(graph.in_types)
+    late = set(unknown)
+    number = n + len(graph.consts)
+    for node in graph.nodes:
+        count = len(node.op.out_types)
+        if not late.isdisjoint(node.inputs):
+            late.update(range(number, number + count))
+        number += count
+    is_unknown = tuple([i in late for i in graph.outputs]) if outputs is None else tuple(outputs)
+
+    first = Builder([graph.in_types[i] for i in range(n) if i not in set(unknown)])
+    second = Builder()
+    known_number: dict[int, int] = dict(zip([i for i in range(n) if i not in set(unknown)], first.inputs, strict=True))
+    residuals: dict[int, int] = {}
+    consts: dict[int, Const] = {n + i: const for i, const in enumerate(graph.consts)}
+    for i, const in consts.items():
+        known_number[i] = first.const(const)
+    late_number: dict[int, int] = {}
+
+    def read_late(i: int) -> int:
+        if i in late_number:
+            return late_number[i]
+        if i in consts:
+            return second.const(consts[i])
+        if i not in residuals:
+            residuals[i] = second.input(graph.types[i])
+        return residuals[i]
+
+    late_inputs = []
+    for i in unknown:
+        late_number[i] = second.input(graph.in_types[i])
+        late_inputs.append(late_number[i])
+    number = n + len(graph.consts)
+    for node in graph.nodes:
+        count = len(node.op.out_types)
+        if number in late or (count == 0 and not late.isdisjoint(node.inputs)):
+            at = second.emit(node.op, tuple([read_late(i) for i in node.inputs]), node.source)
+            late_number.update(zip(range(number, number + count), range(at, at + count), strict=True))
+        else:
+            at = first.emit(node.op, tuple([known_number[i] for i in node.inputs]), node.source)
+            known_number.update(zip(range(number, number + count), range(at, at + count), strict=True))
+        number += count
+    late_outputs = [read_late(i) for i, yes in zip(graph.outputs, is_unknown, strict=True) if yes]
+    # only the residuals that the trimmed second half still reads are kept
+    trial = second.finish(late_outputs)
+    read = {i for node in trial.nodes for i in node.inputs} | set(trial.outputs)
+    place = {number: k for k, number in enumerate(second.inputs)}
+    kept = [i for i, number in residuals.items() if place[number] in read]
+    known_outputs = [known_number[i] for i, yes in zip(graph.outputs, is_unknown, strict=True) if not yes]
+    return Halves(
+        first.finish([*known_outputs, *(known_number[i] for i in kept)]),
+        second.finish(late_outputs, [*(residuals[i] for i in kept), *late_inputs]),
+        is_unknown,
+        len(kept),
+    )

@@ -1,0 +1,153 @@
+"""Custom rules: a region's own jvp or vjp in place of the derivative of its body."""
+
+from collections.abc import Sequence
+
+from fgrad import errors
+from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.op import Op
+from fgrad.graph.regions import VjpRule, is_inexact
+from fgrad.jaxcore import ShapedArray
+from fgrad.passes.local import Adjoint, Local, tangent_type, transpose, zeros
+from fgrad.passes.partition import partition
+from fgrad.passes.simplify import simplify
+from fgrad.rules.kinds import Region, define
+
+
+def adjoint_of_tangents(op: Op, local: Local, needs: Sequence[bool], live: Sequence[bool]) -> Adjoint:
+    """Reverse mode from forward mode: run what does not depend on the tangents, transpose the rest."""
+    n, m = len(op.in_types), len(op.out_types)
+    whole = simplify(local.graph)
+    varied = list(range(n, len(whole.in_types)))
+    halves = partition(whole, varied, [k >= m for k in range(len(whole.outputs))])
+    forward = halves.known
+    wanted = [(k, local.results[k]) for k in range(m) if live[k] and local.results[k] is not None]
+    residuals = halves.num_residuals
+    linear = list(range(residuals, residuals + len(varied)))
+    graph, results = transpose(halves.unknown, linear, [j for _, j in wanted if j is not None])
+    # its inputs are (residuals, chosen cotangents); a backward graph takes (inputs, outputs, residuals, live cotangents)
+    given = [k for k in range(m) if live[k]]
+    builder = Builder(
+        [*op.in_types, *op.out_types, *halves.unknown.in_types[:residuals], *(tangent_type(op.out_types[k]) for k in given)]
+    )
+    at = builder.inputs
+    place = {k: at[n + m + residuals + i] for i, k in enumerate(given)}
+    found = builder.splice(graph, [*at[n + m : n + m + residuals], *(place[k] for k, _ in wanted)])
+    return Adjoint(forward, builder.finish(found), results)
+
+
+def _jvp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
+    rule, k = op.params["rule"](), op.params["num_consts"]
+    types = op.in_types[k:]
+    if len(op.in_types) and any(live[:k]):
+        live = (*[False] * k, *live[k:])
+    builder = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes)])
+    given = iter(builder.inputs[len(op.in_types) :])
+    tangents = []
+    for t, yes in zip(types, live[k:], strict=True):
+        if is_inexact(t):
+            tangents.append(next(given) if yes else zeros(builder, tangent_type(t)))
+    outs = builder.splice(rule, [*builder.inputs[k : len(op.in_types)], *tangents])
+    return _checked(op, builder, outs)
+
+
+def _checked(op: Op, builder: Builder, outs: Sequence[int]) -> Local:
+    """A rule's outputs, their tangents given the types they must have."""
+    m = len(op.out_types)
+    results: list[int | None] = []
+    tangents: list[int] = []
+    found = iter(outs[m:])
+    for t in op.out_types:
+        if not is_inexact(t):
+            results.append(None)
+            continue
+        number = next(found)
+        _check(op, builder.types[number], tangent_type(t))
+        results.append(len(tangents))
+        tangents.append(number)
+    return Local(builder.finish([*outs[:m], *tangents]), tuple(results))
+
+
+def _check(op: Op, got: ShapedArray, expected: ShapedArray) -> None:
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        raise errors.bad_rule(op.params["label"], got.str_short(), expected.str_short())
+
+
+def _jvp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+    return adjoint_of_tangents(op, _jvp_tangents_all(op, needs), needs, live)
+
+
+def _jvp_tangents_all(op: Op, needs: tuple[bool, ...]) -> Local:
+    """Tangents with one input per needed primal; those of the constants count for nothing but keep their place."""
+    k = op.params["num_consts"]
+    local = _jvp_tangents(op, needs)
+    if not any(needs[:k]):
+        return local
+    n = len(op.in_types)
+    builder = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, needs, strict=True) if yes)])
+    skipped = sum(needs[:k])
+    outs = builder.splice(local.graph, [*builder.inputs[:n], *builder.inputs[n + skipped :]])
+    return Local(builder.finish(outs), local.results)
+
+
+define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=lambda op, live: _jvp_tangents_all(op, live)))
+
+
+def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+    rule: VjpRule = op.params["rule"]()
+    k, n, m = op.params["num_consts"], len(op.in_types), len(op.out_types)
+    num_res = len(rule.forward.outputs) - m
+    builder = Builder(op.in_types)
+    outs = builder.splice(rule.forward, builder.inputs[k:])
+    forward = builder.finish([*outs[num_res:], *outs[:num_res]])
+    return Adjoint(forward, *_vjp_backward(op, rule, rule.backward, needs, live, k, n, m))
+
+
+def _vjp_backward(
+    op: Op, rule: VjpRule, backward: Graph, needs: Sequence[bool], live: Sequence[bool], k: int, n: int, m: int
+) -> tuple[Graph, tuple[int | None, ...]]:
+    res_types = rule.forward.out_types[: len(rule.forward.outputs) - m]
+    builder = Builder(
+        [*op.in_types, *op.out_types, *res_types, *(tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes)]
+    )
+    at = builder.inputs
+    given = iter(at[n + m + len(res_types) :])
+    cts = [
+        next(given) if yes else zeros(builder, tangent_type(t))
+        for t, yes in zip(op.out_types, live, strict=True)
+        if is_inexact(t)
+    ]
+    found = builder.splice(backward, [*at[n + m : n + m + len(res_types)], *cts])
+    outs: list[int] = []
+    results: list[int | None] = []
+    by_primal = dict(zip(rule.wrt, found, strict=True))
+    for i, yes in enumerate(needs):
+        if not yes:
+            continue
+        number = by_primal.get(i - k)
+        if number is None:
+            results.append(None)
+            continue
+        _check(op, builder.types[number], tangent_type(op.in_types[i]))
+        results.append(len(outs))
+        outs.append(number)
+    return builder.finish(outs), tuple(results)
+
+
+def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
+    """Forward mode through a custom vjp: its backward graph, transposed (JAX refuses; the rule determines it)."""
+    n, m = len(op.in_types), len(op.out_types)
+    inexact = tuple([is_inexact(t) for t in op.out_types])
+    found = _vjp_adjoint(op, live, inexact)
+    num_res = len(found.forward.outputs) - m
+    varied = [i for i, yes in enumerate(live) if yes]
+    ins = [(j, r) for j, r in enumerate(found.results) if r is not None]
+    linear = list(range(n + m + num_res, len(found.backward.in_types)))
+    graph, results = transpose(found.backward, linear, [r for _, r in ins])
+    builder = Builder([*op.in_types, *(tangent_type(op.in_types[i]) for i in varied)])
+    outs = builder.splice(found.forward, builder.inputs[:n])
+    tangents = builder.splice(graph, [*builder.inputs[:n], *outs, *(builder.inputs[n + j] for j, _ in ins)])
+    spread = iter(results)
+    return Local(builder.finish([*outs[:m], *tangents]), tuple([next(spread) if yes else None for yes in inexact]))
+
+
+define("custom_vjp", Region(adjoint=_vjp_adjoint, tangents=_vjp_tangents))

@@ -1,0 +1,100 @@
+"""Rematerialised blocks: the backward pass runs the body again instead of keeping its intermediates."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.op import Op, intern
+from fgrad.graph.regions import remat
+from fgrad.passes.jvp import jvp
+from fgrad.passes.local import Adjoint, Local
+from fgrad.passes.simplify import simplify
+from fgrad.passes.vjp import vjp
+from fgrad.rules.kinds import Region, define
+
+
+def _wrapped(op: Op, graph: Graph, barrier: bool) -> Op:
+    """A region of the same policy with another body."""
+    return intern(remat, {**op.params, "body": graph, "barrier": barrier}, graph.in_types)
+
+
+def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
+    joint = jvp(op.params["body"], [i for i, yes in enumerate(live) if yes])
+    region = _wrapped(op, simplify(joint.graph), op.params["barrier"])
+    builder = Builder(joint.graph.in_types)
+    first = builder.emit(region, tuple(builder.inputs))
+    return Local(builder.finish(range(first, first + len(region.out_types))), joint.results)
+
+
+def _saved(body: Graph, policy: Callable[..., Any] | None) -> list[int]:
+    """The values of the body that the policy lets keep."""
+    saved: list[int] = []
+    number = len(body.in_types) + len(body.consts)
+    for node in body.nodes:
+        count = len(node.op.out_types)
+        if policy is not None and _keeps(policy, node.op):
+            saved += range(number, number + count)
+        number += count
+    return saved
+
+
+def _keeps(policy: Callable[..., Any], op: Op) -> bool:
+    answer = policy(op.primitive, *op.in_types, **op.params)
+    # JAX's policies answer with a bool, or with an object that says Recompute, Saveable or Offloadable
+    return bool(answer) and "Recompute" not in type(answer).__name__
+
+
+def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+    body: Graph = op.params["body"]
+    n, m = len(op.in_types), len(op.out_types)
+    joint = vjp(body, [i for i, yes in enumerate(needs) if yes], live)
+    whole = simplify(joint.graph)
+    # the body as it stands in the joint graph (whose nodes come in the body's order) tells which values may be kept
+    saved = _saved(whole, op.params["policy"])
+    early = _before_cotangents(whole, n)
+    saved = [i for i in saved if i in early]
+    # backward: (inputs, saved values, cotangents) -> input cotangents; a saved value is read, not recomputed
+    builder = Builder(whole.in_types[:n])
+    kept = {i: builder.input(whole.types[i]) for i in saved}
+    cts = [builder.input(t) for t in whole.in_types[n:]]
+    numbers = [*builder.inputs[:n], *cts, *(builder.const(c) for c in whole.consts)]
+    for node in whole.nodes:
+        first = builder.emit(node.op, tuple([numbers[i] for i in node.inputs]), node.source)
+        at = len(numbers)
+        numbers += [kept.get(at + k, first + k) for k in range(len(node.op.out_types))]
+    second = builder.finish([numbers[i] for i in whole.outputs[m:]])
+    read = {i for node in second.nodes for i in node.inputs} | set(second.outputs)
+    saved = [i for k, i in enumerate(saved) if n + k in read]
+    used = [i for i in builder.inputs if i < n or i in cts or i in [kept[j] for j in saved]]
+    second = builder.finish([numbers[i] for i in whole.outputs[m:]], used)
+    # forward: the body, giving its outputs and what is saved
+    first_graph = Builder(whole.in_types)
+    outs = first_graph.splice(Graph(whole.in_types, whole.consts, whole.nodes, (*whole.outputs[:m], *saved)), first_graph.inputs)
+    forward = first_graph.finish(outs, first_graph.inputs[:n])
+    forward_op = _wrapped(op, forward, op.params["barrier"])
+    builder = Builder(op.in_types)
+    first = builder.emit(forward_op, tuple(builder.inputs))
+    kept_forward = builder.finish(range(first, first + len(forward_op.out_types)))
+    back_op = _wrapped(op, second, True)
+    builder = Builder([*op.in_types, *op.out_types, *second.in_types[n:]])
+    at_in = builder.inputs
+    first = builder.emit(back_op, (*at_in[:n], *at_in[n + m :]))
+    return Adjoint(kept_forward, builder.finish(range(first, first + len(back_op.out_types))), joint.results)
+
+
+def _before_cotangents(graph: Graph, n: int) -> set[int]:
+    """The values that do not depend on the inputs after the first ``n``."""
+    late = set(range(n, len(graph.in_types)))
+    number = len(graph.in_types) + len(graph.consts)
+    early = set()
+    for node in graph.nodes:
+        outs = range(number, number + len(node.op.out_types))
+        if late.isdisjoint(node.inputs):
+            early.update(outs)
+        else:
+            late.update(outs)
+        number += len(outs)
+    return early
+
+
+define("remat", Region(adjoint=_adjoint, tangents=_tangents))

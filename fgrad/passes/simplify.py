@@ -1,0 +1,298 @@
+"""Smaller graphs that compute the same: common sub-expressions, trivial algebra, scalar constants, dead code.
+
+One forward walk rewrites each node in terms of what has been written already; a rewrite fires only where the result
+has the same type and, but for the sign of a zero, the same value.  Nothing is reassociated.
+
+NOTE [Splats]
+A *splat* is a value all of whose elements are one known scalar: a scalar constant, or a broadcast of one.  Seeds of
+gradients and slopes of linear pieces are splats, so folding them removes most of what a derivative adds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.op import Op, intern
+from fgrad.graph.source import Source
+from fgrad.jaxcore import ShapedArray, Tracer, primitive
+
+COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
+#: elementwise primitives that take a rank-0 operand beside a full one
+SCALAR_OPERANDS = frozenset({"add", "sub", "mul", "div", "max", "min", "pow", "rem", "atan2", "eq", "ne", "lt", "le", "gt", "ge"})
+#: how many elements a constant may have to be looked into
+LOOK_INTO = 1
+
+
+class Writer:
+    """The builder of the simplified graph, and what is known of each of its values."""
+
+    def __init__(self, graph: Graph):
+        self.builder = Builder(graph.in_types)
+        self.splats: dict[int, Any] = {}
+        self.made_by: dict[int, tuple[Op, tuple[int, ...]]] = {}
+        self.seen: dict[tuple[Op, tuple[int, ...]], int] = {}
+
+    def type(self, number: int) -> ShapedArray:
+        return self.builder.types[number]
+
+    def const(self, const: Const) -> int:
+        number = self.builder.const(const)
+        value = const.value
+        if const.type.size == LOOK_INTO and not isinstance(value, Tracer) and _is_number(const.type):
+            self.splats[number] = np.asarray(value).reshape(())[()]
+        return number
+
+    def write(self, op: Op, args: tuple[int, ...], source: Source | None) -> int:
+        """Emit a node unless the same one stands there already."""
+        if op.effects:
+            return self.builder.emit(op, args, source)
+        if op.name in COMMUTATIVE and args[0] > args[1] and op.in_types[0] == op.in_types[1]:
+            args = (args[1], args[0])
+        key = (op, args)
+        number = self.seen.get(key)
+        if number is None:
+            number = self.seen[key] = self.builder.emit(op, args, source)
+            self.made_by[number] = key
+        return number
+
+    def splat(self, value: Any, type: ShapedArray, source: Source | None) -> int:
+        """A value of ``type`` filled with a scalar."""
+        # 0-d, of exactly the dtype wanted
+        scalar = np.asarray(value).astype(type.dtype)
+        number = self.const(Const(scalar, ShapedArray((), type.dtype, type.weak_type)))
+        if type.shape:
+            op = intern(
+                primitive("broadcast_in_dim"), {"shape": type.shape, "broadcast_dimensions": (), "sharding": None},
+                (self.type(number),),
+            )  # fmt: skip
+            if op.out_types[0] != type:
+                raise _TypeChanged
+            number = self.write(op, (number,), source)
+            self.splats[number] = scalar[()]
+        return number
+
+
+class _TypeChanged(Exception):
+    """A rewrite would change a type; the node stays as it is."""
+
+
+def _is_number(type: ShapedArray) -> bool:
+    return not jax.dtypes.issubdtype(type.dtype, jax.dtypes.extended) and type.dtype != jax.dtypes.float0
+
+
+def simplify(graph: Graph) -> Graph:
+    """An equivalent graph with the same inputs and outputs and no more nodes."""
+    w = Writer(graph)
+    numbers = list(w.builder.inputs)
+    numbers += [w.const(const) for const in graph.consts]
+    for node in graph.nodes:
+        op = node.op
+        args = tuple([numbers[i] for i in node.inputs])
+        rewrite = REWRITES.get(op.name)
+        if rewrite is not None:
+            found = _attempt(rewrite, w, op, args, node.source)
+            if found is not None:
+                numbers.append(found)
+                continue
+        if op.name in SCALAR_OPERANDS:
+            op, args = _scalar_operand(w, op, args)
+        first = w.write(op, args, node.source)
+        numbers += range(first, first + len(op.out_types))
+    return w.builder.finish([numbers[i] for i in graph.outputs], w.builder.inputs)
+
+
+def _attempt(rewrite: Callable[..., int | None], w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    try:
+        found = rewrite(w, op, args, source)
+    except _TypeChanged:
+        return None
+    return found if found is not None and w.type(found) == op.out_types[0] else None
+
+
+def _scalar_operand(w: Writer, op: Op, args: tuple[int, ...]) -> tuple[Op, tuple[int, ...]]:
+    """Use the scalar itself where an operand is a broadcast of it and the other operand has the full shape."""
+    shape = op.out_types[0].shape
+    if not shape:
+        return op, args
+    for k in (1, 0):
+        other = w.type(args[1 - k])
+        if args[k] in w.made_by and args[k] in w.splats and other.shape == shape and w.type(args[k]).shape == shape:
+            scalar = w.made_by[args[k]][1][0]
+            if w.type(scalar).shape:
+                continue
+            new = list(args)
+            new[k] = scalar
+            changed = intern(op.primitive, op.params, [w.type(i) for i in new])
+            if changed.out_types == op.out_types:
+                return changed, tuple(new)
+    return op, args
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# rewrites: (writer, op, args, source) -> number of an equal value, or None
+
+
+def _is(w: Writer, number: int, value: float) -> bool:
+    splat = w.splats.get(number)
+    return splat is not None and bool(splat == value)
+
+
+def _fold(w: Writer, op: Op, args: Sequence[int], source: Source | None) -> int | None:
+    """All arguments are known scalars: work the operation out, in the type it has."""
+    values = [w.splats.get(i) for i in args]
+    type = op.out_types[0]
+    if any(v is None for v in values) or type.dtype == np.bool_:
+        return None
+    function = {"add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "div": np.divide}[op.name]
+    if op.name == "div" and not np.issubdtype(type.dtype, np.inexact):
+        return None
+    with np.errstate(all="ignore"):
+        return w.splat(function(*[np.asarray(v).astype(type.dtype) for v in values]), type, source)
+
+
+def _add(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    for k in (0, 1):
+        if _is(w, args[k], 0) and w.type(args[1 - k]) == op.out_types[0]:
+            return args[1 - k]
+    return _fold(w, op, args, source)
+
+
+def _sub(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    if _is(w, args[1], 0):
+        return args[0]
+    negated = _negated(w, args[1])
+    if negated is not None and w.type(negated) == w.type(args[0]) == op.out_types[0]:
+        return w.write(intern(primitive("add"), {}, [w.type(args[0]), w.type(negated)]), (args[0], negated), source)
+    return _fold(w, op, args, source)
+
+
+def _mul(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    for k in (0, 1):
+        other = args[1 - k]
+        if w.type(other) == op.out_types[0]:
+            if _is(w, args[k], 1):
+                return other
+            if _is(w, args[k], -1):
+                return _neg_of(w, other, source)
+    folded = _fold(w, op, args, source)
+    if folded is not None:
+        return folded
+    # signs move outwards, where they meet and cancel
+    for k in (0, 1):
+        inner = _negated(w, args[k])
+        if inner is not None and w.type(inner) == w.type(args[k]):
+            new = list(args)
+            new[k] = inner
+            changed = intern(op.primitive, op.params, [w.type(i) for i in new])
+            if changed.out_types == op.out_types:
+                product = _attempt(_mul, w, changed, tuple(new), source)
+                return _neg_of(w, w.write(changed, tuple(new), source) if product is None else product, source)
+    return None
+
+
+def _neg_of(w: Writer, number: int, source: Source | None) -> int:
+    inner = _negated(w, number)
+    if inner is not None:
+        return inner
+    return w.write(intern(primitive("neg"), {}, [w.type(number)]), (number,), source)
+
+
+def _negated(w: Writer, number: int) -> int | None:
+    made = w.made_by.get(number)
+    return made[1][0] if made is not None and made[0].name == "neg" else None
+
+
+def _neg(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    inner = _negated(w, args[0])
+    return inner if inner is not None else _fold(w, op, args, source)
+
+
+def _div(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    return args[0] if _is(w, args[1], 1) else _fold(w, op, args, source)
+
+
+def _same_type(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    """Conversions, reshapes, broadcasts and the like that change nothing."""
+    return args[0] if w.type(args[0]) == op.out_types[0] else None
+
+
+def _convert(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    type = op.out_types[0]
+    if w.type(args[0]) == type:
+        return args[0]
+    splat = w.splats.get(args[0])
+    if splat is None or type.dtype == np.bool_ or np.iscomplexobj(splat):
+        return None
+    return w.splat(splat, type, source)
+
+
+def _broadcast(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    if len(args) != 1:
+        return None
+    if w.type(args[0]) == op.out_types[0]:
+        return args[0]
+    splat = w.splats.get(args[0])
+    return None if splat is None else w.splat(splat, op.out_types[0], source)
+
+
+def _reshape(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    found = _broadcast(w, op, args, source)
+    if found is not None or op.name != "reshape" or op.params.get("dimensions") is not None:
+        return found
+    made = w.made_by.get(args[0])
+    if made is not None and made[0].name == "reshape" and made[0].params.get("dimensions") is None:
+        inner = made[1][0]
+        if w.type(inner) == op.out_types[0]:
+            return inner
+        return w.write(intern(op.primitive, op.params, [w.type(inner)]), (inner,), source)
+    return None
+
+
+def _transpose(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    permutation = tuple(op.params["permutation"])
+    if permutation == tuple(range(len(permutation))):
+        return args[0]
+    splat = w.splats.get(args[0])
+    if splat is not None:
+        return w.splat(splat, op.out_types[0], source)
+    made = w.made_by.get(args[0])
+    if made is not None and made[0].name == "transpose":
+        inner_permutation, inner = made[0].params["permutation"], made[1][0]
+        both = tuple([int(inner_permutation[i]) for i in permutation])
+        if both == tuple(range(len(both))):
+            return inner
+        return w.write(intern(op.primitive, {**op.params, "permutation": both}, [w.type(inner)]), (inner,), source)
+    return None
+
+
+def _reduce_sum(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    if not op.params["axes"]:
+        return args[0]
+    return None
+
+
+def _integer_pow(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    return args[0] if op.params["y"] == 1 else None
+
+
+def _select(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    return args[1] if all(i == args[1] for i in args[2:]) else None
+
+
+def _inverse(of: str) -> Callable[..., int | None]:
+    def rewrite(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+        made = w.made_by.get(args[0])
+        return made[1][0] if made is not None and made[0].name == of else None
+
+    return rewrite
+
+
+REWRITES: dict[str, Callable[..., int | None]] = {
+    "add": _add, "add_any": _add, "sub": _sub, "mul": _mul, "neg": _neg, "div": _div,
+    "convert_element_type": _convert, "broadcast_in_dim": _broadcast, "reshape": _reshape, "squeeze": _reshape,
+    "transpose": _transpose, "reduce_sum": _reduce_sum, "integer_pow": _integer_pow, "select_n": _select,
+    "conj": _inverse("conj"), "copy": _same_type, "rev": lambda w, op, args, s: args[0] if not op.params["dimensions"] else None,
+}  # fmt: skip

@@ -1,0 +1,127 @@
+"""Dead code inside regions: outputs of a loop or a branch that nobody reads, and what only they needed."""
+
+from collections.abc import Callable, Sequence
+
+from fgrad.graph.graph import Builder, Graph, Node
+from fgrad.graph.op import Op, intern
+from fgrad.graph.regions import cond, scan, while_
+
+
+def trim(graph: Graph) -> Graph:
+    """The same graph with every region reduced to the outputs that are read."""
+    if not any(node.op.primitive in TRIMMERS for node in graph.nodes):
+        return graph
+    read = set(graph.outputs)
+    starts: list[int] = []
+    number = len(graph.in_types) + len(graph.consts)
+    for node in graph.nodes:
+        starts.append(number)
+        number += len(node.op.out_types)
+    replaced: dict[int, tuple[Op, list[int], list[int]]] = {}
+    for at in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[at]
+        used = [starts[at] + k in read for k in range(len(node.op.out_types))]
+        if not any(used) and not node.op.effects:
+            continue
+        trimmer = TRIMMERS.get(node.op.primitive)
+        found = trimmer(node, used) if trimmer is not None and not node.op.effects else None
+        if found is None:
+            read.update(node.inputs)
+        else:
+            op, ins, outs = found
+            replaced[at] = found
+            read.update([node.inputs[i] for i in ins])
+    builder = Builder(graph.in_types)
+    numbers = list(builder.inputs) + [builder.const(const) for const in graph.consts]
+    for at, node in enumerate(graph.nodes):
+        if at in replaced:
+            op, ins, outs = replaced[at]
+            first = builder.emit(op, tuple([numbers[node.inputs[i]] for i in ins]), node.source)
+            place = [-1] * len(node.op.out_types)
+            for k, out in enumerate(outs):
+                place[out] = first + k
+            numbers += place
+        else:
+            # an unread node may read dropped outputs; it is dropped itself by finish
+            if any(numbers[i] < 0 for i in node.inputs):
+                numbers += [-1] * len(node.op.out_types)
+                continue
+            first = builder.emit(node.op, tuple([numbers[i] for i in node.inputs]), node.source)
+            numbers += range(first, first + len(node.op.out_types))
+    return builder.finish([numbers[i] for i in graph.outputs], builder.inputs)
+
+
+def needed_inputs(body: Graph, outputs: Sequence[bool]) -> tuple[Graph, list[bool]]:
+    """``body`` cut to some outputs, all inputs still in place; and which inputs it still reads."""
+    builder = Builder(body.in_types)
+    found = builder.splice(body, builder.inputs)
+    cut = trim(builder.finish([x for x, yes in zip(found, outputs, strict=True) if yes]))
+    read = {i for node in cut.nodes for i in node.inputs} | set(cut.outputs)
+    return cut, [i in read for i in range(len(body.in_types))]
+
+
+def without_inputs(graph: Graph, keep: Sequence[bool]) -> Graph:
+    """``graph`` with only the inputs marked; the others must be unread."""
+    builder = Builder(graph.in_types)
+    outs = builder.splice(graph, builder.inputs)
+    return builder.finish(outs, [i for i, yes in zip(builder.inputs, keep, strict=True) if yes])
+
+
+def _trim_scan(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+    params = node.op.params
+    nc, nk = params["num_consts"], params["num_carry"]
+    carry = used[:nk]
+    while True:
+        cut, reads = needed_inputs(params["body"], [*carry, *used[nk:]])
+        wider = [a or b for a, b in zip(carry, reads[nc : nc + nk], strict=True)]
+        if wider == carry:
+            break
+        carry = wider
+    keep = [*reads[:nc], *carry, *reads[nc + nk :]]
+    if all(keep) and all(carry) and all(used[nk:]):
+        return None
+    ins = [i for i, yes in enumerate(keep) if yes]
+    outs = [k for k, yes in enumerate([*carry, *used[nk:]]) if yes]
+    new = {**params, "body": without_inputs(cut, keep), "num_consts": sum(reads[:nc]), "num_carry": sum(carry)}
+    return intern(scan, new, [node.op.in_types[i] for i in ins]), ins, outs
+
+
+def _trim_while(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+    params = node.op.params
+    nc, nb = params["cond_consts"], params["body_consts"]
+    _, cond_reads = needed_inputs(params["cond"], [True])
+    carry = [a or b for a, b in zip(used, cond_reads[nc:], strict=True)]
+    while True:
+        cut, reads = needed_inputs(params["body"], carry)
+        wider = [a or b for a, b in zip(carry, reads[nb:], strict=True)]
+        if wider == carry:
+            break
+        carry = wider
+    if all(carry) and all(reads[:nb]):
+        return None
+    ins = [*range(nc), *(nc + i for i, yes in enumerate([*reads[:nb], *carry]) if yes)]
+    new = {
+        "cond": without_inputs(params["cond"], [*[True] * nc, *carry]),
+        "body": without_inputs(cut, [*reads[:nb], *carry]),
+        "cond_consts": nc,
+        "body_consts": sum(reads[:nb]),
+    }
+    return intern(while_, new, [node.op.in_types[i] for i in ins]), ins, [k for k, yes in enumerate(carry) if yes]
+
+
+def _trim_cond(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+    cuts = [needed_inputs(branch, used) for branch in node.op.params["branches"]]
+    keep = [any(reads) for reads in zip(*(reads for _, reads in cuts), strict=True)]
+    if all(keep) and all(used):
+        return None
+    branches = tuple([without_inputs(cut, keep) for cut, _ in cuts])
+    ins = [0, *(i + 1 for i, yes in enumerate(keep) if yes)]
+    op = intern(cond, {"branches": branches}, [node.op.in_types[i] for i in ins])
+    return op, ins, [k for k, yes in enumerate(used) if yes]
+
+
+TRIMMERS: dict[object, Callable[[Node, list[bool]], tuple[Op, list[int], list[int]] | None]] = {
+    scan: _trim_scan,
+    while_: _trim_while,
+    cond: _trim_cond,
+}

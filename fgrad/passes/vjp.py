@@ -1,0 +1,42 @@
+"""Reverse mode: a graph to the graph of its values and its vector-Jacobian product."""
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.regions import is_inexact
+from fgrad.passes.local import add, backward, forward, tangent_type
+
+
+@frozen(eq=False)
+class Joint:
+    """A graph and its derivative in one.
+
+    ``graph`` takes the primal inputs and then one (co)tangent per live output (or input); it returns the primal
+    outputs and then the derivatives.  ``results`` says for each wanted derivative at which of those it stands, None
+    for a zero that no operation would compute.
+    """
+
+    graph: Graph
+    results: tuple[int | None, ...]
+
+
+def vjp(graph: Graph, wrt: Sequence[int], live: Sequence[bool] | None = None) -> Joint:
+    """The graph (inputs, cotangents of the live outputs) -> (outputs, cotangents of the inputs ``wrt``)."""
+    live = [is_inexact(t) for t in graph.out_types] if live is None else live
+    builder = Builder(graph.in_types)
+    seeds = [value for value, yes in zip(graph.outputs, live, strict=True) if yes]
+    walk = forward(builder, graph, builder.inputs[:], wrt, seeds)
+    cts: dict[int, int] = {}
+    for value in seeds:
+        ct = builder.input(tangent_type(graph.types[value]))
+        if value in walk.varied:
+            cts[value] = add(builder, cts[value], ct) if value in cts else ct
+    cts = backward(walk, cts)
+    outputs = [walk.numbers[i] for i in graph.outputs]
+    found: dict[int, int] = {}
+    for i in wrt:
+        if i in cts:
+            found[i] = len(found)
+    return Joint(builder.finish([*outputs, *(cts[i] for i in found)]), tuple([found.get(i) for i in wrt]))

@@ -1,0 +1,116 @@
+"""The tracer: a JAX tracer with a number on a tape.
+
+It is a JAX tracer, so that any JAX code accepts it; its own operators take the fast lane, and ``bool``, ``float``,
+``np.asarray`` and ``print`` work out the value where the recording knows its inputs.
+"""
+
+import operator
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad import errors
+from fgrad.graph.source import Source
+from fgrad.jaxcore import ShapedArray
+from fgrad.jaxcore import Tracer as JaxTracer
+
+
+class Tracer(JaxTracer):
+    """A value being recorded; it behaves as a ``jax.Array`` of its shape and dtype."""
+
+    __slots__ = ("number",)
+    _trace: Any
+    aval: ShapedArray
+    number: int
+
+    # -- concrete on demand ---------------------------------------------------------------------------------------------
+
+    def to_concrete_value(self) -> Any:
+        """The value, worked out now, or None where only its type is known."""
+        if not self._trace.open:
+            raise errors.leaked(self)
+        return self._trace.concrete(self.number)
+
+    def _value(self, what: str) -> Any:
+        value = self.to_concrete_value()
+        while isinstance(value, JaxTracer):
+            value = value.to_concrete_value()
+        if value is None:
+            raise errors.not_concrete(self, what)
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self._value("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._value("int()"))
+
+    def __float__(self) -> float:
+        return float(self._value("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._value("complex()"))
+
+    def __index__(self) -> int:
+        return operator.index(self._value("an integer index"))
+
+    def __hex__(self) -> str:
+        return hex(self.__index__())
+
+    def __oct__(self) -> str:
+        return oct(self.__index__())
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return jax.numpy.round(self, ndigits or 0)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._value("numpy.asarray()"), dtype=dtype)
+
+    def item(self, *args: Any) -> Any:
+        return self._value(".item()").item(*args)
+
+    def tolist(self) -> Any:
+        return self._value(".tolist()").tolist()
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        return format(self._value("a formatted string"), spec)
+
+    def __repr__(self) -> str:
+        try:
+            value = self.to_concrete_value()
+        except Exception:
+            value = None
+        while isinstance(value, JaxTracer):
+            value = value.to_concrete_value()
+        kind = self.aval.str_short()
+        return f"Traced<{kind}>" if value is None else f"Traced<{kind}>({np.asarray(value)})"
+
+    def _short_repr(self) -> str:
+        return repr(self)
+
+    def block_until_ready(self) -> "Tracer":
+        return self
+
+    def _origin_msg(self) -> str:
+        source = self.source
+        return "" if source is None else f"\nThe value was computed at {source.file}:{source.line} ({source.function})."
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line that computed this value."""
+        raw = self._trace.source_of(self.number)
+        return raw if raw is None or isinstance(raw, Source) else Source(*raw)
+
+
+def new_tracer(trace: Any, type: ShapedArray, number: int) -> Tracer:
+    """A tracer of a value that ``trace`` has recorded under ``number``."""
+    tracer = object.__new__(Tracer)
+    tracer._trace = trace
+    tracer.aval = type
+    tracer.number = number
+    return tracer
+
+
