@@ -64,15 +64,27 @@ def _leaf(marker: _Marker, key: Any, type: ShapedArray) -> Op:
     return op
 
 
+def configuration() -> tuple[Any, ...]:
+    """JAX's settings on which the meaning of recorded code depends."""
+    config = jax.config
+    return (
+        config.jax_enable_x64,  # type: ignore[attr-defined]
+        config.jax_default_matmul_precision,  # type: ignore[attr-defined]
+        config.jax_numpy_dtype_promotion,  # type: ignore[attr-defined]
+        config.jax_numpy_rank_promotion,  # type: ignore[attr-defined]
+    )
+
+
 class Recording(TakesGraphs):
     """What both kinds share: the tape, lifting of values, inlining of calls."""
 
-    __slots__ = ("open", "entries", "sources", "count", "lifted", "consts", "types", "const_numbers")
+    __slots__ = ("open", "entries", "sources", "count", "lifted", "consts", "const_numbers", "configuration")
 
     def __init__(self) -> None:
         super().__init__()
         self.order = next(_order)
         self.open = True
+        self.configuration = configuration()
         self.entries: list[tuple[Op, tuple[int, ...]]] = []
         self.sources: list[RawSource | None] = []
         self.count = 0

@@ -239,7 +239,9 @@ def _eig_jvp(
     w = outs[0]
     da = lax.convert_element_type(tangents[0], w.dtype)
     if not vectors:
-        w_again, v = lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=True, **params)
+        # The result depends on no convention for v, so v may be differentiated in turn.
+        params = {"compute_left_eigenvectors": False, "enable_eigvec_derivs": True, **params}
+        w_again, v = lax.linalg.eig(a, **params)
         dw = lax.reduce_sum(lax.mul(solve(v, da), t(v)), (a.ndim - 1,))
         return (_in_order_of(w, w_again, dw, v),)
     dw = None
@@ -264,7 +266,7 @@ def _svd_jvp(tangents, outs, a, *, full_matrices, compute_uv, subset_by_index=No
     da = tangents[0]
     m, n = a.shape[-2:]
     if not compute_uv:
-        s, u, vh = lax.linalg.svd(a, full_matrices=False, subset_by_index=subset_by_index, **params)
+        u, _s, vh = lax.linalg.svd(a, full_matrices=False, subset_by_index=subset_by_index, **params)
         return (diagonal(real(matmul(h(u), matmul(da, h(vh))))),)
     if full_matrices and m != n:
         raise NotImplementedError(

@@ -10,6 +10,7 @@ from typing import Any
 
 from jax import lax
 
+from fgrad import errors
 from fgrad.jaxcore import closed_parts
 from fgrad.rules.arithmetic import sum_to
 from fgrad.rules.cumulative import products_before
@@ -77,13 +78,13 @@ _REDUCERS: dict[str, Any] = {
 }
 
 
-def reducer(jaxpr: Any) -> tuple[Any, tuple[Any, Any], Any, Any]:
+def reducer(reduction_name: str, jaxpr: Any) -> tuple[Any, tuple[Any, Any], Any, Any]:
     """What the jaxpr of a reducer ``(x, y) -> f(x, y)`` consists of, if that is one known operation.
 
     Returns the operation, its two slopes, the reduction with it, and the cotangent of what that reduces.
 
     Raises:
-      NotImplementedError: it is anything else.
+      UndefinedDerivativeError: it is anything else.
     """
     _, _, invars, eqns, outvars = closed_parts(jaxpr)
     if len(eqns) == 1 and len(invars) == 2 and list(eqns[0].outvars) == list(outvars):
@@ -93,14 +94,15 @@ def reducer(jaxpr: Any) -> tuple[Any, tuple[Any, Any], Any, Any]:
             combine, reduction, pull = _REDUCERS[name]
             left, right = rule.scales
             return combine, (left, right), reduction, pull
-    raise NotImplementedError(
-        "lax.reduce and lax.reduce_window have a derivative where the computation is one of lax.add, lax.mul, lax.max, "
-        "lax.min; for another computation write the reduction with lax.associative_scan, or as a loop"
+    raise errors.undefined(
+        reduction_name,
+        "its computation is none of lax.add, lax.mul, lax.max and lax.min on one array. Way out: write the reduction "
+        "with jax.lax.associative_scan.",
     )
 
 
 def _reduce(cts: Any, outs: Any, *ins: Any, jaxpr: Any, dimensions: Any, **_: Any) -> Any:
-    _, (left, right), reduction, pull = reducer(jaxpr)
+    _, (left, right), reduction, pull = reducer("reduce", jaxpr)
     x, start = ins
     (ct,), (out,) = cts, outs
     total = reduction(x, dimensions)

@@ -11,15 +11,17 @@ from typing import Any
 import jax
 from jax import lax
 
+from fgrad import errors
 from fgrad.rules.arithmetic import constant
 from fgrad.rules.kinds import Elementwise, define
 
 
 def _unknown(function: str, parameter: str) -> Callable[..., Any]:
     def scale(t: Any, out: Any, *ins: Any, **params: Any) -> Any:
-        raise NotImplementedError(
-            f"{function} has no derivative with respect to {parameter}; hold it with lax.stop_gradient, or give "
-            "the function a custom rule"
+        raise errors.undefined(
+            function,
+            f"no formula is known here for the derivative with respect to {parameter}. Way out: hold that argument "
+            "with jax.lax.stop_gradient.",
         )
 
     return scale
@@ -81,18 +83,6 @@ def _igamma_grad_a_x(t: Any, out: Any, a: Any, x: Any) -> Any:
 
 
 define("igamma_grad_a", Elementwise(_unknown("igamma_grad_a", "a"), _igamma_grad_a_x))
-
-
-def _random_gamma(t: Any, out: Any, key: Any, a: Any, *, log_space: bool, **_: Any) -> Any:
-    # Implicit differentiation: the sample moves with a so that its quantile stays.
-    if not log_space:
-        return lax.mul(t, lax.random_gamma_grad(a, out))
-    tiny = lax.full_like(out, jax.numpy.finfo(out.dtype).tiny)
-    sample = lax.max(lax.exp(out), tiny)
-    return lax.mul(t, lax.div(lax.random_gamma_grad(a, sample), sample))
-
-
-define("random_gamma", Elementwise(None, _random_gamma))
 
 
 def _betainc_x(t: Any, out: Any, a: Any, b: Any, x: Any) -> Any:

@@ -180,7 +180,7 @@ define(
 
 
 def _reduce_window(cts: Any, outs: Any, *ins: Any, jaxpr: Any, consts: Any = (), **params: Any) -> Any:
-    combine, (left, right), *_ = reducer(jaxpr)
+    combine, (left, right), *_ = reducer("reduce_window", jaxpr)
     x, start = ins
     (ct,), (out,) = cts, outs
     windows = _Windows(**params)

@@ -1,0 +1,78 @@
+"""JAX's namespaces with the fast lane built in: ``fgrad.numpy`` is ``jax.numpy`` for arrays, quicker for tracers."""
+
+import functools
+import sys
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.record.templates import apply
+from fgrad.record.tracer import Tracer
+
+
+def fast(function: Any) -> Any:
+    """``function`` with the fast lane: where an argument is being recorded it is applied from its template.
+
+    On other arguments the result is a plain call of ``function``.
+
+    >>> import jax.numpy as jnp
+    >>> fast(jnp.sin)(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for x in args:
+            kind = type(x)
+            if kind is Tracer or ((kind is list or kind is tuple) and _within(x)):
+                return apply(function, args, kwargs, sys._getframe(1))
+        if kwargs:
+            for x in kwargs.values():
+                if type(x) is Tracer or (type(x) in (list, tuple) and _within(x)):
+                    return apply(function, args, kwargs, sys._getframe(1))
+        return function(*args, **kwargs)
+
+    return functools.update_wrapper(call, function)
+
+
+def _within(items: Any) -> bool:
+    for x in items:
+        if type(x) is Tracer or (type(x) in (list, tuple) and _within(x)):
+            return True
+    return False
+
+
+def export(module: ModuleType, target: str) -> Any:
+    """The module-level ``__getattr__`` of namespace ``target``: ``module``'s names, wrapped when first used."""
+    here = sys.modules[target]
+
+    def __getattr__(name: str) -> Any:
+        try:
+            value = getattr(module, name)
+        except AttributeError:
+            raise AttributeError(f"module {target!r} has no attribute {name!r}") from None
+        if name.startswith("__"):
+            return value
+        if is_function(value):
+            value = fast(value)
+        setattr(here, name, value)
+        return value
+
+    return __getattr__
+
+
+def is_function(value: Any) -> bool:
+    """Whether a public name is a function of arrays (and not a class, a dtype, a module or a constant)."""
+    return callable(value) and not isinstance(value, type | ModuleType | np.dtype) and not hasattr(value, "dtype") and not _decorates(value)
+
+
+def _decorates(value: Any) -> bool:
+    """Whether it takes a function and returns one (``vectorize``): there is nothing of it to record."""
+    return getattr(value, "__name__", "") in ("vectorize", "frompyfunc", "custom_linear_solve", "custom_root") or isinstance(
+        value, jax.custom_batching.custom_vmap
+    )
+
+
+def public_names(module: ModuleType) -> list[str]:
+    return [name for name in dir(module) if not name.startswith("_")]

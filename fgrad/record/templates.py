@@ -1,0 +1,325 @@
+"""The fast lane: a function's first call with given types is recorded into a small graph, later calls splice it in.
+
+NOTE [Templates]
+JAX's own wrappers cost some 50 us an operation, whatever it is.  So the first call of ``f`` with these argument types
+and static arguments runs through them once, under a ``Stager``, and its graph is kept as a *template*; a later call is
+a dictionary look-up and an append to the tape.  Nothing is written by hand per function: arrays and Python floats are
+inputs of the template, everything else (axes, shapes, dtypes, strings) is part of its key.  Where a function cannot be
+recorded on types alone (it needs a number, takes a function, has effects), the call goes through JAX: the open lane.
+A Python float, or an int that is an operand, is an input, so that a changing number is not a new program.
+"""
+
+import operator
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from fgrad import errors
+from fgrad.graph.graph import Graph
+from fgrad.graph.op import Op
+from fgrad.jaxcore import ShapedArray, set_trace, typeof
+from fgrad.jaxcore import Tracer as JaxTracer
+from fgrad.record.recorder import Stager, configuration
+from fgrad.record.tracer import Tracer, new_tracer
+from fgrad.run.program import clears
+
+TEMPLATE_LIMIT = 1 << 14
+
+
+class Template:
+    """A function's graph for given argument types, and how to put its outputs together.
+
+    ``op`` is set where the graph is one operation with one output applied to the inputs in order, the common case.
+    """
+
+    __slots__ = ("graph", "tree", "op", "type", "order")
+
+    def __init__(self, graph: Graph, tree: Any):
+        self.graph = graph
+        self.tree = tree
+        self.op: Op | None = None
+        n = len(graph.in_types)
+        if len(graph.nodes) == 1 and not graph.consts and graph.outputs == (n,) and tree_util.treedef_is_leaf(tree):
+            self.op = graph.nodes[0].op
+            self.type = self.op.out_types[0]
+            self.order = graph.nodes[0].inputs
+
+    def __call__(self, trace: Any, args: Sequence[Any], frame: Any) -> Any:
+        """Write the template onto ``trace``'s tape."""
+        if not trace.open:
+            raise errors.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
+        source = (frame.f_code, frame.f_lasti)
+        op = self.op
+        if op is None:
+            return tree_util.tree_unflatten(self.tree, trace.splice(self.graph, args, source))
+        numbers = [x.number if type(x) is Tracer and x._trace is trace else trace.number(x) for x in args]
+        number = trace.count
+        trace.entries.append((op, tuple([numbers[i] for i in self.order])))
+        trace.sources.append(source)
+        trace.count = number + 1
+        return new_tracer(trace, self.type, number)
+
+
+_templates: OrderedDict[tuple[Any, ...], Template | None] = clears(OrderedDict())
+_lock = Lock()
+
+
+class _OpenLane(Exception):
+    """The call cannot be a template."""
+
+
+#: functions two of whose arguments are operands, so that an int among them is a number and not a static choice
+_OPERATORS = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.matmul,
+     operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
+)  # fmt: skip
+
+
+def _takes_numbers(function: Any) -> bool:
+    if function in _OPERATORS:
+        return True
+    ufunc = getattr(np, getattr(function, "__name__", ""), None)
+    return isinstance(ufunc, np.ufunc) and ufunc.nin == 2 and ufunc not in (np.power, np.float_power, np.ldexp)
+
+
+def apply(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], frame: Any) -> Any:
+    """Call ``function``, some of whose arguments are fgrad tracers: from its template, or through JAX."""
+    dynamic: list[Any] = []
+    try:
+        key = [function, *[_key_of(x, dynamic, function) for x in args]]
+        for name, value in kwargs.items():
+            key.append((name, _key_of(value, dynamic, function)))
+        trace = None
+        for x in dynamic:
+            if type(x) is Tracer and (trace is None or x._trace.order > trace.order):
+                trace = x._trace
+        if trace is None:
+            return function(*args, **kwargs)
+        key.append(configuration())
+        key = tuple(key)
+        template = _templates[key]
+    except KeyError:
+        template = _make(key, function, args, kwargs, dynamic)
+    except (_OpenLane, TypeError):  # TypeError: an unhashable static
+        return function(*args, **kwargs)
+    if template is None:
+        return function(*args, **kwargs)
+    return template(trace, dynamic, frame)
+
+
+def _key_of(x: Any, dynamic: list[Any], function: Any) -> Any:
+    """The part of a template's key that an argument makes; its arrays and numbers are added to ``dynamic``."""
+    kind = type(x)
+    if kind is Tracer:
+        dynamic.append(x)
+        return x.aval
+    if kind is float or kind is complex or (kind is int and _takes_numbers(function)):
+        dynamic.append(x)
+        return kind
+    if kind is int or kind is str or kind is bool or x is None or x is Ellipsis:
+        return (kind, x)
+    if kind is tuple or kind is list:
+        return (kind, *[_key_of(y, dynamic, function) for y in x])
+    if kind is slice:
+        return (slice, *[_key_of(y, dynamic, None) for y in (x.start, x.stop, x.step)])
+    if isinstance(x, JaxTracer):
+        raise _OpenLane
+    if isinstance(x, jax.Array | np.ndarray | np.generic):
+        dynamic.append(x)
+        return typeof(x)
+    if isinstance(x, dict):
+        return (dict, *[(k, _key_of(v, dynamic, function)) for k, v in x.items()])
+    if isinstance(x, type | np.dtype) or not callable(x):
+        hash(x)
+        return (kind, x)
+    if getattr(x, "dtype", None) is not None:  # jnp.float32 and its kin, which are callable
+        return x
+    raise _OpenLane
+
+
+def _make(key: tuple[Any, ...], function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], dynamic: Sequence[Any]) -> Template | None:
+    """Record ``function`` on the types of ``dynamic``; None where that cannot be done."""
+    template: Template | None
+    try:
+        template = _record(function, args, kwargs, dynamic)
+    except Exception:
+        # the open lane will raise the error anew, on the user's own values, if it is one of use
+        template = None
+    with _lock:
+        while len(_templates) >= TEMPLATE_LIMIT:
+            _templates.popitem(last=False)
+        _templates[key] = template
+    return template
+
+
+def _record(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], dynamic: Sequence[Any]) -> Template | None:
+    stager = Stager()
+    inputs = iter([stager.new_input(x.aval if type(x) is _Typed else typeof(x)) for x in dynamic])
+    try:
+        staged = [_staged(x, inputs, function) for x in args]
+        named = {name: _staged(x, inputs, function) for name, x in kwargs.items()}
+        with set_trace(stager):
+            result = function(*staged, **named)
+        flat, tree = tree_util.tree_flatten(result)
+        if not all(isinstance(x, jax.Array) for x in flat):
+            return None
+        graph = stager.closed_graph([stager.number(x) for x in flat])
+    finally:
+        stager.open = False
+    if graph.effects or any(isinstance(const.value, JaxTracer) for const in graph.consts):
+        return None
+    return Template(graph, tree)
+
+
+def _staged(x: Any, inputs: Any, function: Any) -> Any:
+    """``x`` with its dynamic parts replaced by the next staged inputs, in the order of ``_key_of``."""
+    kind = type(x)
+    if kind in (Tracer, _Typed, float, complex) or (kind is int and _takes_numbers(function)):
+        return next(inputs)
+    if kind in (tuple, list):
+        return kind([_staged(y, inputs, function) for y in x])
+    if kind is slice:
+        return slice(*[_staged(y, inputs, None) for y in (x.start, x.stop, x.step)])
+    if isinstance(x, jax.Array | np.ndarray | np.generic):
+        return next(inputs)
+    if isinstance(x, dict):
+        return {k: _staged(v, inputs, function) for k, v in x.items()}
+    return x
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# the tracer's own operators and methods
+
+
+def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
+    through_jax = getattr(JaxTracer, name)
+
+    def method(self: Tracer, other: Any) -> Any:
+        trace = self._trace
+        kind = type(other)
+        if kind is Tracer:
+            if other._trace is not trace:
+                if other._trace.order > trace.order:
+                    trace = other._trace
+            part: Any = other.aval
+        elif kind is float or (kind is int and function is not operator.pow):
+            part = kind
+        elif isinstance(other, jax.Array) and not isinstance(other, JaxTracer):
+            part = other.aval
+        else:
+            return through_jax(self, other)
+        # only a product's precision can be changed by a context manager inside the function
+        settings = configuration() if function is operator.matmul else trace.configuration
+        key = (function, self.aval, part, reflected, settings)
+        template = _templates.get(key)
+        if template is None:
+            template = _operator(key, self, other)
+            if template is None:
+                return through_jax(self, other)
+        return template(trace, (other, self) if reflected else (self, other), sys._getframe(1))
+
+    method.__name__ = name
+    method.__qualname__ = f"Tracer.{name}"
+    setattr(Tracer, name, method)
+
+
+def _operator(key: tuple[Any, ...], x: Tracer, other: Any) -> Template | None:
+    if key in _templates:
+        return _templates[key]
+    function, reflected = key[0], key[3]
+    args = (other, x) if reflected else (x, other)
+    types = [y.aval if type(y) is Tracer else typeof(y) for y in args]
+    return _make(key, function, [_Typed(t) for t in types], {}, [_Typed(t) for t in types])
+
+
+class _Typed:
+    """A stand-in for an operand: its type only."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+
+def _unary(name: str, function: Callable[..., Any]) -> None:
+    through_jax = getattr(JaxTracer, name)
+
+    def method(self: Tracer) -> Any:
+        return apply(function, (self,), {}, sys._getframe(1))
+
+    def function_of(x: Any) -> Any:
+        return through_jax(x)
+
+    function = function_of
+    method.__name__ = name
+    method.__qualname__ = f"Tracer.{name}"
+    setattr(Tracer, name, method)
+
+
+_getitem_through_jax = JaxTracer.__getitem__
+
+
+def _index(x: Any, index: Any) -> Any:
+    return _getitem_through_jax(x, index)
+
+
+def _getitem(self: Tracer, index: Any) -> Any:
+    return apply(_index, (self, index), {}, sys._getframe(1))
+
+
+class _Method:
+    """A method of the array interface (``x.sum``), bound to a tracer."""
+
+    __slots__ = ("function", "tracer")
+
+    def __init__(self, function: Any, tracer: Tracer):
+        self.function = function
+        self.tracer = tracer
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return apply(self.function, (self.tracer, *args), kwargs, sys._getframe(1))
+
+
+_getattr_through_jax = JaxTracer.__getattr__
+
+
+def _getattr(self: Tracer, name: str) -> Any:
+    attribute = _getattr_through_jax(self, name)
+    function = getattr(attribute, "__func__", None)
+    return attribute if function is None else _Method(function, self)
+
+
+def _property(name: str) -> None:
+    def through_jax(x: Any) -> Any:
+        return _getattr_through_jax(x, name)
+
+    def method(self: Tracer) -> Any:
+        return apply(through_jax, (self,), {}, sys._getframe(1))
+
+    setattr(Tracer, name, property(method))
+
+
+def install() -> None:
+    """Give the tracer class its fast-lane operators, methods and properties."""
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "pow"):
+        function = getattr(operator, name)
+        _binary(f"__{name}__", function, False)
+        _binary(f"__r{name}__", function, True)
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        _binary(f"__{name}__", getattr(operator, name), False)
+    for name in ("__neg__", "__pos__", "__abs__", "__invert__"):
+        _unary(name, getattr(operator, name.strip("_")))
+    for name in ("T", "mT", "real", "imag"):
+        _property(name)
+    Tracer.__getitem__ = _getitem  # type: ignore[method-assign]
+    Tracer.__getattr__ = _getattr  # type: ignore[method-assign]
+    Tracer.__hash__ = None  # type: ignore[assignment]
+
+
+install()
