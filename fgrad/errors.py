@@ -138,6 +138,17 @@ def output_not_scalar(what: str, got: str) -> ArgumentTypeError:
     )
 
 
+class MismatchError(TypeError, ValueError):
+    """A tangent or cotangent has another shape or dtype than the value it belongs to."""
+
+
+def mismatch(path: str, expected: str, got: str, of: str) -> MismatchError:
+    hint = ""
+    if "float0" in expected:
+        hint = "\nThe value is an integer or boolean: its (co)tangent is numpy.zeros(shape, jax.dtypes.float0)."
+    return MismatchError(f"{path} has the wrong type.\n  expected: {expected} (that of {of})\n  got:      {got}{hint}")
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import dtypes
-from jax.core import ShapedArray, Trace, Tracer
+from jax.core import ShapedArray, Trace, Tracer, eval_context
 from jax.extend import core as jex
 from jax.extend.core import Primitive, primitives
 from jax.extend.core import primal_dtype_to_tangent_dtype as tangent_dtype
@@ -19,7 +19,7 @@ from jax.extend.core import take_current_trace as take_trace
 
 __all__ = [
     "Primitive", "ShapedArray", "Trace", "Tracer", "all_primitives", "bind_custom_jvp", "bind_custom_vjp", "closed_parts",
-    "current_trace", "is_closed_jaxpr", "is_concrete", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
+    "copied", "current_trace", "is_closed_jaxpr", "is_concrete", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
     "scan_counts", "set_trace", "take_trace", "tangent_dtype", "typeof", "zero_tangent",
 ]
 
@@ -33,6 +33,12 @@ def current_trace() -> Any:
     """The trace that JAX operations go to at present (None, or JAX's evaluating trace, when nothing is traced)."""
     with take_trace() as trace:
         return trace
+
+
+def copied(value: Any) -> Any:
+    """A JAX array with the numbers that a NumPy array (or number) has now, whatever is being traced."""
+    with eval_context():
+        return jax.numpy.array(value)
 
 
 def is_concrete(value: Any) -> bool:

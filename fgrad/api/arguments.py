@@ -10,7 +10,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.jaxcore import ShapedArray, Tracer, typeof
+from fgrad.jaxcore import ShapedArray, Tracer, copied, tangent_dtype, typeof
 
 Argnums = int | Sequence[int]
 
@@ -72,7 +72,7 @@ def _as_value(value: Any, path: Callable[[], str], what: str) -> Any:
         if value.dtype == object or value.dtype.kind in "USV" and value.dtype.names is None and not _known_dtype(value.dtype):
             raise errors.not_an_array(path(), value, what)
         # a copy, so that a later write to the NumPy array changes nothing here
-        return jax.numpy.array(value)
+        return copied(value)
     if isinstance(value, bool | int | float | complex | np.generic):
         return value
     if hasattr(value, "__jax_array__"):
@@ -144,3 +144,34 @@ def with_positions(args: Sequence[Any], positions: Sequence[int], values: Sequen
     for i, value in zip(positions, values, strict=True):
         new[i] = value
     return new
+
+
+def matching(tree: Any, pattern: Any, types: Sequence[ShapedArray], what: str, of: str) -> list[Any]:
+    """The leaves of ``tree``, which must have the structure ``pattern`` and be (co)tangents of values of ``types``.
+
+    Raises:
+      TypeError: the structures differ.
+      MismatchError: a leaf has another shape or dtype than the (co)tangent of its counterpart.
+    """
+    flat, treedef = tree_util.tree_flatten(tree)
+    if treedef != pattern:
+        raise TypeError(f"The structure of {what} must be that of {of}.\n  expected: {pattern}\n  got:      {treedef}")
+    return [_matched(x, t, lambda i=i: path_of(tree, i, what), of) for i, (x, t) in enumerate(zip(flat, types, strict=True))]
+
+
+def _matched(x: Any, type: ShapedArray, path: Callable[[], str], of: str) -> Any:
+    expected = ShapedArray(type.shape, tangent_dtype(type.dtype))
+    if not isinstance(x, Tracer | jax.Array):
+        x = _as_value(x, path, "A derivative's argument")
+    got = typeof(x)
+    if got.shape == expected.shape and got.dtype == expected.dtype:
+        return x
+    if got.shape == expected.shape and got.weak_type and jax.numpy.result_type(x, expected.dtype) == expected.dtype:
+        return jax.lax.convert_element_type(x, expected.dtype)  # a Python number takes the dtype that is wanted
+    raise errors.mismatch(path(), expected.str_short(), got.str_short(), of)
+
+
+def stripped(x: Any) -> Any:
+    """``x`` without its weak type: (co)tangents have strong types inside a program."""
+    type = typeof(x)
+    return jax.lax.convert_element_type(x, type.dtype) if type.weak_type else x

@@ -10,12 +10,12 @@ from attrs import frozen
 from jax import lax, tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Argnums, argnums_tuple, leaves, resolve, with_positions
+from fgrad.api.arguments import Argnums, argnums_tuple, leaves, matching, resolve, stripped, with_positions
+from fgrad.api.called import call, inexact_inputs, split_aux, weak_as, with_weakness
 from fgrad.api.recorded import close, record
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.op import intern
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import ShapedArray, primitive, tangent_dtype, typeof
+from fgrad.graph.regions import is_inexact, strong
+from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
 from fgrad.passes import vjp as vjp_pass
 from fgrad.passes.local import tangent_type
 from fgrad.passes.partition import Halves, partition
@@ -90,22 +90,26 @@ def _value_and_grad(
         positions = resolve(wanted, len(args), what)
         chosen = tuple([args[i] for i in positions])
         flat = leaves(chosen, "args", what)
-        _check_inputs(flat.values, lambda i: _arg_path(chosen, positions, i), holomorphic, allow_int, what)
+        check_inputs(flat.values, lambda i: arg_path(chosen, positions, i), holomorphic, allow_int, what)
 
-        def call(tracers: Sequence[Any]) -> Any:
+        def chosen_only(tracers: Sequence[Any]) -> Any:
             return fun(*with_positions(args, positions, flat.unflatten(tracers)), **kwargs)
 
-        recorder, result = record(call, flat.values)
-        value, aux = _split_aux(result, has_aux, what)
-        _check_output(value, holomorphic, what)
-        aux_flat, aux_tree = tree_util.tree_flatten(aux)
-        traced = [i for i, x in enumerate(aux_flat) if recorder.records((x,))]
-        recorded = close(recorder, [value, *(aux_flat[i] for i in traced)])
-        types = recorded.made("value_and_grad", _grad_plan)
-        outs = types.program(recorded.values)
+        recorder, result = record(chosen_only, flat.values)
+        try:
+            value, aux = split_aux(result, has_aux, what)
+            _check_output(value, holomorphic, what)
+            aux_flat, aux_tree = tree_util.tree_flatten(aux)
+            traced = [i for i, x in enumerate(aux_flat) if recorder.records((x,))]
+            recorded = close(recorder, [value, *(aux_flat[i] for i in traced)])
+        finally:
+            recorder.open = False
+        count = len(flat.values)
+        plan = recorded.made(("value_and_grad", count), lambda graph: _grad_plan(graph, count))
+        outs = plan.program(recorded.values)
         for i, x in zip(traced, outs[1 : 1 + len(traced)], strict=True):
             aux_flat[i] = x
-        grads = [outs[k] if k is not None else _zero(x) for k, x in zip(types.at, flat.values, strict=False)]
+        grads = [outs[k] if k is not None else zero(typeof(x)) for k, x in zip(plan.at, flat.values, strict=True)]
         gradient = flat.unflatten(grads)
         gradient = gradient[0] if single else gradient
         return ((outs[0], tree_util.tree_unflatten(aux_tree, aux_flat)) if has_aux else outs[0]), gradient
@@ -121,9 +125,9 @@ class _Plan:
     at: tuple[int | None, ...]
 
 
-def _grad_plan(graph: Graph) -> _Plan:
+def _grad_plan(graph: Graph, count: int) -> _Plan:
     """The joint graph of value and gradient, the cotangent of the first output being one."""
-    wrt = [i for i, t in enumerate(graph.in_types) if is_inexact(t)]
+    wrt = inexact_inputs(graph.in_types, count)
     joint = vjp_pass.vjp(graph, wrt, [k == 0 for k in range(len(graph.outputs))])
     builder = Builder(graph.in_types)
     value_type = graph.out_types[0]
@@ -131,45 +135,28 @@ def _grad_plan(graph: Graph) -> _Plan:
     one = builder.const(Const(np.ones((), seed_type.dtype), seed_type))
     outs = builder.splice(joint.graph, [*builder.inputs, one])
     m = len(graph.outputs)
-    at: list[int | None] = [None] * len(graph.in_types)
+    at: list[int | None] = [None] * count
     for i, k in zip(wrt, joint.results, strict=True):
         if k is not None:
-            outs[m + k] = _weak_again(builder, outs[m + k], graph.in_types[i])
+            outs[m + k] = weak_as(builder, outs[m + k], graph.in_types[i])
             at[i] = m + k
     return _Plan(program(simplify(builder.finish(outs))), tuple(at))
 
 
-def _weak_again(builder: Builder, number: int, type: ShapedArray) -> int:
-    """A derivative with respect to a weakly typed value (a Python number) is weakly typed, as in JAX."""
-    if not type.weak_type or builder.types[number].weak_type:
-        return number
-    op = intern(
-        primitive("convert_element_type"), {"new_dtype": type.dtype, "weak_type": True, "sharding": None},
-        (builder.types[number],),
-    )  # fmt: skip
-    return builder.emit(op, (number,))
-
-
-def _zero(x: Any) -> Any:
-    type = typeof(x)
+def zero(type: ShapedArray) -> Any:
+    """The zero cotangent of a value of this type; NumPy's ``float0`` zeros where it has no derivatives."""
     dtype = tangent_dtype(type.dtype)
     if dtype == jax.dtypes.float0:
         return np.zeros(type.shape, dtype)
-    return lax.full(type.shape, 0, dtype) if not type.weak_type else jax.numpy.zeros_like(x)
+    return with_weakness(lax.full(type.shape, 0, dtype), type)
 
 
-def _split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
-    if not has_aux:
-        return result, None
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError(
-            f"{what} with has_aux=True: the function must return a pair (value, aux), got {type(result).__name__}"
-            f"{f' of length {len(result)}' if isinstance(result, tuple) else ''}."
-        )
-    return result
+def check_inputs(values: Sequence[Any], path: Callable[[int], str], holomorphic: bool, allow_int: bool, what: str) -> None:
+    """Refuse inputs without derivatives.
 
-
-def _check_inputs(values: Sequence[Any], path: Callable[[int], str], holomorphic: bool, allow_int: bool, what: str) -> None:
+    Raises:
+      TypeError: an input is integer (without ``allow_int``) or, with ``holomorphic``, not complex.
+    """
     for i, x in enumerate(values):
         dtype = typeof(x).dtype
         if holomorphic:
@@ -182,7 +169,8 @@ def _check_inputs(values: Sequence[Any], path: Callable[[int], str], holomorphic
             raise errors.integer_input(path(i), typeof(x).str_short(), what)
 
 
-def _arg_path(chosen: Any, positions: Sequence[int], i: int) -> str:
+def arg_path(chosen: Any, positions: Sequence[int], i: int) -> str:
+    """The readable path of the ``i``-th leaf of the arguments at ``positions``."""
     with_paths, _ = tree_util.tree_flatten_with_path(chosen)
     path = with_paths[i][0]
     return f"args[{positions[path[0].idx]}]" + tree_util.keystr(path[1:])
@@ -244,91 +232,61 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Source: `jax.vjp <https://docs.jax.dev/en/latest/_autosummary/jax.vjp.html>`_.
     """
     flat = leaves(primals, "primals", "vjp")
-    recorder, result = record(lambda tracers: fun(*flat.unflatten(tracers)), flat.values)
-    result, aux = _split_aux(result, has_aux, "vjp")
-    out_flat = leaves(result, "output", "vjp: the function's output")
-    aux_flat, aux_tree = tree_util.tree_flatten(aux)
-    traced = [i for i, x in enumerate(aux_flat) if recorder.records((x,))]
-    n = len(out_flat.values)
-    recorded = close(recorder, [*out_flat.values, *(aux_flat[i] for i in traced)])
-    split: _Split = recorded.made(("vjp", n), lambda graph: _split(graph, n))
-    known = run(split.halves.known, recorded.values)
-    outs, residuals = known[: n + len(traced)], known[n + len(traced) :]
-    for i, x in zip(traced, outs[n:], strict=True):
-        aux_flat[i] = x
+    called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "vjp")
+    made = called.recorded.made(("vjp", called.kind), lambda graph: split(graph, *called.kind))
+    known = run(made.halves.known, called.recorded.values)
+    count = len(known) - made.halves.num_residuals
+    pullback = Pullback(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)
+    vjp_fun = tree_util.Partial(pullback, list(known[count:]))
+    output, aux = called.outputs(known[:count])
+    return (output, vjp_fun, aux) if has_aux else (output, vjp_fun)
 
-    out_types = [typeof(x) for x in outs[:n]]
 
-    def vjp_fun(ct: Any) -> Any:
-        cts = matching(ct, out_flat, out_types, "the cotangent given to vjp's function", "the output")
-        live = [x for x, t in zip(cts, out_types, strict=True) if is_inexact(t)]
-        found = run(split.halves.unknown, [*residuals, *live])
-        grads = [found[k] if k is not None else _zero(x) for k, x in zip(split.at, flat.values, strict=False)]
-        return flat.unflatten(grads)
+@frozen
+class Pullback:
+    """The linear function that ``vjp`` returns, without its residuals; equal for equal structure, so ``jit`` takes it."""
 
-    vjp_fun.__name__ = "vjp_fun"
-    vjp_result = tree_util.Partial(vjp_fun)
-    output = out_flat.unflatten(outs[:n])
-    return (output, vjp_result, tree_util.tree_unflatten(aux_tree, aux_flat)) if has_aux else (output, vjp_result)
+    graph: Graph
+    at: tuple[int | None, ...]
+    in_types: tuple[ShapedArray, ...]
+    out_types: tuple[ShapedArray, ...]
+    in_tree: Any
+    out_tree: Any
+
+    def __call__(self, residuals: Sequence[Any], ct: Any) -> Any:
+        cts = matching(ct, self.out_tree, self.out_types, "the cotangent given to vjp's function", "the output")
+        live = [x for x, t in zip(cts, self.out_types, strict=True) if is_inexact(t)]
+        found = run(self.graph, [*residuals, *map(stripped, live)])
+        weak = all(typeof(x).weak_type for x in live)
+        types = [t if weak else strong(t) for t in self.in_types]
+        grads = [zero(t) if k is None else with_weakness(found[k], t) for k, t in zip(self.at, types, strict=True)]
+        return tree_util.tree_unflatten(self.in_tree, grads)
+
+    def __repr__(self) -> str:
+        return f"Pullback({self.out_tree} -> {self.in_tree})"
 
 
 @frozen(eq=False)
-class _Split:
+class Split:
+    """A function's graph cut for reverse mode: values and residuals first, then from cotangents to cotangents.
+
+    ``at`` says for each input which output of the second half is its cotangent, None for zero.
+    """
+
     halves: Halves
     at: tuple[int | None, ...]
+    in_types: tuple[ShapedArray, ...]
+    out_types: tuple[ShapedArray, ...]
 
 
-def _split(graph: Graph, n: int) -> _Split:
-    wrt = [i for i, t in enumerate(graph.in_types) if is_inexact(t)]
-    live = [k < n and is_inexact(t) for k, t in enumerate(graph.out_types)]
+def split(graph: Graph, outputs: int, inputs: int) -> Split:
+    """The reverse mode of the first ``outputs`` outputs in the first ``inputs`` inputs, in two halves."""
+    wrt = inexact_inputs(graph.in_types, inputs)
+    live = [k < outputs and is_inexact(t) for k, t in enumerate(graph.out_types)]
     joint = vjp_pass.vjp(graph, wrt, live)
-    builder = Builder(joint.graph.in_types)
-    outs = builder.splice(joint.graph, builder.inputs)
-    m = len(graph.outputs)
-    at: list[int | None] = [None] * len(graph.in_types)
+    at: list[int | None] = [None] * inputs
     for i, k in zip(wrt, joint.results, strict=True):
-        if k is not None:
-            outs[m + k] = _weak_again(builder, outs[m + k], graph.in_types[i])
-            at[i] = k
-    whole = simplify(builder.finish(outs))
-    first_ct = len(graph.in_types)
-    halves = partition(whole, range(first_ct, len(whole.in_types)), [k >= m for k in range(len(whole.outputs))])
-    return _Split(halves, tuple(at))
-
-
-def matching(tree: Any, pattern: Any, types: Sequence[ShapedArray], what: str, of: str) -> list[Any]:
-    """The leaves of ``tree``, which must have the structure of ``pattern`` and be (co)tangents of ``types``.
-
-    Raises:
-      TypeError: the structures differ.
-      ValueError: a leaf has another shape or dtype than the (co)tangent of its counterpart.
-    """
-    flat, treedef = tree_util.tree_flatten(tree)
-    if treedef != pattern.tree:
-        raise TypeError(
-            f"The structure of {what} must be that of {of}.\n  expected: {pattern.tree}\n  got:      {treedef}"
-        )
-    found = []
-    for i, (x, type) in enumerate(zip(flat, types, strict=True)):
-        expected = tangent_dtype(type.dtype)
-        if expected == jax.dtypes.float0:
-            found.append(x)
-            continue
-        if isinstance(x, np.ndarray):
-            x = jax.numpy.array(x)
-        got = typeof(x)
-        path = what + tree_util.keystr(tree_util.tree_flatten_with_path(tree)[0][i][0])
-        if got.shape != type.shape or got.dtype != expected:
-            if got.weak_type and got.shape == type.shape and jax.numpy.result_type(x, expected) == expected:
-                pass
-            else:
-                raise ValueError(
-                    f"{path} has the wrong type.\n  expected: {ShapedArray(type.shape, expected).str_short()} "
-                    f"(that of {of})\n  got:      {got.str_short()}"
-                )
-        if got.weak_type or got.dtype != expected:
-            x = lax.convert_element_type(x, expected)
-        found.append(x)
-    return found
-
-
+        at[i] = k
+    m, whole = len(graph.outputs), simplify(joint.graph)
+    halves = partition(whole, range(len(graph.in_types), len(whole.in_types)), [k >= m for k in range(len(whole.outputs))])
+    return Split(halves, tuple(at), graph.in_types[:inputs], graph.out_types[:outputs])

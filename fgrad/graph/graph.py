@@ -32,7 +32,9 @@ class Const:
         return (self.type, array.tobytes())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and (other.value is self.value or other.key == self.key)
+        return isinstance(other, Const) and (
+            (other.value is self.value and other.type == self.type) or other.key == self.key
+        )
 
     def __hash__(self) -> int:
         return hash(self.key)

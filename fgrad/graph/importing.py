@@ -23,7 +23,7 @@ from fgrad.graph.regions import (
     while_,
 )
 from fgrad.graph.source import RawSource, Source
-from fgrad.jaxcore import ShapedArray, Tracer, closed_parts, is_literal, scan_counts
+from fgrad.jaxcore import ShapedArray, Tracer, closed_parts, is_literal, scan_counts, typeof
 
 _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 
@@ -46,7 +46,7 @@ def _convert(jaxpr: Any) -> Graph:
         number[var] = builder.const(Const(value, var.aval))
 
     def read(atom: Any) -> int:
-        return builder.const(Const(atom.val, atom.aval)) if is_literal(atom) else number[atom]
+        return builder.const(_literal(atom.val, atom.aval)) if is_literal(atom) else number[atom]
 
     for eqn in eqns:
         found = import_equation(eqn.primitive, eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], bool(eqn.effects))
@@ -58,6 +58,14 @@ def _convert(jaxpr: Any) -> Graph:
             outs = builder.splice(found, args)
         number.update(zip(eqn.outvars, outs, strict=True))
     return builder.finish([read(v) for v in outvars])
+
+
+def _literal(value: Any, type: ShapedArray) -> Const:
+    """A jaxpr's literal with a value of its own type: JAX keeps a Python number even where the type is another."""
+    if typeof(value) != type:
+        value = np.asarray(value).astype(type.dtype)
+        value = value.item() if type.weak_type and typeof(value.item()) == type else value
+    return Const(value, type)
 
 
 def import_equation(

@@ -1,10 +1,18 @@
-"""Cutting a graph in two: what depends on some inputs, and what does not."""
+"""Cutting a graph in two: what depends on some inputs, and what does not.
+
+NOTE [Regions on the cut]
+The tangents of a loop or a branch come from one region together with its values, so that region reads tangents and
+yet gives outputs that do not depend on them.  It is written twice: cut down to those outputs in the first half, and
+for the rest in the second half.
+"""
 
 from collections.abc import Sequence
 
 from attrs import frozen
 
-from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.graph import Builder, Const, Graph, Node
+from fgrad.graph.op import Op
+from fgrad.passes.trim import TRIMMERS, trim
 
 
 @frozen(eq=False)
@@ -27,11 +35,16 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
     """
     n = len(graph.in_types)
     late = set(unknown)
+    early: dict[int, tuple[Op, list[int], list[int]]] = {}
     number = n + len(graph.consts)
-    for node in graph.nodes:
+    for at, node in enumerate(graph.nodes):
         count = len(node.op.out_types)
         if not late.isdisjoint(node.inputs):
+            cut = _early_part(node, late)
             late.update(range(number, number + count))
+            if cut is not None:
+                early[at] = cut
+                late.difference_update([number + k for k in cut[2]])
         number += count
     is_unknown = tuple([i in late for i in graph.outputs]) if outputs is None else tuple(outputs)
 
@@ -58,9 +71,15 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
         late_number[i] = second.input(graph.in_types[i])
         late_inputs.append(late_number[i])
     number = n + len(graph.consts)
-    for node in graph.nodes:
+    for step, node in enumerate(graph.nodes):
         count = len(node.op.out_types)
-        if number in late or (count == 0 and not late.isdisjoint(node.inputs)):
+        if step in early:
+            op, ins, outs = early[step]
+            at = first.emit(op, tuple([known_number[node.inputs[i]] for i in ins]), node.source)
+            known_number.update(zip([number + k for k in outs], range(at, at + len(outs)), strict=True))
+            at = second.emit(node.op, tuple([read_late(i) for i in node.inputs]), node.source)
+            late_number.update((number + k, at + k) for k in range(count) if k not in outs)
+        elif number in late or (count == 0 and not late.isdisjoint(node.inputs)):
             at = second.emit(node.op, tuple([read_late(i) for i in node.inputs]), node.source)
             late_number.update(zip(range(number, number + count), range(at, at + count), strict=True))
         else:
@@ -69,14 +88,28 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
         number += count
     late_outputs = [read_late(i) for i, yes in zip(graph.outputs, is_unknown, strict=True) if yes]
     # only the residuals that the trimmed second half still reads are kept
-    trial = second.finish(late_outputs)
+    trial = trim(second.finish(late_outputs))
     read = {i for node in trial.nodes for i in node.inputs} | set(trial.outputs)
     place = {number: k for k, number in enumerate(second.inputs)}
     kept = [i for i, number in residuals.items() if place[number] in read]
     known_outputs = [known_number[i] for i, yes in zip(graph.outputs, is_unknown, strict=True) if not yes]
     return Halves(
         first.finish([*known_outputs, *(known_number[i] for i in kept)]),
-        second.finish(late_outputs, [*(residuals[i] for i in kept), *late_inputs]),
+        trim(second.finish(late_outputs, [*(residuals[i] for i in kept), *late_inputs])),
         is_unknown,
         len(kept),
     )
+
+
+def _early_part(node: Node, late: set[int]) -> tuple[Op, list[int], list[int]] | None:
+    """A region cut down to the outputs that do not depend on ``late`` values: as a trimmer gives it; see the NOTE."""
+    trimmer = TRIMMERS.get(node.op.primitive)
+    if trimmer is None or node.op.effects:
+        return None
+
+    def cut(outs: list[int]) -> tuple[Op, list[int], list[int]] | None:
+        found = trimmer(node, [k in outs for k in range(len(node.op.out_types))])
+        return found if found is not None and not any(node.inputs[i] in late for i in found[1]) else None
+
+    outs = [k for k in range(len(node.op.out_types)) if cut([k]) is not None]
+    return cut(outs) if outs else None

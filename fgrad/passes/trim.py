@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from fgrad.graph.graph import Builder, Graph, Node
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import cond, scan, while_
+from fgrad.graph.regions import cond, remat, scan, while_
 
 
 def trim(graph: Graph) -> Graph:
@@ -120,8 +120,18 @@ def _trim_cond(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] 
     return op, ins, [k for k, yes in enumerate(used) if yes]
 
 
+def _trim_remat(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+    cut, keep = needed_inputs(node.op.params["body"], used)
+    if all(keep) and all(used):
+        return None
+    ins = [i for i, yes in enumerate(keep) if yes]
+    op = intern(remat, {**node.op.params, "body": without_inputs(cut, keep)}, [node.op.in_types[i] for i in ins])
+    return op, ins, [k for k, yes in enumerate(used) if yes]
+
+
 TRIMMERS: dict[object, Callable[[Node, list[bool]], tuple[Op, list[int], list[int]] | None]] = {
     scan: _trim_scan,
     while_: _trim_while,
     cond: _trim_cond,
+    remat: _trim_remat,
 }

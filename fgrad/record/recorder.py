@@ -30,6 +30,7 @@ from fgrad.jaxcore import (
     Trace,
     bind_custom_jvp,
     bind_custom_vjp,
+    copied,
     is_concrete,
     set_trace,
     take_trace,
@@ -88,8 +89,8 @@ class Recording(TakesGraphs):
         self.entries: list[tuple[Op, tuple[int, ...]]] = []
         self.sources: list[RawSource | None] = []
         self.count = 0
-        #: values of enclosing scopes that were met, by identity (and kept alive, so that identity holds)
-        self.lifted: dict[int, int] = {}
+        #: values of enclosing scopes that were met, by identity; each is held, so that its identity stays its own
+        self.lifted: dict[int, tuple[int, Any]] = {}
         self.consts: list[Any] = []
         self.const_numbers: list[int] = []
 
@@ -110,12 +111,12 @@ class Recording(TakesGraphs):
         """The number of a value on this tape; values from outside are entered as constants, NumPy arrays copied."""
         if type(value) is Tracer and value._trace is self:
             return value.number
-        if isinstance(value, np.ndarray):
-            value = jax.numpy.array(value)
-        number = self.lifted.get(id(value))
-        if number is None:
-            number = self.lifted[id(value)] = self.lift(value)
-        return number
+        if isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0:
+            value = copied(value)
+        held = self.lifted.get(id(value))
+        if held is None:
+            held = self.lifted[id(value)] = (self.lift(value), value)
+        return held[0]
 
     def lift(self, value: Any) -> int:
         if type(value) is Tracer and not value._trace.open:
@@ -128,10 +129,10 @@ class Recording(TakesGraphs):
 
     def literal(self, const: Const) -> int:
         """The number of a constant that is part of the program (it comes from a template, not from the user)."""
-        number = self.lifted.get(id(const))
-        if number is None:
-            number = self.lifted[id(const)] = self.append(_leaf(LITERAL, const, const.type), (), None)
-        return number
+        held = self.lifted.get(id(const))
+        if held is None:
+            held = self.lifted[id(const)] = (self.append(_leaf(LITERAL, const, const.type), (), None), const)
+        return held[0]
 
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
         """Record ``op`` on values; the tracers of its outputs."""
@@ -213,6 +214,10 @@ class Recording(TakesGraphs):
         source = here(2)
         outs = self.emit(found, args, source) if isinstance(found, Op) else self.splice(found, args, source)
         return outs if primitive.multiple_results else outs[0]
+
+    def stage_value(self, value: Any) -> Any:
+        """A value as an array; what comes from outside is recorded when an operation reads it."""
+        return value if isinstance(value, jax.Array) else copied(value)
 
     def process_call(self, primitive: Any, f: Any, args: Sequence[Any], params: dict[str, Any], /) -> Any:
         with set_trace(self):

@@ -199,6 +199,8 @@ def _staged(x: Any, inputs: Any, function: Any) -> Any:
 
 def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     through_jax = getattr(JaxTracer, name)
+    # what a template records: JAX's own operator, lest recording ask for the template again
+    recorded = getattr(JaxTracer, f"__{function.__name__}__")
 
     def method(self: Tracer, other: Any) -> Any:
         trace = self._trace
@@ -219,7 +221,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
         key = (function, self.aval, part, reflected, settings)
         template = _templates.get(key)
         if template is None:
-            template = _operator(key, self, other)
+            template = _operator(key, recorded, self, other)
             if template is None:
                 return through_jax(self, other)
         return template(trace, (other, self) if reflected else (self, other), sys._getframe(1))
@@ -229,11 +231,10 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     setattr(Tracer, name, method)
 
 
-def _operator(key: tuple[Any, ...], x: Tracer, other: Any) -> Template | None:
+def _operator(key: tuple[Any, ...], function: Any, x: Tracer, other: Any) -> Template | None:
     if key in _templates:
         return _templates[key]
-    function, reflected = key[0], key[3]
-    args = (other, x) if reflected else (x, other)
+    args = (other, x) if key[3] else (x, other)
     types = [y.aval if type(y) is Tracer else typeof(y) for y in args]
     return _make(key, function, [_Typed(t) for t in types], {}, [_Typed(t) for t in types])
 

@@ -20,7 +20,7 @@ def constant(value: float, like: Any) -> Any:
 
     A NumPy scalar rather than ``lax.full_like``: it enters a recording as a constant, without a node of its own.
     """
-    return np.asarray(value, like.dtype)
+    return like.dtype.type(value)
 
 
 def zeros(like: Any) -> Any:

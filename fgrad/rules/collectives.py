@@ -149,7 +149,8 @@ define("axis_index", Zero("an integer"))
 # ---- forms that are seen in shard_map only
 
 define(
-    "unreduced_psum unreduced_pmax unreduced_pmin preduced vary_unreduced_cast reduced_vary_cast "
+    "unreduced_psum unreduced_pmax unreduced_pmin preduced vary_unreduced_cast vary_unreduced_cast_p "
+    "reduced_vary_cast reduced_vary_cast_p "
     "all_gather_reduced unreduced_reduce_scatter",
     Undefined("fgrad does not follow values that are unreduced along a mesh axis; lax.psum them first"),
 )

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from fgrad.rules.kinds import Bilinear, define
+from fgrad.rules.kinds import Bilinear, General, define
 
 Dims = tuple[int, ...]
 
@@ -165,4 +165,8 @@ def _ragged_rhs(ct, x, y, group_sizes, *, ragged_dot_dimension_numbers, precisio
     return with_dtype(lax.transpose(out, _inverse(y_axes)), y)
 
 
-define("ragged_dot_general", Bilinear(_ragged_lhs, _ragged_rhs))
+def _ragged_vjp(ct, _out, x, y, group_sizes, **params):
+    return _ragged_lhs(ct, x, y, group_sizes, **params), _ragged_rhs(ct, x, y, group_sizes, **params), None
+
+
+define("ragged_dot_general", General(vjp=_ragged_vjp))

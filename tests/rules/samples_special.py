@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 from jax import lax
 
-from fgrad.jaxcore import primitive
 from tests.rules.samples import Sample
 
 _rng = np.random.default_rng(17)
@@ -28,10 +26,6 @@ def _unary(name: str, fun: Callable[..., Any], low: float, high: float) -> list[
 def _held(fun: Callable[..., Any], *held: Any) -> Callable[..., Any]:
     """``fun`` with its first arguments held, since there is no derivative in those."""
     return lambda x: fun(*held, x)
-
-
-def _random_gamma(log_space: bool) -> Callable[..., Any]:
-    return lambda a: primitive("random_gamma").bind(jax.random.key(1), a, log_space=log_space)
 
 
 _A, _X = _uniform(0.5, 4, 3), _uniform(0.5, 4, 3)
@@ -55,10 +49,6 @@ SAMPLES: list[Sample] = [
     Sample("igammac", _held(lax.igammac, _A), (_X,), "parameter held"),
     # JAX has no derivative of igamma_grad_a.
     Sample("igamma_grad_a", _held(lax.igamma_grad_a, _A), (_X,)),
-    # The sample as a function of its parameter has jumps of measure zero, where the sampler rejects.
-    Sample("random_gamma", _random_gamma(False), (_A,), smooth=False, order=1),
-    Sample("random_gamma", _random_gamma(True), (_A,), "in log space", smooth=False, order=1),
-    Sample("random_gamma", _random_gamma(True), (np.array([1e-4, 0.01]),), "tiny parameter", smooth=False, order=1),
     Sample("regularized_incomplete_beta", _held(lax.betainc, _A, _A[::-1].copy()), (_uniform(0.1, 0.9, 3),)),
     Sample("regularized_incomplete_beta", _held(lax.betainc, np.array(1.5), np.array(2.5)), (_uniform(0.1, 0.9, 3),), "scalars"),
     Sample("regularized_incomplete_beta", _held(lax.betainc, _A, np.array(2.5)), (np.array(0.4),), "scalar point"),

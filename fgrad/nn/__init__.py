@@ -2,15 +2,16 @@
 
 On arrays every function is JAX's own; see `JAX's documentation <https://docs.jax.dev/en/latest/jax.nn.html>`_.
 
->>> import fgrad, fgrad.nn
->>> isinstance(dir(fgrad.nn), list)
-True
+>>> import fgrad.nn
+>>> fgrad.grad(fgrad.nn.relu)(2.0)
+Array(1., dtype=float32, weak_type=True)
 """
 
 from typing import TYPE_CHECKING
 
 import jax.nn as _jax_module
 
+from fgrad.nn import initializers as initializers
 from fgrad.record.namespaces import export, public_names
 
 __all__ = public_names(_jax_module)

@@ -1,0 +1,270 @@
+"""Forward mode: ``jvp`` and ``linearize``; and ``linear_transpose``, which turns a linear function round."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from attrs import frozen
+from jax import tree_util
+
+from fgrad import errors
+from fgrad.api.arguments import leaves, matching, path_of, stripped
+from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
+from fgrad.api.reverse import zero
+from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.passes import jvp as jvp_pass
+from fgrad.passes.local import transpose
+from fgrad.passes.partition import Halves, partition
+from fgrad.passes.simplify import simplify
+from fgrad.record.recorder import stage
+from fgrad.run.program import program, run
+
+
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """The value of ``fun(*primals)`` and its directional derivative along ``tangents``.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      primals: a tuple or list of the arguments at which to differentiate.
+      tangents: one tangent per primal, of its structure, shapes and dtypes (``float0`` for integers and booleans).
+      has_aux: ``fun`` returns ``(output, aux)``.
+
+    Returns:
+      ``(output, tangent of the output)``, or ``(output, tangent, aux)``.
+
+    Raises:
+      TypeError: primals or tangents are no tuple or list, a primal is not an array, or the structures differ.
+      MismatchError: a tangent has another shape or dtype than its primal (the message names its path).
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> fgrad.jvp(lambda x: x * x, (3.0,), (1.0,))
+    (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+
+    Source: `jax.jvp <https://docs.jax.dev/en/latest/_autosummary/jax.jvp.html>`_.
+    """
+    _check_function(fun, "jvp")
+    for name, value in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(value, tuple | list):
+            raise TypeError(
+                f"jvp: {name} must be a tuple or list with one entry per argument, got {type(value).__name__}. "
+                f"For a function of one argument write jvp(f, (x,), (t,))."
+            )
+    flat = leaves(tuple(primals), "primals", "jvp")
+    types = flat.types
+    given = matching(tuple(tangents), flat.tree, types, "tangents", "primals")
+    called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "jvp")
+    plan: _Plan = called.recorded.made(("jvp", called.kind), lambda graph: _jvp_plan(graph, *called.kind))
+    live = [stripped(t) for t, type in zip(given, types, strict=True) if is_inexact(type)]
+    outs = plan.program([*called.recorded.values, *live])
+    output, aux = called.outputs(outs)
+    found = [zero(t) if k is None else outs[k] for k, t in zip(plan.at, plan.out_types, strict=True)]
+    tangent = called.out.unflatten(found)
+    return (output, tangent, aux) if has_aux else (output, tangent)
+
+
+@frozen(eq=False)
+class _Plan:
+    """A program from inputs and tangents to outputs, aux and tangents; ``at`` says where each output's tangent stands."""
+
+    program: Any
+    at: tuple[int | None, ...]
+    out_types: tuple[ShapedArray, ...]
+
+
+def _jvp_plan(graph: Graph, outputs: int, inputs: int) -> _Plan:
+    whole, at = pushed(graph, outputs, inputs)
+    m = len(graph.outputs)
+    return _Plan(program(whole), tuple([None if k is None else m + k for k in at]), graph.out_types[:outputs])
+
+
+def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | None, ...]]:
+    """The graph of values and tangents: the derivative of the first ``outputs`` outputs along the first ``inputs`` inputs.
+
+    With it, for each of those outputs, which of the tangents that follow the values is its own, None for zero.
+    """
+    joint = jvp_pass.jvp(graph, inexact_inputs(graph.in_types, inputs))
+    m = len(graph.outputs)
+    builder = Builder(joint.graph.in_types)
+    outs = builder.splice(joint.graph, builder.inputs)
+    tangents: list[int] = []
+    at: list[int | None] = []
+    for k in range(outputs):
+        result = joint.results[k]
+        at.append(None if result is None else len(tangents))
+        if result is not None:
+            tangents.append(weak_as(builder, outs[m + result], graph.out_types[k]))
+    return simplify(builder.finish([*outs[:m], *tangents])), tuple(at)
+
+
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of ``fun(*primals)`` and its derivative there, as a linear function from tangents to tangents.
+
+    Unlike ``jvp`` it computes what does not depend on the tangents once, however often the linear function is called.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      primals: where to linearise it.
+      has_aux: ``fun`` returns ``(output, aux)``.
+
+    Returns:
+      ``(output, jvp_fun)``, or ``(output, jvp_fun, aux)``.  ``jvp_fun(*tangents)`` takes one tangent per primal.  It is
+      a pytree whose leaves are what it keeps, so it may be returned from and given to ``jit``.
+
+    Raises:
+      TypeError, MismatchError: as for ``jvp``.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> y, jvp_fun = fgrad.linearize(lambda x: x ** 2, jnp.array([1.0, 2.0]))
+    >>> jvp_fun(jnp.array([1.0, 0.0])), jvp_fun(jnp.array([0.0, 1.0]))
+    (Array([2., 0.], dtype=float32), Array([0., 4.], dtype=float32))
+
+    Source: `jax.linearize <https://docs.jax.dev/en/latest/_autosummary/jax.linearize.html>`_.
+    """
+    _check_function(fun, "linearize")
+    flat = leaves(primals, "primals", "linearize")
+    called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "linearize")
+    made = called.recorded.made(("linearize", called.kind), lambda graph: linear_split(graph, *called.kind))
+    known = run(made.halves.known, called.recorded.values)
+    count = len(known) - made.halves.num_residuals
+    push = Pushforward(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)
+    jvp_fun = tree_util.Partial(push, list(known[count:]))
+    output, aux = called.outputs(known[:count])
+    return (output, jvp_fun, aux) if has_aux else (output, jvp_fun)
+
+
+@frozen
+class Pushforward:
+    """The linear function that ``linearize`` returns, without its residuals; equal for equal structure."""
+
+    graph: Graph
+    at: tuple[int | None, ...]
+    in_types: tuple[ShapedArray, ...]
+    out_types: tuple[ShapedArray, ...]
+    in_tree: Any
+    out_tree: Any
+
+    def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
+        given = matching(tangents, self.in_tree, self.in_types, "tangents", "the primals given to linearize")
+        live = [stripped(x) for x, t in zip(given, self.in_types, strict=True) if is_inexact(t)]
+        found = run(self.graph, [*residuals, *live])
+        return tree_util.tree_unflatten(
+            self.out_tree, [zero(t) if k is None else found[k] for k, t in zip(self.at, self.out_types, strict=True)]
+        )
+
+    def __repr__(self) -> str:
+        return f"Pushforward({self.in_tree} -> {self.out_tree})"
+
+
+@frozen(eq=False)
+class LinearSplit:
+    """A function's graph cut for forward mode: values and residuals first, then from tangents to tangents."""
+
+    halves: Halves
+    at: tuple[int | None, ...]
+    in_types: tuple[ShapedArray, ...]
+    out_types: tuple[ShapedArray, ...]
+
+
+def linear_split(graph: Graph, outputs: int, inputs: int) -> LinearSplit:
+    """The forward mode of the first ``outputs`` outputs along the first ``inputs`` inputs, in two halves."""
+    whole, at = pushed(graph, outputs, inputs)
+    m = len(graph.outputs)
+    halves = partition(whole, range(len(graph.in_types), len(whole.in_types)), [k >= m for k in range(len(whole.outputs))])
+    return LinearSplit(halves, at, graph.in_types[:inputs], graph.out_types[:outputs])
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[[Any], Any]:
+    """The transpose of a linear function, worked out from types alone: ``fun`` is never evaluated.
+
+    Arguments:
+      fun: linear in all its arguments.
+      primals: arrays, or anything with ``shape`` and ``dtype`` (``jax.ShapeDtypeStruct``), that say what it takes.
+      reduce_axes: accepted for JAX's sake; must be empty, as in JAX.
+
+    Returns:
+      A function from a cotangent of the output's structure and types to a tuple with a cotangent per primal.
+
+    Raises:
+      NotLinearError: ``fun`` is not linear; the message names the operation.
+      TypeError: an argument or the output is neither real nor complex floating point.
+      MismatchError: the cotangent has another shape or dtype than the output.
+
+    >>> import fgrad, jax, jax.numpy as jnp
+    >>> back = fgrad.linear_transpose(lambda x: 3 * x[0] - x[1], jax.ShapeDtypeStruct((2,), jnp.float32))
+    >>> back(jnp.float32(1.0))
+    (Array([ 3., -1.], dtype=float32),)
+
+    Source: `jax.linear_transpose <https://docs.jax.dev/en/latest/_autosummary/jax.linear_transpose.html>`_.
+    """
+    _check_function(fun, "linear_transpose")
+    if reduce_axes:
+        raise NotImplementedError("linear_transpose: reduce_axes is not supported (JAX has removed it too); leave it out.")
+    flat, in_tree = tree_util.tree_flatten(primals)
+    types = [spec_type(x, lambda i=i: path_of(primals, i, "primals"), "linear_transpose") for i, x in enumerate(flat)]
+    _all_inexact(types, lambda i: path_of(primals, i, "primals"))
+    kept: list[Any] = []
+
+    def flat_fun(*tracers: Any) -> list[Any]:
+        out = leaves(fun(*tree_util.tree_unflatten(in_tree, tracers)), "output", "linear_transpose: the function's output")
+        kept.append(out)
+        return out.values
+
+    graph, lifted = stage(flat_fun, types)
+    out = kept.pop()
+    _all_inexact(graph.out_types, lambda i: out.paths[i])
+    transposed, at = transpose(graph, range(len(types)), range(len(graph.outputs)))
+    transposed = simplify(transposed)
+    backward = Transposed(transposed, at, tuple(types), graph.out_types, in_tree, out.tree)
+    return tree_util.Partial(backward, lifted)
+
+
+@frozen
+class Transposed:
+    """The function that ``linear_transpose`` returns, without the values that the linear function closes over."""
+
+    graph: Graph
+    at: tuple[int | None, ...]
+    in_types: tuple[ShapedArray, ...]
+    out_types: tuple[ShapedArray, ...]
+    in_tree: Any
+    out_tree: Any
+
+    def __call__(self, lifted: Sequence[Any], ct: Any) -> Any:
+        cts = matching(ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output")
+        found = run(self.graph, [*lifted, *map(stripped, cts)])
+        outs = [zero(t) if k is None else with_weakness(found[k], t) for k, t in zip(self.at, self.in_types, strict=True)]
+        return tree_util.tree_unflatten(self.in_tree, outs)
+
+    def __repr__(self) -> str:
+        return f"Transposed({self.out_tree} -> {self.in_tree})"
+
+
+def spec_type(x: Any, path: Callable[[], str], what: str) -> ShapedArray:
+    """The type of an array, a number, or anything with ``shape`` and ``dtype``.
+
+    Raises:
+      ArgumentTypeError: it is none of these.
+    """
+    if isinstance(x, jax.ShapeDtypeStruct) or hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval"):
+        dtype = jax.dtypes.canonicalize_dtype(x.dtype) if not jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended) else x.dtype
+        return ShapedArray(tuple(x.shape), dtype, bool(getattr(x, "weak_type", False)))
+    try:
+        return typeof(x)
+    except TypeError:
+        raise errors.not_an_array(path(), x, what) from None
+
+
+def _all_inexact(types: Sequence[ShapedArray], path: Callable[[int], str]) -> None:
+    for i, t in enumerate(types):
+        if not is_inexact(t):
+            raise TypeError(
+                f"linear_transpose takes functions from floating-point or complex arrays to such arrays, but {path(i)} "
+                f"has type {t.str_short()}. Convert it to a floating-point dtype, or close over it."
+            )
+
+
+def _check_function(fun: Any, what: str) -> None:
+    if not callable(fun):
+        raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
