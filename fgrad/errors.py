@@ -81,6 +81,17 @@ def missing_rule(name: str) -> MissingRuleError:
     )
 
 
+class MissingCustomRuleError(MissingRuleError, AttributeError):
+    """A function declared with ``custom_jvp`` or ``custom_vjp`` was called before it was given its rule."""
+
+
+def missing_custom_rule(function: str, kind: str) -> MissingCustomRuleError:
+    given = "f.defjvp(rule) or f.defjvps(...)" if kind == "custom_jvp" else "f.defvjp(fwd, bwd)"
+    return MissingCustomRuleError(
+        f"The {kind} function {function!r} has no rule yet. Way out: call {given} once, right after its definition."
+    )
+
+
 class UndefinedDerivativeError(NotImplementedError):
     """A derivative was asked of an operation that has none."""
 
@@ -89,14 +100,21 @@ def undefined(name: str, reason: str) -> UndefinedDerivativeError:
     return UndefinedDerivativeError(f"The operation {name!r} cannot be differentiated here: {reason}")
 
 
-class RuleTypeError(TypeError):
-    """A derivative rule returned a value of another shape or dtype than it must."""
+class RuleTypeError(TypeError, ValueError):
+    """A derivative rule returned a value of another structure, shape or dtype than it must."""
 
 
 def bad_rule(name: str, got: str, expected: str) -> RuleTypeError:
     return RuleTypeError(
         f"The derivative rule of {name!r} returned a value of type {got} where {expected} is expected "
         "(a cotangent has the type of its input, a tangent that of its output)."
+    )
+
+
+def bad_custom_rule(rule: str, function: str, path: str, expected: str, got: str) -> RuleTypeError:
+    return RuleTypeError(
+        f"The {rule} rule of {function!r} returned something else than it must at {path}.\n"
+        f"  expected: {expected}\n  got:      {got}"
     )
 
 
@@ -138,6 +156,24 @@ def output_not_scalar(what: str, got: str) -> ArgumentTypeError:
     )
 
 
+class UnhashableStaticError(TypeError, ValueError):
+    """A static argument of a jitted function is unhashable.
+
+    >>> import fgrad
+    >>> fgrad.jit(lambda x, n: x * n[0], static_argnums=1)(1.0, [2])  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    fgrad.errors.UnhashableStaticError: ...
+    """
+
+
+def unhashable_static(path: str, value: Any, what: str) -> UnhashableStaticError:
+    return UnhashableStaticError(
+        f"{what}: the static argument {path} is of the unhashable type {type(value).__name__}. Static arguments select "
+        "a compiled program and so must be hashable: pass a tuple instead of a list, or leave the argument out of "
+        "static_argnums and static_argnames to have it traced."
+    )
+
+
 class MismatchError(TypeError, ValueError):
     """A tangent or cotangent has another shape or dtype than the value it belongs to."""
 
@@ -147,6 +183,41 @@ def mismatch(path: str, expected: str, got: str, of: str) -> MismatchError:
     if "float0" in expected:
         hint = "\nThe value is an integer or boolean: its (co)tangent is numpy.zeros(shape, jax.dtypes.float0)."
     return MismatchError(f"{path} has the wrong type.\n  expected: {expected} (that of {of})\n  got:      {got}{hint}")
+
+
+class GradientCheckError(AssertionError):
+    """A derivative and a finite difference disagree (``fgrad.testing.check_grads``)."""
+
+
+class KinkError(GradientCheckError):
+    """The function has no derivative at the point where it was to be checked: its one-sided slopes differ."""
+
+
+def wrong_gradient(what: str, mode: str, order: int, where: str, expected: Any, got: Any, step: float) -> GradientCheckError:
+    return GradientCheckError(
+        f"{what}: the derivative of order {order} in {mode} mode is wrong at {where}.\n"
+        f"  expected: {expected} (finite difference, step {step:.2g})\n  got:      {got}"
+    )
+
+
+def kink(what: str, where: str, left: Any, right: Any, order: int) -> KinkError:
+    of = "function" if order == 1 else f"derivative of order {order - 1}"
+    return KinkError(
+        f"{what}: the point is a kink or a jump of the {of} at {where}: its slope is {left} from the left and {right} from "
+        "the right, so no finite difference can confirm a derivative there.\n"
+        "Way out: check at a point beside it. (At a kink itself fgrad gives one of the slopes, or their mean, as JAX does.)"
+    )
+
+
+class RuleCheckError(GradientCheckError):
+    """A rule given to ``define_rule`` disagrees with another one or with finite differences."""
+
+
+def rules_disagree(name: str, first: str, second: str, expected: Any, got: Any) -> RuleCheckError:
+    return RuleCheckError(
+        f"The {first} rule of {name!r} disagrees with {second}.\n  expected: {expected} ({second})\n"
+        f"  got:      {got} ({first})"
+    )
 
 
 def _short(value: Any) -> str:
@@ -164,4 +235,65 @@ def reverse_while() -> ReverseWhileError:
         "is known only when it runs: the values of every step would have to be kept.\n"
         "Ways out: lax.scan, or lax.fori_loop with Python ints as bounds; forward mode (fgrad.jvp, fgrad.jacfwd); or, "
         "outside jit, a Python while loop, which fgrad differentiates as it ran."
+    )
+
+
+class InvalidGraphError(ValueError):
+    """A graph is not well formed: a pass or a hand-made graph is at fault.
+
+    >>> from fgrad.graph.check import check
+    >>> from fgrad.graph.graph import Graph
+    >>> check(Graph((), (), (), (0,)))
+    Traceback (most recent call last):
+    fgrad.errors.InvalidGraphError: The graph is not well formed: output 0 is the value %0, which does not exist.
+    """
+
+
+def invalid_graph(where: str, what: str, node: str | None, source: Any) -> InvalidGraphError:
+    message = f"The {where} is not well formed: {what}."
+    if node is not None:
+        message += f"\n  node: {node}"
+    if source is not None:
+        message += f"\n  from: {source} (in {source.function})"
+    return InvalidGraphError(message)
+
+
+class GraphFileError(ValueError):
+    """A graph cannot be written to a file, or a file holds no graph that can be read.
+
+    Nothing in a graph file is ever executed while it is read; a damaged or hostile one ends here.
+
+    >>> import io
+    >>> from fgrad.graph.saving import load
+    >>> load(io.BytesIO(b"not a graph"))
+    Traceback (most recent call last):
+    fgrad.errors.GraphFileError: <BytesIO> is not a graph file that can be read: File is not a zip file
+    """
+
+
+def bad_graph_file(name: str, what: str) -> GraphFileError:
+    return GraphFileError(f"{name} is not a graph file that can be read: {what}")
+
+
+def unsaveable(where: str, what: str) -> GraphFileError:
+    return GraphFileError(f"This graph cannot be written to a file: {where}: {what}")
+
+
+class GraphArgumentError(TypeError, ValueError):
+    """A graph was called on arguments of another structure, shape or dtype than it was made for."""
+
+
+def graph_structure(expected: Any, got: Any) -> GraphArgumentError:
+    return GraphArgumentError(
+        "The arguments do not have the structure that the graph was made for.\n"
+        f"  expected: {expected}\n  got:      {got}\n"
+        "Way out: call the graph as the function was called in make_graph, without its static arguments."
+    )
+
+
+def graph_argument(path: str, expected: str, got: str) -> GraphArgumentError:
+    return GraphArgumentError(
+        f"The argument {path} has another type than the graph was made for.\n"
+        f"  expected: {expected}\n  got:      {got}\n"
+        "Ways out: convert it (x.astype, jnp.reshape), or make another graph for this type with make_graph."
     )

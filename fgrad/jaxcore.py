@@ -19,7 +19,7 @@ from jax.extend.core import take_current_trace as take_trace
 
 __all__ = [
     "Primitive", "ShapedArray", "Trace", "Tracer", "all_primitives", "bind_custom_jvp", "bind_custom_vjp", "closed_parts",
-    "copied", "current_trace", "is_closed_jaxpr", "is_concrete", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
+    "bind_remat", "copied", "current_trace", "is_evaluating", "is_closed_jaxpr", "is_concrete", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
     "scan_counts", "set_trace", "take_trace", "tangent_dtype", "typeof", "zero_tangent",
 ]
 
@@ -33,6 +33,12 @@ def current_trace() -> Any:
     """The trace that JAX operations go to at present (None, or JAX's evaluating trace, when nothing is traced)."""
     with take_trace() as trace:
         return trace
+
+
+def is_evaluating(trace: Any) -> bool:
+    """Whether operations under ``trace`` simply run: nothing is being traced."""
+    with eval_context():
+        return trace is None or type(trace) is type(current_trace())
 
 
 def copied(value: Any) -> Any:
@@ -138,6 +144,14 @@ def bind_custom_vjp(
         return trace.process_custom_vjp_call(
             prim, fun, fwd, bwd, args, out_trees=out_trees, symbolic_zeros=symbolic_zeros
         )
+
+
+def bind_remat(function: Any, args: Sequence[Any], prevent_cse: bool, differentiated: bool, policy: Any) -> Sequence[Any]:
+    """Run a flat function that closes over no values as one block of JAX's that is recomputed when differentiated."""
+    jaxpr = jax.make_jaxpr(function)(*args)
+    return primitive("remat2").bind(
+        *args, jaxpr=jaxpr.jaxpr, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
+    )
 
 
 def zero_tangent(value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import lax
+from jax import lax, tree_util
 
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Kept, Op, intern, intern_typed
@@ -16,6 +16,7 @@ from fgrad.graph.regions import (
     cond,
     custom_jvp,
     custom_vjp,
+    custom_vmap,
     is_inexact,
     linear_solve,
     remat,
@@ -230,8 +231,24 @@ def _is_value(x: Any) -> bool:
     return not hasattr(x, "aval") or isinstance(x, jax.Array | Tracer)
 
 
+def _custom_vmap(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    closed, in_tree = params["rule"], params["in_tree"]
+
+    def rule(size: int, mapped: Any, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        which = tree_util.tree_unflatten(in_tree, mapped)
+        outs, out_mapped = closed(size, which, *tree_util.tree_unflatten(in_tree, args))
+        return tuple(tree_util.tree_leaves(outs)), tuple(tree_util.tree_leaves(out_mapped))
+
+    # JAX wraps the user's rule anew for each call
+    key = ("vmap", Kept(getattr(closed, "rule", closed)), in_tree, params["out_tree"])
+    return intern(custom_vmap, {"call": from_jaxpr(params["call"]), "rule": Deferred(key, lambda: rule)}, in_types)
+
+
 def _remat(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
-    return intern(remat, {"body": from_jaxpr(params["jaxpr"]), "policy": params.get("policy"), "barrier": False}, in_types)
+    prevent = params.get("prevent_cse", True)
+    fenced = bool(prevent) if isinstance(prevent, bool) else any(prevent)
+    barrier = bool(params.get("differentiated")) if fenced else None
+    return intern(remat, {"body": from_jaxpr(params["jaxpr"]), "policy": params.get("policy"), "barrier": barrier}, in_types)
 
 
 def _linear_solve(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
@@ -261,4 +278,5 @@ IMPORTERS: dict[str, Callable[[dict[str, Any], Sequence[ShapedArray]], Op | Grap
     "remat2": _remat,
     "checkpoint": _remat,
     "custom_linear_solve": _linear_solve,
+    "custom_vmap_call": _custom_vmap,
 }

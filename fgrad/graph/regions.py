@@ -7,12 +7,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
+import jax.custom_batching
 from attrs import frozen
 from jax import lax
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.op import Region
-from fgrad.jaxcore import ShapedArray, zero_tangent
+from fgrad.jaxcore import ShapedArray, bind_remat, zero_tangent
 
 
 def strong(type: ShapedArray) -> ShapedArray:
@@ -212,21 +213,48 @@ class Remat(Region):
 
     Parameters: ``body``; ``policy``, a predicate over (primitive, types, parameters) that picks what may be kept,
     or None; ``barrier``: True in backward passes, where the inputs are fenced so that the compiler does not merge
-    the second computation with the first.
+    the second computation with the first; None where it never is (``prevent_cse=False``).
+
+    It runs as JAX's own such block, so that a gradient taken later, of what JAX has traced, recomputes it too.
     """
 
     name = "remat"
 
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
-        if params["barrier"] and args:
-            args = lax.optimization_barrier(tuple(args))
-        return evaluate(params["body"], args)
+        body, barrier = params["body"], params["barrier"]
+        consts = [const.value for const in body.consts]
+        opened = Graph((*body.in_types, *(const.type for const in body.consts)), (), body.nodes, body.outputs)
+        return bind_remat(
+            lambda *xs: tuple(evaluate(opened, xs)), [*args, *consts], barrier is not None, bool(barrier), params["policy"]
+        )
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["body"].out_types
 
     def has_effects(self, params: dict[str, Any]) -> bool:
         return params["body"].effects
+
+
+class CustomVmap(Region):
+    """A call with its own batching rule; its derivative is that of ``call``.
+
+    Parameters: ``call``; ``rule``: a deferred flat batching rule, (axis size, which inputs are mapped, inputs) to
+    (outputs, which outputs are mapped).
+    """
+
+    name = "custom_vmap"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        call, rule = params["call"], params["rule"]
+        function = jax.custom_batching.custom_vmap(lambda *xs: tuple(evaluate(call, xs)))
+        function.def_vmap(lambda size, mapped, *xs: rule()(size, mapped, xs))
+        return function(*args)
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["call"].out_types
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        return params["call"].effects
 
 
 class LinearSolve(Region):
@@ -259,10 +287,10 @@ def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([next(found) if is_inexact(jax.typeof(x)) else zero_tangent(x) for x in outs])
 
 
-scan, cond, while_, custom_jvp, custom_vjp, remat, linear_solve = (
-    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), Remat(), LinearSolve()
+scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve = (
+    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve()
 )  # fmt: skip
 
 REGIONS: dict[str, Region] = {
-    region.name: region for region in (scan, cond, while_, custom_jvp, custom_vjp, remat, linear_solve)
+    region.name: region for region in (scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve)
 }

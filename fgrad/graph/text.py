@@ -17,7 +17,6 @@ from fgrad.graph.graph import Const, Graph, Node
 from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.op import Kept
 from fgrad.graph.regions import Deferred
-from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, Tracer, is_closed_jaxpr, is_open_jaxpr
 
 #: the column in which source comments begin, where the line is short enough
@@ -52,7 +51,7 @@ def render(graph: Graph, names: Sequence[str] | None = None, source: bool = True
 def node_text(graph: Graph, index: int, source: bool = True) -> str:
     """The line of one node, without the graphs inside it; errors show it."""
     number = len(graph.in_types) + len(graph.consts) + sum(len(n.op.out_types) for n in graph.nodes[:index])
-    return _node_line(graph.nodes[index], number, _literals(graph), source)
+    return node_line(graph.nodes[index], number, literals_of(graph), source)
 
 
 def type_text(type: Any) -> str:
@@ -85,7 +84,7 @@ def dtype_text(dtype: Any) -> str:
 
 def _lines(graph: Graph, title: str, names: Sequence[str] | None, source: bool, limit: int | None) -> Iterator[str]:
     yield from _header(graph, title, names)
-    literals = _literals(graph)
+    literals = literals_of(graph)
     number = len(graph.in_types)
     for const in graph.consts:
         if number not in literals:
@@ -96,7 +95,7 @@ def _lines(graph: Graph, title: str, names: Sequence[str] | None, source: bool, 
         if i == left_out.start and left_out:
             yield f"{INDENT}... {len(left_out):,} nodes left out ..."
         if i not in left_out:
-            yield INDENT + _node_line(node, number, literals, source)
+            yield INDENT + node_line(node, number, literals, source)
             for name, inner in subgraphs(node):
                 for line in _lines(inner, name, None, source, limit):
                     yield INDENT * 2 + line
@@ -127,17 +126,14 @@ def _left_out(count: int, limit: int | None) -> range:
     return range(first, count - (limit - first))
 
 
-def _node_line(node: Node, number: int, literals: dict[int, str], source: bool) -> str:
+def node_line(node: Node, number: int, literals: dict[int, str], source: bool = True) -> str:
+    """The line of a node whose first output has this number."""
     types = node.op.out_types
     outs = ", ".join(f"%{number + k}: {type_text(t)}" for k, t in enumerate(types))
     args = " ".join(_value(i, literals) for i in node.inputs)
     params = params_text(node)
     line = f"{outs}{' = ' if outs else ''}{node.op.name}{f'[{params}]' if params else ''}{' ' if args else ''}{args}"
-    return f"{line:<{COMMENT_COLUMN}}  # {source_text(node.source)}" if source and node.source else line
-
-
-def source_text(source: Source) -> str:
-    return str(source)
+    return f"{line:<{COMMENT_COLUMN}}  # {node.source}" if source and node.source else line
 
 
 def _value(number: int, literals: dict[int, str]) -> str:
@@ -148,7 +144,7 @@ def _value(number: int, literals: dict[int, str]) -> str:
 # constants
 
 
-def _literals(graph: Graph) -> dict[int, str]:
+def literals_of(graph: Graph) -> dict[int, str]:
     """The scalar constants, which are written where they are used, by number."""
     first = len(graph.in_types)
     return {first + i: scalar_text(c) for i, c in enumerate(graph.consts) if is_scalar(c)}
@@ -195,7 +191,7 @@ def const_text(const: Const) -> str:
 def subgraphs(node: Node) -> list[tuple[str, Graph]]:
     """The graphs among a node's parameters with their names (not the rules of custom calls, which are recorded late)."""
     found: list[tuple[str, Graph]] = []
-    for name, value in node.params.items():
+    for name, value in sorted(node.params.items()):
         if isinstance(value, Graph):
             found.append((name, value))
         elif isinstance(value, tuple) and value and all(isinstance(x, Graph) for x in value):
@@ -210,10 +206,10 @@ def subgraphs(node: Node) -> list[tuple[str, Graph]]:
 def params_text(node: Node) -> str:
     """The parameters of a node that say something: graphs, rules and settings left alone are not among them."""
     found = []
-    for name, value in node.params.items():
-        if value is None or value is False or value == () or isinstance(value, Graph | Deferred):
+    for name, value in sorted(node.params.items()):
+        if value is None or value is False or isinstance(value, Graph | Deferred):
             continue
-        if isinstance(value, tuple) and all(isinstance(x, Graph) for x in value):
+        if isinstance(value, tuple) and all(isinstance(x, Graph) for x in value):  # the empty tuple too
             continue
         if _is_jaxpr(value):
             graph = from_jaxpr(value)

@@ -93,9 +93,11 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
     place = {number: k for k, number in enumerate(second.inputs)}
     kept = [i for i, number in residuals.items() if place[number] in read]
     known_outputs = [known_number[i] for i, yes in zip(graph.outputs, is_unknown, strict=True) if not yes]
+    trimmed = Builder(trial.in_types)
+    outs = trimmed.splice(trial, trimmed.inputs)
     return Halves(
         first.finish([*known_outputs, *(known_number[i] for i in kept)]),
-        trim(second.finish(late_outputs, [*(residuals[i] for i in kept), *late_inputs])),
+        trimmed.finish(outs, [place[number] for number in (*(residuals[i] for i in kept), *late_inputs)]),
         is_unknown,
         len(kept),
     )

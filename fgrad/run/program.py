@@ -18,7 +18,7 @@ from attrs import frozen
 
 from fgrad.graph import op as ops
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.jaxcore import Trace, Tracer
+from fgrad.jaxcore import ShapedArray, Trace, Tracer, primitive
 
 PROGRAM_LIMIT = 4096
 #: how many nodes one extra sighting pays for
@@ -62,7 +62,7 @@ class Program:
             graph = self.graph
             self.compiled = jax.jit(lambda *args: evaluate(graph, args))
             return self.compiled(*args)
-        return evaluate(self.graph, args)
+        return [_array(x, t) for x, t in zip(evaluate(self.graph, args), self.graph.out_types, strict=True)]
 
     def _traced(self, args: Sequence[Any]) -> Sequence[Any]:
         latest: TakesGraphs | None = None
@@ -75,6 +75,14 @@ class Program:
                     latest = trace
         assert latest is not None
         return latest.splice(self.graph, args)
+
+
+def _array(value: Any, type: ShapedArray) -> Any:
+    """An output of an interpreted graph as the compiled one would give it: a constant may be a scalar or NumPy's."""
+    if isinstance(value, jax.Array) or type.dtype == jax.dtypes.float0:
+        return value
+    params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
+    return primitive("convert_element_type").bind(value, **params)
 
 
 _programs: OrderedDict[Graph, Program] = OrderedDict()

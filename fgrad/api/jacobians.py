@@ -1,0 +1,345 @@
+"""Jacobians and Hessians: ``jacfwd``, ``jacrev``, ``jacobian``, ``hessian``, and the product ``hvp``.
+
+A whole Jacobian is one graph: the linear half of the derivative, mapped over the rows of the identity, all at once or
+``chunk_size`` rows at a time.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import frozen
+from jax import lax
+
+from fgrad.api.arguments import Argnums, Leaves, argnums_tuple, leaves, resolve, with_positions
+from fgrad.api.called import Called, call, inexact_inputs, split_aux, with_weakness
+from fgrad.api.forward import jvp, linear_split
+from fgrad.api.reverse import arg_path, check_inputs, split, value_and_grad
+from fgrad.graph.graph import Graph, evaluate
+from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import ShapedArray, tangent_dtype
+from fgrad.passes.simplify import simplify
+from fgrad.record.recorder import stage_closed
+from fgrad.run.program import program
+
+_NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def jacfwd(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False,
+    *, chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """The Jacobian of a function, column by column in forward mode: the better choice for few inputs.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      argnums: which positional arguments to differentiate: an int (negative counts from the end) or a tuple of ints.
+      has_aux: ``fun`` returns ``(output, aux)``.
+      holomorphic: ``fun`` is complex-differentiable; inputs and output must then be complex.
+      chunk_size: how many columns to compute at once; smaller means less memory and more time.  None: all at once.
+
+    Returns:
+      A function of the same arguments giving the Jacobian: the output's structure, and in place of each of its leaves
+      the argument's structure (a tuple of them for a tuple ``argnums``) with blocks of shape
+      ``output.shape + input.shape``; or ``(jacobian, aux)``.
+
+    Raises:
+      TypeError: an input is not real (not complex, with ``holomorphic``); the message names its path.
+      ValueError: ``argnums`` is out of range, or ``chunk_size`` is not positive.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> fgrad.jacfwd(lambda x: jnp.array([x[0] * x[1], x[1] ** 2]))(jnp.array([2.0, 3.0]))
+    Array([[3., 2.],
+           [0., 6.]], dtype=float32)
+
+    Source: `jax.jacfwd <https://docs.jax.dev/en/latest/_autosummary/jax.jacfwd.html>`_.
+    """
+    return _jacobian(fun, argnums, has_aux, chunk_size, "jacfwd", _Forward(holomorphic))
+
+
+def jacrev(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False,
+    allow_int: bool = False, *, chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """The Jacobian of a function, row by row in reverse mode: the better choice for few outputs.
+
+    Arguments, results and errors are those of ``jacfwd``, and:
+      allow_int: integer and boolean arguments are let through; their blocks are of dtype ``float0``.
+      chunk_size: how many rows to compute at once.
+
+    Raises also:
+      TypeError: an output is complex without ``holomorphic``, or an integer.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> fgrad.jacrev(lambda x: {"sum": jnp.sum(x), "twice": 2 * x})(jnp.ones(2))
+    {'sum': Array([1., 1.], dtype=float32), 'twice': Array([[2., 0.],
+           [0., 2.]], dtype=float32)}
+
+    Source: `jax.jacrev <https://docs.jax.dev/en/latest/_autosummary/jax.jacrev.html>`_.
+    """
+    return _jacobian(fun, argnums, has_aux, chunk_size, "jacrev", _Reverse(holomorphic, allow_int))
+
+
+#: ``jacobian`` is another name of ``jacrev``, as in JAX
+jacobian = jacrev
+
+
+def hessian(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False,
+    *, chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """The Hessian of a function: the forward-mode Jacobian of its reverse-mode Jacobian.
+
+    Arguments, results and errors are those of ``jacfwd``; the blocks have shape ``output.shape + input.shape +
+    input.shape``.  ``chunk_size`` bounds how many columns are computed at once.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> fgrad.hessian(lambda x: x[0] ** 2 * x[1])(jnp.array([1.0, 2.0]))
+    Array([[4., 2.],
+           [2., 0.]], dtype=float32)
+
+    Source: `jax.hessian <https://docs.jax.dev/en/latest/_autosummary/jax.hessian.html>`_.
+    """
+    inner = _jacobian(fun, argnums, has_aux, chunk_size, "hessian", _Reverse(holomorphic, False))
+    return _jacobian(inner, argnums, has_aux, chunk_size, "hessian", _Forward(holomorphic))
+
+
+def hvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], argnums: Argnums = 0, has_aux: bool = False,
+    *, with_value_and_grad: bool = False,
+) -> Any:  # fmt: skip
+    """The product of a scalar function's Hessian with a vector, forward over reverse, without forming the Hessian.
+
+    It is ``jvp(grad(fun, argnums), primals, tangents)[1]``, at the cost of a few evaluations of ``fun``.
+
+    Arguments:
+      fun: returns a real scalar, or ``(scalar, aux)`` with ``has_aux``.
+      primals: a tuple of the arguments of ``fun``.
+      tangents: the vector: one tangent for each primal, of its structure, shapes and dtypes.
+      argnums: of which arguments the result is wanted; ``(0, 1)`` gives a pair, the blocks of the product that belong
+        to the first and to the second argument.
+      with_value_and_grad: return the value and the gradient too; they are worked out on the way.
+
+    Returns:
+      The product, a pytree like the argument; ``(value, gradient, product)`` if so asked; ``aux`` last with ``has_aux``.
+
+    Raises:
+      TypeError, ValueError: as ``grad`` and ``jvp`` do.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> fgrad.hvp(lambda x: jnp.sum(x ** 3), (jnp.array([1.0, 2.0]),), (jnp.array([1.0, 0.0]),))
+    Array([6., 0.], dtype=float32)
+
+    Source: the `autodiff cookbook <https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html>`_, "Hessian-vector
+    products using both forward- and reverse-mode".
+    """
+    both = value_and_grad(fun, argnums, has_aux)
+
+    def gradient(*args: Any) -> Any:
+        value, found = both(*args)
+        value, aux = value if has_aux else (value, None)
+        return found, (value, found, aux)
+
+    _, product, (value, found, aux) = jvp(gradient, primals, tangents, has_aux=True)
+    result = (value, found, product) if with_value_and_grad else product
+    if not has_aux:
+        return result
+    return (*result, aux) if with_value_and_grad else (result, aux)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _jacobian(
+    fun: Callable[..., Any], argnums: Argnums, has_aux: bool, chunk_size: int | None, what: str, mode: "_Forward | _Reverse"
+) -> Callable[..., Any]:
+    if not callable(fun):
+        raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ValueError(f"{what}: chunk_size must be None or a positive int, got {chunk_size!r}.")
+    wanted = argnums_tuple(argnums, what)
+    single = not isinstance(argnums, Sequence)
+
+    @functools.wraps(fun, assigned=_NAMES)
+    def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
+        positions = resolve(wanted, len(args), what)
+        chosen = tuple([args[i] for i in positions])
+        flat = leaves(chosen, "args", what)
+        mode.check(flat.values, lambda i: arg_path(chosen, positions, i), what)
+
+        def on_chosen(tracers: Sequence[Any]) -> Any:
+            return fun(*with_positions(args, positions, flat.unflatten(tracers)), **kwargs)
+
+        def checked(tracers: Sequence[Any]) -> Any:
+            result = on_chosen(tracers)
+            value, _ = split_aux(result, has_aux, what)
+            mode.check_outputs(leaves(value, "output", f"{what}: the function's output"), what)
+            return result
+
+        called = call(checked, flat.values, has_aux, what)
+        made = called.recorded.made(
+            (what, mode, chunk_size, called.kind), lambda graph: program(mode.blocks(graph, *called.kind, chunk_size))
+        )
+        outs = made(called.recorded.values)
+        aux = called.outputs(outs)[1]
+        jacobian = _nested(called, flat, outs[len(called.recorded.outputs) :], single)
+        return (jacobian, aux) if has_aux else jacobian
+
+    return jacobian_fun
+
+
+def _nested(called: Called, flat: Leaves, blocks: Sequence[Any], single: bool) -> Any:
+    """The blocks, which come for each inexact output and input, in JAX's nesting; ``float0`` zeros for the others."""
+    found = iter(blocks)
+    rows = []
+    for out in called.out.types:
+        row = [
+            next(found) if is_inexact(out) and is_inexact(t) else np.zeros((*out.shape, *t.shape), jax.dtypes.float0)
+            for t in flat.types
+        ]
+        tree = flat.unflatten(row)
+        rows.append(tree[0] if single else tree)
+    return called.out.unflatten(rows)
+
+
+@frozen
+class _Forward:
+    holomorphic: bool
+
+    def check(self, values: Sequence[Any], path: Callable[[int], str], what: str) -> None:
+        check_inputs(values, path, self.holomorphic, False, what)
+        for i, x in enumerate(values):
+            if not self.holomorphic and jax.dtypes.issubdtype(jax.typeof(x).dtype, np.complexfloating):
+                raise TypeError(
+                    f"{what} needs real inputs, but {path(i)} has dtype {jax.typeof(x).dtype}. For a "
+                    "complex-differentiable function pass holomorphic=True; otherwise use jvp with real and imaginary tangents."
+                )
+
+    def check_outputs(self, out: Leaves, what: str) -> None:
+        _check_holomorphic(out, self.holomorphic, what)
+
+    def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Graph:
+        """The graph of the outputs and then the blocks, for each inexact output and input."""
+        cut = linear_split(graph, outputs, inputs)
+        wrt = [cut.in_types[i] for i in inexact_inputs(cut.in_types, inputs)]
+        sizes = [math.prod(t.shape) for t in wrt]
+
+        def function(*ins: Any) -> list[Any]:
+            known = evaluate(cut.halves.known, ins)
+            count = len(graph.outputs)
+            columns = _over_identity(lambda ts: evaluate(cut.halves.unknown, [*known[count:], *ts]), wrt, chunk_size)
+            found = []
+            for at, out in zip(cut.at, cut.out_types, strict=True):
+                if not is_inexact(out):
+                    continue
+                whole = None if at is None or not columns else jax.numpy.moveaxis(columns[at], 0, -1)
+                found += _pieces(whole, out, wrt, sizes, -1, lambda t, out=out: (*out.shape, *t.shape), lambda _, out=out: out)
+            return [*known[:count], *found]
+
+        return simplify(stage_closed(function, graph.in_types))
+
+
+@frozen
+class _Reverse:
+    holomorphic: bool
+    allow_int: bool
+
+    def check(self, values: Sequence[Any], path: Callable[[int], str], what: str) -> None:
+        check_inputs(values, path, self.holomorphic, self.allow_int, what)
+
+    def check_outputs(self, out: Leaves, what: str) -> None:
+        _check_holomorphic(out, self.holomorphic, what)
+        for i, t in enumerate(out.types):
+            if not is_inexact(t):
+                raise TypeError(
+                    f"{what} needs floating-point outputs, but {out.paths[i]} has dtype {t.dtype}. Return it as aux "
+                    "(has_aux=True), or use jacfwd, which gives float0 zeros for it."
+                )
+            if not self.holomorphic and jax.dtypes.issubdtype(t.dtype, np.complexfloating):
+                raise TypeError(
+                    f"{what} needs real outputs, but {out.paths[i]} has dtype {t.dtype}. For a complex-differentiable "
+                    "function of complex inputs pass holomorphic=True; otherwise take real and imaginary parts, or use vjp."
+                )
+
+    def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Graph:
+        """The graph of the outputs and then the blocks, for each inexact output and input."""
+        cut = split(graph, outputs, inputs)
+        of = [t for t in cut.out_types if is_inexact(t)]
+        sizes = [math.prod(t.shape) for t in of]
+        wrt = inexact_inputs(cut.in_types, inputs)
+
+        def function(*ins: Any) -> list[Any]:
+            known = evaluate(cut.halves.known, ins)
+            count = len(graph.outputs)
+            rows = _over_identity(lambda cts: evaluate(cut.halves.unknown, [*known[count:], *cts]), of, chunk_size)
+            columns = []
+            for i in wrt:
+                at, t = cut.at[i], cut.in_types[i]
+                whole = None if at is None or not rows else rows[at]
+                columns.append(_pieces(whole, t, of, sizes, 0, lambda o, t=t: (*o.shape, *t.shape), lambda _, t=t: t))
+            return [*known[:count], *(column[k] for k in range(len(of)) for column in columns)]
+
+        return simplify(stage_closed(function, graph.in_types))
+
+
+def _check_holomorphic(out: Leaves, holomorphic: bool, what: str) -> None:
+    for i, t in enumerate(out.types):
+        if holomorphic and not jax.dtypes.issubdtype(t.dtype, np.complexfloating):
+            raise TypeError(f"{what} with holomorphic=True needs complex outputs, but {out.paths[i]} has dtype {t.dtype}.")
+
+
+def _pieces(
+    whole: Any, like: ShapedArray, parts: Sequence[ShapedArray], sizes: Sequence[int], axis: int,
+    shape: Callable[[ShapedArray], tuple[int, ...]], type: Callable[[ShapedArray], ShapedArray],
+) -> list[Any]:  # fmt: skip
+    """``whole`` cut along ``axis`` into pieces of ``sizes``, each in the shape and dtype of its block; None is zero."""
+    found = []
+    start = 0
+    for part, size in zip(parts, sizes, strict=True):
+        wanted = type(part)
+        if whole is None:
+            piece = lax.full(shape(part), 0, tangent_dtype(wanted.dtype))
+        else:
+            piece = lax.slice_in_dim(whole, start, start + size, axis=axis) if len(sizes) > 1 else whole
+            piece = lax.reshape(piece, shape(part))
+        found.append(with_weakness(piece, wanted))
+        start += size
+    return found
+
+
+def _over_identity(
+    linear: Callable[[Sequence[Any]], list[Any]], types: Sequence[ShapedArray], chunk_size: int | None
+) -> list[Any]:
+    """``linear`` on each row of the identity over values of ``types``, stacked along a new leading axis."""
+    total = sum(math.prod(t.shape) for t in types)
+    if total == 0:
+        return []
+    if total == 1:
+        return [lax.expand_dims(x, (0,)) for x in linear([lax.full(t.shape, 1, tangent_dtype(t.dtype)) for t in types])]
+
+    def rows(first: Any, count: int) -> list[Any]:
+        return jax.vmap(lambda *xs: linear(xs))(*_identity_rows(first, count, types))
+
+    if chunk_size is None or chunk_size >= total:
+        return rows(0, total)
+    chunks = -(-total // chunk_size)
+    stacked = lax.map(lambda first: rows(first, chunk_size), lax.mul(lax.iota(np.int32, chunks), np.int32(chunk_size)))
+    joined = [lax.reshape(x, (chunks * chunk_size, *x.shape[2:])) for x in stacked]
+    return [lax.slice_in_dim(x, 0, total) for x in joined]
+
+
+def _identity_rows(first: Any, count: int, types: Sequence[ShapedArray]) -> list[Any]:
+    """Rows ``first`` to ``first + count`` of the identity, cut into values of ``types``; rows beyond its end are zero."""
+    found = []
+    start = 0
+    for t in types:
+        size = math.prod(t.shape)
+        index = lax.add(lax.broadcasted_iota(np.int32, (count, size), 0), lax.convert_element_type(first, np.int32))
+        column = lax.add(lax.broadcasted_iota(np.int32, (count, size), 1), np.int32(start))
+        hot = lax.convert_element_type(lax.eq(index, column), tangent_dtype(t.dtype))
+        found.append(lax.reshape(hot, (count, *t.shape)))
+        start += size
+    return found

@@ -1,0 +1,249 @@
+"""Staging and mapping: ``jit``, ``eval_shape``, ``closure_convert``, ``vmap`` and ``stop_gradient``."""
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+from jax import tree_util
+
+from fgrad import errors
+from fgrad.api.arguments import leaves
+from fgrad.graph.graph import Builder, Const, evaluate
+from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import Tracer, typeof
+from fgrad.passes.simplify import simplify
+from fgrad.record.recorder import stage
+from fgrad.run.program import run
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    **options: Any,
+) -> Any:
+    """Compile a function: it is recorded once for each structure, types and static values, simplified, and given to XLA.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.  Left out, ``jit`` returns a decorator.
+      static_argnums, static_argnames: arguments that are part of the program; they must be hashable.
+      donate_argnums, donate_argnames: arguments whose memory may be reused for the results.
+      options: the other keywords of ``jax.jit`` (``in_shardings``, ``out_shardings``, ``keep_unused``, ``inline``, ...).
+
+    Returns:
+      The compiled function, with the methods of a ``jax.jit`` function: ``lower``, ``trace``, ``eval_shape``,
+      ``clear_cache``.
+
+    Raises:
+      NotConcreteError: ``fun`` asks for the number behind a traced value (``if x > 0``); the message names the line.
+      UnhashableStaticError: a static argument is unhashable; the message names it.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> fgrad.jit(fgrad.grad(lambda x: jnp.sum(x ** 2)))(jnp.array([1.0, 2.0]))
+    Array([2., 4.], dtype=float32)
+
+    Source: `jax.jit <https://docs.jax.dev/en/latest/_autosummary/jax.jit.html>`_.
+    """
+    keywords = {
+        "static_argnums": static_argnums, "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums, "donate_argnames": donate_argnames, **options,
+    }  # fmt: skip
+    if fun is None:
+        return lambda fun: jit(fun, **keywords)
+    if not callable(fun):
+        raise TypeError(f"jit takes a function, got {fun!r} of type {type(fun).__name__}.")
+    compiled = jax.jit(_staged(fun), **keywords)
+    if static_argnums is None and static_argnames is None:
+        return compiled
+    return Jitted(fun, compiled, static_argnums, static_argnames)
+
+
+def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """``fun`` by way of its simplified graph; called under JAX's trace, whose tracers stand where arguments are dynamic."""
+
+    @functools.wraps(fun)
+    def staged(*args: Any, **kwargs: Any) -> Any:
+        flat, tree = tree_util.tree_flatten((args, kwargs))
+        at = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]
+        if not at and any(isinstance(x, jax.Array) for x in flat):
+            return fun(*args, **kwargs)  # jax.disable_jit: the arguments came as they were
+        kept: list[Any] = []
+
+        def flat_fun(*tracers: Any) -> list[Any]:
+            new = list(flat)
+            for i, tracer in zip(at, tracers, strict=True):
+                new[i] = tracer
+            new_args, new_kwargs = tree_util.tree_unflatten(tree, new)
+            out = leaves(fun(*new_args, **new_kwargs), "output", "jit: the function's output")
+            kept.append(out)
+            return out.values
+
+        traced = [flat[i] for i in at]
+        graph, lifted = stage(flat_fun, [typeof(x) for x in traced])
+        return kept.pop().unflatten(evaluate(simplify(graph), [*traced, *lifted]))
+
+    return staged
+
+
+class Jitted:
+    """A ``jax.jit`` function with static arguments, whose complaint about an unhashable one names it."""
+
+    def __init__(self, fun: Callable[..., Any], compiled: Any, argnums: Any, argnames: Any):
+        functools.update_wrapper(self, fun)
+        self._compiled = compiled
+        self._argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums or ())
+        self._argnames = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._compiled(*args, **kwargs)
+        except (TypeError, ValueError):
+            self._check(args, kwargs)
+            raise
+
+    def _check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        try:
+            names = list(inspect.signature(self.__wrapped__).parameters)  # type: ignore[attr-defined]
+        except (TypeError, ValueError):
+            names = []
+        for i, value in enumerate(args):
+            name = names[i] if i < len(names) else None
+            if i in self._argnums or i - len(args) in self._argnums or name in self._argnames:
+                _check_hashable(value, f"args[{i}]" + (f" ({name})" if name else ""))
+        for name, value in kwargs.items():
+            if name in self._argnames or name in names and names.index(name) in self._argnums:
+                _check_hashable(value, name)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_compiled":
+            raise AttributeError(name)
+        return getattr(self._compiled, name)
+
+    def __repr__(self) -> str:
+        return repr(self._compiled)
+
+
+def _check_hashable(value: Any, path: str) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise errors.unhashable_static(path, value, "jit") from None
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The shapes and dtypes of what a function returns, without computing it.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      args, kwargs: its arguments: arrays, or ``jax.ShapeDtypeStruct`` in their place.
+
+    Returns:
+      The output's pytree with ``jax.ShapeDtypeStruct`` leaves.
+
+    >>> import fgrad, jax, jax.numpy as jnp
+    >>> fgrad.eval_shape(fgrad.grad(lambda x: jnp.sum(x ** 2)), jax.ShapeDtypeStruct((3,), jnp.float32))
+    ShapeDtypeStruct(shape=(3,), dtype=float32)
+
+    Source: `jax.eval_shape <https://docs.jax.dev/en/latest/_autosummary/jax.eval_shape.html>`_.
+    """
+    return jax.eval_shape(fun, *args, **kwargs)
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """``fun`` as a function of its arguments and of the traced values that it closes over.
+
+    Wanted where a function with a custom derivative rule takes a function that may close over values which are being
+    differentiated: pass those on as arguments.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      example_args: arguments of the types that it will be called with.
+
+    Returns:
+      ``(converted, values)``: ``converted(*args, *values)`` equals ``fun(*args)`` and closes over no traced
+      floating-point value.
+
+    Raises:
+      TypeError: ``converted`` is called with arguments of another structure than the examples.
+
+    >>> import fgrad
+    >>> converted, values = fgrad.closure_convert(lambda x: 2 * x, 1.0)
+    >>> converted(3.0, *values), values
+    (Array(6., dtype=float32, weak_type=True), [])
+
+    Source: `jax.closure_convert <https://docs.jax.dev/en/latest/_autosummary/jax.closure_convert.html>`_.
+    """
+    flat, in_tree = tree_util.tree_flatten(example_args)
+    kept: list[Any] = []
+
+    def flat_fun(*tracers: Any) -> list[Any]:
+        out = leaves(fun(*tree_util.tree_unflatten(in_tree, tracers)), "output", "closure_convert: the function's output")
+        kept.append(out)
+        return out.values
+
+    graph, lifted = stage(flat_fun, [typeof(x) for x in flat])
+    out = kept.pop()
+    hoisted = [isinstance(x, Tracer) and is_inexact(typeof(x)) for x in lifted]
+    # the other values become constants; those hoisted stay, as the last inputs
+    n = len(flat)
+    builder = Builder(graph.in_types[:n])
+    extra = [
+        builder.input(typeof(x)) if yes else builder.const(Const.of(x)) for x, yes in zip(lifted, hoisted, strict=True)
+    ]
+    closed = builder.finish(builder.splice(graph, [*builder.inputs[:n], *extra]))
+
+    def converted(*args: Any) -> Any:
+        count = len(args) - sum(hoisted)
+        values, tree = tree_util.tree_flatten(args[:count])
+        if tree != in_tree:
+            raise TypeError(
+                "The function made by closure_convert must be called with arguments of the example's structure, followed "
+                f"by the {sum(hoisted)} hoisted values.\n  expected: {in_tree}\n  got:      {tree}"
+            )
+        return out.unflatten(run(closed, [*values, *args[count:]]))
+
+    return converted, [x for x, yes in zip(lifted, hoisted, strict=True) if yes]
+
+
+def vmap(
+    fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Map a function over an axis of its arguments: ``jax.vmap``, which composes with fgrad's transformations as it is.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      in_axes, out_axes: which axis of each argument and output is mapped: an int, None (not mapped), or pytrees of them.
+      axis_name: a name for the mapped axis, for ``jax.lax.psum`` and the like.
+      axis_size: its size; needed only where no argument is mapped.
+      spmd_axis_name: the mesh axis over which the mapped axis is sharded.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> fgrad.vmap(fgrad.grad(lambda x, y: x * y ** 2), in_axes=(None, 0))(1.0, jnp.array([2.0, 3.0]))
+    Array([4., 9.], dtype=float32)
+
+    Source: `jax.vmap <https://docs.jax.dev/en/latest/_autosummary/jax.vmap.html>`_.
+    """
+    return jax.vmap(
+        fun, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, axis_size=axis_size, spmd_axis_name=spmd_axis_name
+    )
+
+
+def stop_gradient(x: Any) -> Any:
+    """``x``, a pytree of arrays, as a constant: no derivative flows through it.
+
+    >>> import fgrad
+    >>> fgrad.grad(lambda x: x * fgrad.stop_gradient(x))(3.0)
+    Array(3., dtype=float32, weak_type=True)
+
+    Source: `jax.lax.stop_gradient <https://docs.jax.dev/en/latest/_autosummary/jax.lax.stop_gradient.html>`_.
+    """
+    return jax.lax.stop_gradient(x)

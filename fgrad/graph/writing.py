@@ -1,0 +1,200 @@
+"""The document of a graph: JSON tables, and arrays beside them.  NOTE [The file format] in ``saving.py`` describes it."""
+
+import hashlib
+import json
+import os
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad import errors
+from fgrad.graph.check import Misfit, check_rule
+from fgrad.graph.encoding import NoCode, encode, encode_dtype, encode_type, key_dtypes
+from fgrad.graph.graph import Const, Graph, Node
+from fgrad.graph.op import Op, Region
+from fgrad.graph.regions import Deferred, VjpRule
+from fgrad.graph.source import Source
+from fgrad.graph.text import render
+from fgrad.jaxcore import Tracer, primitive, typeof
+
+#: how often a rule must stand inside itself before its further levels are taken to be the same
+LEVELS = 3
+#: operations that call outside code by a name or address in their parameters, or wait for a device
+FORBIDDEN = frozenset({"ffi_call", "infeed", "outfeed", "xla_call", "custom_partitioning", "tpu_custom_call", "mosaic_gpu"})
+
+
+def storage(dtype: Any) -> np.dtype:
+    """The dtype in which arrays of ``dtype`` are kept: one that every NumPy knows, bits for ``bfloat16`` and its like."""
+    return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
+
+
+def fingerprint(bits: np.ndarray) -> str:
+    return hashlib.sha256(repr((bits.dtype.str, bits.shape)).encode() + bits.tobytes()).hexdigest()
+
+
+class Writer:
+    """Fills the tables of a document."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self.graphs: list[Any] = []
+        self.ops: list[Any] = []
+        self.rules: list[Any] = []
+        self.sources: list[Any] = []
+        self.originals: list[Deferred] = []
+        self._graph_of: dict[Graph, int] = {}
+        self._op_of: dict[tuple[Any, ...], int] = {}
+        self._rule_of: dict[Deferred, int] = {}
+        self._source_of: dict[Any, int] = {}
+        #: what each rule looks like, and which are being written at present, outermost first
+        self._listings: list[Any] = []
+        self._open: list[int] = []
+
+    def array(self, array: np.ndarray) -> str:
+        bits = np.ascontiguousarray(array).reshape(array.shape).view(storage(array.dtype))
+        name = fingerprint(bits)
+        self.arrays[name] = bits
+        return name
+
+    def graph(self, graph: Graph) -> int:
+        found = self._graph_of.get(graph)
+        if found is None:
+            consts = [self.const(c) for c in graph.consts]
+            nodes = [[self.op(node), list(node.inputs), self.source(node.source)] for node in graph.nodes]
+            self.graphs.append(
+                {"inputs": list(map(encode_type, graph.in_types)), "consts": consts, "nodes": nodes, "outputs": list(graph.outputs)}
+            )
+            found = self._graph_of[graph] = len(self.graphs) - 1
+        return found
+
+    def const(self, const: Const) -> dict[str, Any]:
+        value, kind = const.value, const.type
+        if isinstance(value, Tracer):
+            raise NoCode(
+                f"it closes over a traced value of type {kind.str_short()}; make the graph outside jit, vmap and grad, or pass the value as an argument"
+            )
+        data: dict[str, Any] = {"type": encode_type(kind)}
+        plain = _python_number(value)
+        if plain is not None and typeof(plain) == kind:
+            return {**data, "python": encode(plain, self)}
+        if kind.dtype == jax.dtypes.float0:
+            return data
+        if kind.dtype.name in key_dtypes():
+            return {**data, "array": self.array(np.asarray(jax.random.key_data(value)))}
+        if isinstance(value, jax.Array) and not value.is_fully_addressable:
+            raise NoCode("a constant lies on several hosts")
+        array = np.asarray(value)
+        data["dtype"] = encode_dtype(array.dtype)
+        if typeof(value).weak_type:
+            data["weak"] = True
+        if array.ndim == 0:
+            plain = array.item() if array.dtype.kind in "biufc" else float(array)
+            exact = np.asarray(plain).astype(array.dtype).tobytes() == array.tobytes()
+            return {**data, "value": encode(plain, self)} if exact else {**data, "bytes": array.tobytes().hex()}
+        return {**data, "array": self.array(array)}
+
+    def op(self, node: Node) -> int:
+        op = node.op
+        found = self._op_of.get(op.key)
+        if found is None:
+            try:
+                data = self._op(op)
+            except (NoCode, Misfit) as error:
+                where = f"{op.name}{f' at {node.source}' if node.source else ''}"
+                raise errors.unsaveable(where, str(error)) from error
+            self.ops.append(data)
+            found = self._op_of[op.key] = len(self.ops) - 1
+        return found
+
+    def _op(self, op: Op) -> dict[str, Any]:
+        if op.name in FORBIDDEN:
+            raise NoCode("it calls code outside JAX by name, which a file must not do")
+        if not isinstance(op.primitive, Region) and primitive(op.name) is not op.primitive:
+            raise NoCode("another primitive has the same name")
+        params = {}
+        for name, value in sorted(op.params.items()):
+            try:
+                params[name] = {"rule": self.rule(value, op)} if isinstance(value, Deferred) else encode(value, self)
+            except NoCode as error:
+                raise NoCode(f"parameter {name!r}: {error}") from error
+        data: dict[str, Any] = {"name": op.name, "params": params}
+        data["inputs"], data["outputs"] = list(map(encode_type, op.in_types)), list(map(encode_type, op.out_types))
+        return {**data, "effects": True} if op.effects else data
+
+    def rule(self, deferred: Deferred, op: Op | None = None) -> int:
+        found = self._rule_of.get(deferred)
+        if found is not None:
+            return found
+        if op is None:
+            raise NoCode("a rule stands outside a custom call")
+        if op.name not in ("custom_jvp", "custom_vjp"):
+            raise NoCode("its rule is a Python function, which a file does not hold")
+        rule = deferred()
+        check_rule(op, rule)
+        graphs = (rule.forward, rule.backward) if isinstance(rule, VjpRule) else (rule,)
+        listing = [op.name, op.params["num_consts"], *(render(g, source=False) for g in (op.params["call"], *graphs))]
+        alike = [i for i in self._open if self._listings[i] == listing]
+        if len(alike) >= LEVELS:
+            return alike[0]
+        found = self._rule_of[deferred] = len(self.rules)
+        self.originals.append(deferred)
+        self._listings.append(listing)
+        self.rules.append(None)
+        self._open.append(found)
+        numbers = [self.graph(g) for g in graphs]
+        self._open.pop()
+        self.rules[found] = {"graphs": numbers, **({"wrt": list(rule.wrt)} if isinstance(rule, VjpRule) else {})}
+        return found
+
+    def source(self, source: Source | None) -> int | None:
+        if source is None:
+            return None
+        key = (source.code, source.offset, source.of)
+        found = self._source_of.get(key)
+        if found is None:
+            # the file's own name without its folders, which say nothing on another machine
+            self.sources.append([os.path.basename(source.file), source.line, source.function, source.of])
+            found = self._source_of[key] = len(self.sources) - 1
+        return found
+
+
+def _python_number(value: Any) -> Any:
+    """A Python number as such (JAX's literals are of subclasses), None for other values."""
+    for kind in (bool, int, float, complex):
+        if isinstance(value, kind) and not isinstance(value, np.generic):
+            return kind(value)
+    return None
+
+
+def digest(document: dict[str, Any], rule: int) -> str:
+    """A fingerprint of a rule and all that it refers to, whatever their places in the tables."""
+    places: dict[tuple[str, int], int] = {}
+    order: list[tuple[str, int]] = []
+
+    def place(table: str, i: int) -> int:
+        if (table, i) not in places:
+            places[table, i] = len(order)
+            order.append((table, i))
+        return places[table, i]
+
+    def local(data: Any) -> Any:
+        if isinstance(data, list):
+            return [local(x) for x in data]
+        if not isinstance(data, dict):
+            return data
+        tables = {"graph": "graphs", "jaxpr": "graphs", "rule": "rules"}
+        return {k: place(tables[k], v) if k in tables else local(v) for k, v in data.items()}
+
+    place("rules", rule)
+    text = hashlib.sha256()
+    for table, i in order:  # grows as it is walked
+        data = dict(document[table][i])
+        if table == "graphs":
+            data["nodes"] = [[place("ops", op), inputs] for op, inputs, _ in data["nodes"]]
+        elif table == "rules":
+            data["graphs"] = [place("graphs", g) for g in data["graphs"]]
+        else:
+            data["params"] = {k: local(v) for k, v in data["params"].items()}
+        text.update(json.dumps(data, sort_keys=True).encode())
+    return text.hexdigest()

@@ -1,0 +1,213 @@
+"""fgrad side by side with JAX and, where installed, PyTorch: one table of ratios, measured in this process.
+
+``python tests/benchmarks/run.py`` prints it; ``--readme`` also writes it into README.md; ``--quick`` measures less.
+Every figure is a median over interleaved rounds, so that whatever else the machine does weighs on both sides.
+"""
+
+import argparse
+import gc
+import importlib.util
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from attrs import frozen  # noqa: E402
+
+import fgrad  # noqa: E402
+import fgrad.numpy as fnp  # noqa: E402
+from tests.benchmarks import programs  # noqa: E402
+
+torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+
+
+@frozen
+class Row:
+    """One line of the table: a ratio, what it was measured against, and the most it should be."""
+
+    work: str
+    against: str
+    ratio: float
+    wanted: float
+    detail: str = ""
+
+
+def per_call(call: Callable[[], Any], seconds: float) -> float:
+    """Seconds per call, over about ``seconds``."""
+    start = time.perf_counter()
+    jax.block_until_ready(call())
+    once = time.perf_counter() - start
+    count = max(1, int(seconds / max(once, 1e-6)))
+    start = time.perf_counter()
+    for _ in range(count):
+        out = call()
+    jax.block_until_ready(out)
+    return (time.perf_counter() - start) / count
+
+
+def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float) -> tuple[float, float, float]:
+    """Median of the rounds' ratios, and the median times of both sides in microseconds."""
+    for call in (ours, theirs):
+        for _ in range(3):
+            jax.block_until_ready(call())
+    gc.collect()
+    pairs = [(per_call(ours, seconds), per_call(theirs, seconds)) for _ in range(rounds)]
+    a, b = (statistics.median(p[i] for p in pairs) * 1e6 for i in (0, 1))
+    return statistics.median(p[0] / p[1] for p in pairs), a, b
+
+
+def torch_call(program: programs.Program) -> Callable[[], Any]:
+    """The same program, forward and backward, in PyTorch."""
+    names = {"matmul": torch.matmul, "sum": torch.sum, "tanh": torch.tanh, "mean": torch.mean}
+    f = program.make(type("namespace", (), {k: staticmethod(v) for k, v in names.items()}))
+    import_array = lambda x: torch.from_numpy(jax.device_get(x).copy())  # noqa: E731
+    args = jax.tree.map(import_array, program.args)
+    leaves = jax.tree.leaves(args[0])
+    for leaf in leaves:
+        leaf.requires_grad_()
+
+    def call() -> Any:
+        for leaf in leaves:
+            leaf.grad = None
+        f(*args).backward()
+        return 0
+
+    return call
+
+
+def unjitted(rounds: int, seconds: float) -> list[Row]:
+    rows = []
+    cases = [(programs.chain(10), 0.02, 1.0), (programs.chain(100), 0.02, 1.0), (programs.mlp((16, 16, 16, 1), 8), 0.05, 1.0)]
+    for program, wanted_jax, wanted_torch in cases:
+        ours = fgrad.grad(program.make(fnp))
+        opened = fgrad.grad(program.make(jnp))
+        theirs = jax.grad(program.make(jnp))
+        r, a, b = ratio(lambda f=ours: f(*program.args), lambda f=theirs: f(*program.args), rounds, seconds)
+        rows.append(Row(f"un-jitted grad, {program.name}, fast lane", "un-jitted jax.grad", r, wanted_jax, f"{a:.0f} / {b:.0f} us"))
+        if torch is not None:
+            r, a, b = ratio(lambda f=ours: f(*program.args), torch_call(program), rounds, seconds)
+            rows.append(Row(f"un-jitted grad, {program.name}, fast lane", "PyTorch eager", r, wanted_torch, f"{a:.0f} / {b:.0f} us"))
+        r, a, b = ratio(lambda f=opened: f(*program.args), lambda f=theirs: f(*program.args), rounds, seconds)
+        rows.append(Row(f"un-jitted grad, {program.name}, plain jnp", "un-jitted jax.grad", r, 0.5, f"{a:.0f} / {b:.0f} us"))
+    return rows
+
+
+def transformed(program: programs.Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    if program.name.startswith("Hessian"):
+        return fgrad.hessian(program.make(fnp)), jax.hessian(program.make(jnp))
+    return fgrad.grad(program.make(fnp)), jax.grad(program.make(jnp))
+
+
+def jitted(rounds: int, seconds: float) -> list[Row]:
+    rows = []
+    cases = [
+        programs.mlp((16, 16, 16, 1), 8), programs.mlp((784, 256, 256, 10), 128), programs.attention(),
+        programs.conv_net(), programs.rnn(), programs.rosenbrock(),
+    ]  # fmt: skip
+    for program in cases:
+        ours, theirs = transformed(program)
+        f, g = fgrad.jit(ours), jax.jit(theirs)
+        r, a, b = ratio(lambda f=f: f(*program.args), lambda g=g: g(*program.args), rounds, seconds)
+        rows.append(Row(f"jit(grad) run time, {program.name}", "jax.jit(jax.grad)", r, 1.05, f"{a:.0f} / {b:.0f} us"))
+    for program in cases:
+        ours, theirs = transformed(program)
+        a, b = (f.lower(*program.args).compile().memory_analysis().temp_size_in_bytes for f in (fgrad.jit(ours), jax.jit(theirs)))
+        rows.append(Row(f"compiled temporary memory, {program.name}", "jax.jit(jax.grad)", a / max(b, 1) if b else float(a > 0), 1.0, f"{a} / {b} bytes"))
+    return rows
+
+
+def first_call(rounds: int) -> list[Row]:
+    program = programs.elementwise(300)
+    pairs = []
+    for _ in range(rounds):
+        times = []
+        for library, np_ in ((fgrad, fnp), (jax, jnp)):
+            function = program.make(np_)
+            jax.clear_caches()
+            fgrad.clear_cache()
+            gc.collect()
+            start = time.perf_counter()
+            jax.block_until_ready(library.jit(library.grad(function))(*program.args))
+            times.append(time.perf_counter() - start)
+        pairs.append(times)
+    a, b = (statistics.median(p[i] for p in pairs) * 1e3 for i in (0, 1))
+    return [Row("first call of jit(grad), 300 operations", "jax.jit(jax.grad)", statistics.median(p[0] / p[1] for p in pairs), 0.8, f"{a:.0f} / {b:.0f} ms")]
+
+
+def recording(rounds: int, quick: bool) -> list[Row]:
+    """Recording cost per operation, of a long function against a short one."""
+    x = jnp.ones(8)
+
+    def cost(length: int) -> float:
+        def f(y: Any) -> Any:
+            start = time.perf_counter()
+            z = y
+            for _ in range(length):
+                z = z * y
+            taken.append((time.perf_counter() - start) / length)
+            return y.sum()
+
+        taken: list[float] = []
+        for _ in range(3):
+            fgrad.vjp(f, x)
+        return min(taken)
+
+    sizes = (100, 10_000 if quick else 100_000)
+    cost(100)
+    pairs = [(cost(sizes[1]), cost(sizes[0])) for _ in range(rounds)]
+    a, b = (statistics.median(p[i] for p in pairs) * 1e6 for i in (0, 1))
+    return [Row(f"recording per operation, {sizes[1]} operations", "100 operations", statistics.median(p[0] / p[1] for p in pairs), 1.3, f"{a:.2f} / {b:.2f} us")]
+
+
+def namespaces(rounds: int, seconds: float) -> list[Row]:
+    x = jnp.ones((8, 8))
+    rows = []
+    for name, call in {"sin": lambda np_: lambda: np_.sin(x), "matmul": lambda np_: lambda: np_.matmul(x, x)}.items():
+        r, a, b = ratio(call(fnp), call(jnp), rounds, seconds)
+        rows.append(Row(f"fgrad.numpy.{name} on an array", f"jax.numpy.{name}", r, 1.1, f"{a:.1f} / {b:.1f} us"))
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    lines = ["| work | against | ratio | wanted at most | fgrad / other |", "|---|---|---|---|---|"]
+    for row in rows:
+        mark = "" if row.ratio <= row.wanted else " (missed)"
+        lines.append(f"| {row.work} | {row.against} | {row.ratio:.3f} | {row.wanted:g}{mark} | {row.detail} |")
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    peer = f", torch {torch.__version__}" if torch is not None else ""
+    return f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, jax {jax.__version__}{peer}, {jax.default_backend()}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--readme", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    if torch is not None:
+        torch.set_num_threads(os.cpu_count() or 1)
+    rounds, seconds = (3, 0.05) if options.quick else (7, 0.25)
+    rows = unjitted(rounds, seconds) + jitted(rounds, seconds) + first_call(3 if options.quick else 5)
+    rows += recording(rounds, options.quick) + namespaces(rounds, seconds)
+    text = f"Measured on {machine()}.\n\n{table(rows)}"
+    print(text)
+    if options.readme:
+        path = ROOT / "README.md"
+        before, rest = path.read_text().split("<!-- benchmark:begin -->")
+        _, after = rest.split("<!-- benchmark:end -->")
+        path.write_text(f"{before}<!-- benchmark:begin -->\n{text}\n<!-- benchmark:end -->{after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""Settings shared by all tests: eight host devices, 64-bit where a test asks for it, quiet progress."""
+
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+
+@pytest.fixture
+def x64():
+    """64-bit types within one test."""
+    with jax.enable_x64(True):
+        yield

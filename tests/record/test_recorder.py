@@ -1,0 +1,195 @@
+"""The recorder: constants, closures, leaks, effects, threads, long chains, levels."""
+
+import gc
+import threading
+import tracemalloc
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgrad
+import fgrad.numpy as fnp
+
+
+def test_a_later_write_to_numpy_changes_nothing():
+    a = np.ones(3, np.float32)
+    y, pull = fgrad.vjp(lambda x: x * a, jnp.arange(3.0))
+    a[:] = 7.0
+    assert np.allclose(pull(jnp.ones(3))[0], 1.0)
+    graph = fgrad.make_graph(lambda x: x * a)(jnp.ones(3))
+    a[:] = 9.0
+    assert np.allclose(graph(jnp.ones(3)), 7.0)
+    b = np.ones(3, np.float32)
+    y, pull = fgrad.vjp(lambda x: x * x, b)
+    b[:] = 5.0
+    assert np.allclose(pull(jnp.ones(3))[0], 2.0)
+
+
+def test_numpy_written_between_two_uses():
+    def f(x):
+        a = np.ones(2, np.float32)
+        y = x * a
+        a[:] = 3.0
+        return jnp.sum(y + x * a)
+
+    assert np.allclose(fgrad.grad(f)(jnp.ones(2)), 4.0)
+
+
+def test_leaked_tracer_is_named():
+    kept = []
+
+    def f(x):
+        kept.append(jnp.sin(x))  # the leak
+        return x * x
+
+    fgrad.grad(f)(1.0)
+    for use in (lambda t: t + 1.0, jnp.cos, float, fnp.cos, lambda t: fgrad.grad(lambda x: x * t)(1.0)):
+        with pytest.raises(fgrad.errors.LeakedTracerError, match=r"test_recorder.py:\d+"):
+            use(kept[0])
+
+
+def test_perturbation_confusion():
+    inner = lambda x: fgrad.grad(lambda y: x + y)(1.0)  # noqa: E731
+    assert fgrad.grad(lambda x: x * inner(x))(2.0) == 1.0
+    assert fgrad.jvp(lambda x: x * fgrad.jvp(lambda y: x * y, (1.0,), (1.0,))[1], (2.0,), (1.0,))[1] == 4.0
+
+
+def test_debug_print_runs_once(capfd):
+    def f(x):
+        y = jnp.sin(x)
+        jax.debug.print("y = {y:.3f}", y=y)
+        return y * y
+
+    fgrad.value_and_grad(f)(1.0)
+    jax.effects_barrier()
+    assert capfd.readouterr().out == "y = 0.841\n"
+    compiled = fgrad.jit(fgrad.grad(f))
+    compiled(1.0)
+    compiled(2.0)
+    jax.effects_barrier()
+    assert capfd.readouterr().out == "y = 0.841\ny = 0.909\n"
+
+
+def test_callbacks_run_once_and_their_results_are_used():
+    calls = []
+
+    def host(x):
+        calls.append(float(x))
+        return np.float32(x * 10)
+
+    def f(x):
+        k = jax.pure_callback(host, jax.ShapeDtypeStruct((), jnp.float32), jax.lax.stop_gradient(x))
+        return x * k
+
+    assert np.allclose(fgrad.grad(f)(2.0), 20.0)
+    assert calls == [2.0] * len(calls) and calls
+    calls.clear()
+
+    def g(x):
+        k = jax.experimental.io_callback(host, jax.ShapeDtypeStruct((), jnp.float32), jax.lax.stop_gradient(x))
+        return x * k
+
+    assert np.allclose(fgrad.grad(g)(2.0), 20.0)
+    assert calls == [2.0]
+
+
+def test_a_changing_number_compiles_nothing_new():
+    def step(x, rate, n):
+        return fgrad.grad(lambda x: fnp.sum(x * rate + n * x))(x)
+
+    x = jnp.ones(3)
+    for i in range(3):
+        step(x, 0.1 * i, i)
+    before = fgrad.cache_info()
+    for i in range(50):
+        assert np.allclose(step(x, 0.5 * i, i), 1.5 * i)
+    assert fgrad.cache_info() == before
+
+
+def test_memory_stays_flat():
+    x = jnp.ones(8)
+    f = fgrad.grad(lambda x: fnp.sum(fnp.sin(x) * 2.0))
+    for _ in range(200):
+        f(x)
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(200):
+        f(x)
+    gc.collect()
+    first = tracemalloc.get_traced_memory()[0]
+    for _ in range(10_000):
+        f(x)
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - first
+    tracemalloc.stop()
+    assert grown < 50_000
+
+
+def test_caches_are_bounded(monkeypatch):
+    from fgrad.run import program
+
+    monkeypatch.setattr(program, "PROGRAM_LIMIT", 8)
+    for i in range(20):
+        fgrad.vjp(lambda x, i=i: fnp.sum(x[: i + 1]), jnp.ones(30))
+    assert fgrad.cache_info().programs <= 8
+
+
+def test_eight_threads():
+    x = jnp.linspace(0.0, 1.0, 5)
+    expected = [np.asarray(jax.grad(lambda x, k=k: jnp.sum(jnp.sin(k * x)))(x)) for k in range(1, 9)]
+    wrong = []
+
+    def work(k):
+        for _ in range(30):
+            found = fgrad.grad(lambda x: fnp.sum(fnp.sin(float(k) * x)))(x)
+            if not np.allclose(found, expected[k - 1], rtol=1e-5):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 9)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_long_chain():
+    n = 20_000
+
+    def f(x):
+        for _ in range(n):
+            x = x * 1.00001
+        return x
+
+    assert np.allclose(fgrad.grad(f)(1.0), 1.00001**n, rtol=1e-2)
+
+
+def test_sharded_arrays():
+    if jax.device_count() < 8:
+        pytest.skip("needs 8 devices")
+    mesh = jax.make_mesh((8,), ("d",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    x = jax.device_put(jnp.arange(16.0), sharding)
+
+    def f(x):
+        y = jax.lax.with_sharding_constraint(jnp.sin(x) * x, sharding)
+        return jnp.sum(y * y)
+
+    expected = jax.grad(f)(x)
+    for g in (fgrad.grad(f), fgrad.jit(fgrad.grad(f)), jax.jit(fgrad.grad(f))):
+        for _ in range(3):
+            assert np.allclose(g(x), expected, rtol=1e-5)
+    assert fgrad.jit(fgrad.grad(f), out_shardings=sharding)(x).sharding.is_equivalent_to(sharding, 1)
+
+
+def test_mixed_namespaces_and_closures():
+    w = jnp.linspace(-1.0, 1.0, 4)
+
+    def f(x):
+        y = fnp.dot(x, w) + jnp.tanh(x).sum()
+        return jax.jit(lambda z: z * y)(y) + jax.vmap(lambda z: z * y)(x).sum()
+
+    x = jnp.linspace(0.0, 1.0, 4)
+    assert np.allclose(fgrad.grad(f)(x), jax.grad(f)(x), rtol=1e-5)

@@ -1,0 +1,86 @@
+"""The fast lane: same values as JAX, one template per types and statics, open lane where it must."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgrad
+import fgrad.lax as flax
+import fgrad.nn as fnn
+import fgrad.numpy as fnp
+from fgrad.record.namespaces import is_function
+
+X = jnp.array([0.3, 0.7, 1.2, -0.4])
+
+FUNCTIONS = {
+    "concatenate": lambda np_: lambda x: np_.sum(np_.concatenate([x, x * 2.0]) ** 2),
+    "where": lambda np_: lambda x: np_.sum(np_.where(x > 0.5, x * x, np_.zeros_like(x))),
+    "einsum": lambda np_: lambda x: np_.einsum("i,i->", x, np_.cos(x)),
+    "methods": lambda np_: lambda x: (x.reshape(2, 2).T @ np_.ones((2, 3))).sum(axis=0).max() + x.mean(),
+    "indexing": lambda np_: lambda x: x[1:][::-1][0] * x[-1] + x[np_.array([0, 0, 2])].sum() + x[None, ..., 1][0],
+    "at": lambda np_: lambda x: np_.sum(x.at[1].set(3.0) * x.at[0].add(x[2])),
+    "kwargs": lambda np_: lambda x: np_.sum(np_.clip(x, min=-0.1, max=1.0) * np_.std(x, ddof=1)),
+    "reflected": lambda np_: lambda x: np_.sum(2.0 - x + 3 / (x + 5) + 2**x + (1.0 + x) * np.float32(2) - np.ones(4, np.float32) * x),
+    "pow": lambda np_: lambda x: np_.sum((x + 2.0) ** 3 + (x + 2.0) ** 0.5 + (x + 2.0) ** -2),
+    "comparison": lambda np_: lambda x: np_.sum(x * (x > 0.5) + x * (x == x) + x * (0.1 <= x)),
+    "mod": lambda np_: lambda x: np_.sum(x % 0.5 + x // 0.5 + abs(x) - (-x) + (+x)),
+    "norm": lambda np_: lambda x: np_.linalg.norm(x) + np_.fft.rfft(x).real.sum(),
+    "loop": lambda np_: lambda x: sum(x[i] * i for i in range(4)),
+    "take": lambda np_: lambda x: np_.take(x, 2) + np_.sum(np_.stack([x, x], axis=1)[:, 0]) + np_.trace(np_.outer(x, x)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_equal_to_jax(name):
+    fast, plain = FUNCTIONS[name](fnp), FUNCTIONS[name](jnp)
+    expected = jax.value_and_grad(plain)(X)
+    for _ in range(3):  # recorded, interpreted from the template, compiled
+        found = fgrad.value_and_grad(fast)(X)
+        assert all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(found, expected, strict=True))
+    assert np.allclose(fgrad.grad(lambda x: fgrad.grad(fast)(x).sum())(X), jax.grad(lambda x: jax.grad(plain)(x).sum())(X), rtol=1e-4, atol=1e-5)
+    assert np.allclose(jax.vmap(fgrad.grad(fast))(jnp.stack([X, X])), jnp.stack([expected[1]] * 2), rtol=1e-5, atol=1e-6)
+
+
+def test_results_have_jax_types():
+    for f in (lambda x: x * 2, lambda x: x + 1.5, lambda x: x > 0, lambda x: x @ x, lambda x: x**2, lambda x: 1 // x, lambda x: x.astype(int)):
+        for value in (1.0, X, X.astype(jnp.bfloat16), jnp.arange(4), np.float32(2)):
+            try:
+                expected = jax.eval_shape(f, value)
+            except Exception:
+                continue
+            found = fgrad.eval_shape(f, value)
+            assert (found.shape, found.dtype, found.weak_type) == (expected.shape, expected.dtype, expected.weak_type)
+
+
+@pytest.mark.parametrize("ours, theirs", [(fnp, jnp), (flax, jax.lax), (fnn, jax.nn), (fgrad.random, jax.random), (fgrad.scipy.special, jax.scipy.special)])
+def test_every_public_name_is_there(ours, theirs):
+    names = [n for n in dir(theirs) if not n.startswith("_")]
+    assert not [n for n in names if not hasattr(ours, n)]
+    assert all(is_function(getattr(theirs, n)) == (getattr(ours, n) is not getattr(theirs, n)) for n in names if callable(getattr(theirs, n)))
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        fnp.nonsense  # noqa: B018
+
+
+def test_on_arrays_it_is_jax():
+    assert fnp.sin(X).tolist() == jnp.sin(X).tolist()
+    assert isinstance(fnp.sin(np.ones(2)), jax.Array)
+
+
+def test_shape_errors_are_the_users():
+    with pytest.raises(TypeError, match="dot_general|shapes"):
+        fgrad.grad(lambda x: fnp.sum(fnp.dot(x, jnp.ones((3, 3)))))(X)
+
+
+def test_precision_context_is_respected():
+    def f(x):
+        with jax.default_matmul_precision("highest"):
+            return (x @ x.T).sum()
+
+    x = jnp.ones((2, 2))
+    text = str(fgrad.make_graph(f)(x))
+    assert "HIGHEST" in text
+    assert "HIGHEST" not in str(fgrad.make_graph(lambda x: (x @ x.T).sum())(x))

@@ -1,0 +1,184 @@
+"""Every rule against JAX and against finite differences, at every sample of the table, in one compiled program each."""
+
+import importlib
+import pkgutil
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgrad
+import tests.rules as here
+from fgrad.graph.regions import REGIONS
+from fgrad.jaxcore import all_primitives
+from fgrad.graph.importing import IMPORTERS
+from fgrad.rules.kinds import RULES, Undefined, Zero
+from tests.rules.samples import Sample
+
+SAMPLES: list[Sample] = [
+    sample
+    for module in pkgutil.iter_modules(here.__path__)
+    if module.name.startswith("samples_")
+    for sample in importlib.import_module(f"tests.rules.{module.name}").SAMPLES
+]
+
+
+def _ids() -> list[str]:
+    seen: dict[str, int] = {}
+    names = []
+    for s in SAMPLES:
+        name = f"{s.primitive}-{s.label}" if s.label else s.primitive
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return names
+
+
+def _inexact(x) -> bool:
+    return jnp.issubdtype(jnp.result_type(x), jnp.inexact)
+
+
+def _random_like(rng, tree):
+    def one(x):
+        if not _inexact(x):
+            return np.zeros(jnp.shape(x), jax.dtypes.float0)
+        v = rng.standard_normal(jnp.shape(x))
+        if jnp.issubdtype(jnp.result_type(x), jnp.complexfloating):
+            v = v + 1j * rng.standard_normal(jnp.shape(x))
+        return v.astype(jnp.result_type(x))
+
+    return jax.tree.map(one, tree)
+
+
+def _flat(fun, args):
+    """``fun`` as a function of its inexact arguments that returns the list of its inexact results."""
+    where = [i for i, x in enumerate(args) if _inexact(x)]
+
+    def flat(*xs):
+        full = list(args)
+        for i, x in zip(where, xs, strict=True):
+            full[i] = x
+        return [y for y in jax.tree.leaves(fun(*full)) if _inexact(y)]
+
+    return flat, [args[i] for i in where]
+
+
+def _contract(ys, cts):
+    """A real scalar from outputs and weights, so that second derivatives can be compared."""
+    return sum((jnp.sum((y * ct).real + (y * ct).imag) for y, ct in zip(ys, cts, strict=True)), jnp.zeros(()))
+
+
+def _results(lib, flat, xs, cts, ts, order):
+    ys, pull = lib.vjp(flat, *xs)
+    found = {"value": ys, "vjp": pull(cts), "jvp": lib.jvp(flat, tuple(xs), tuple(ts))[1]}
+    if order >= 2 and xs:
+
+        def first(*zs):
+            _, back = lib.vjp(flat, *zs)
+            return list(back(cts))
+
+        found["rev-rev"] = lib.vjp(first, *xs)[1](list(ts))
+        found["fwd-rev"] = lib.jvp(first, tuple(xs), tuple(ts))[1]
+        found["fwd-fwd"] = lib.jvp(lambda *zs: lib.jvp(flat, tuple(zs), tuple(ts))[1], tuple(xs), tuple(ts))[1]
+    return found
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=_ids())
+def test_rule(sample, x64):
+    rng = np.random.default_rng(zlib.crc32(sample.primitive.encode()))
+    args = jax.tree.map(jnp.asarray, sample.args)
+    flat, xs = _flat(sample.fun, args)
+    ys = jax.eval_shape(flat, *xs)
+    cts, ts = _random_like(rng, ys), _random_like(rng, xs)
+    ours = jax.jit(lambda xs, cts, ts: _results(fgrad, flat, xs, cts, ts, sample.order))(xs, cts, ts)
+    try:
+        theirs = jax.jit(lambda xs, cts, ts: _results(jax, flat, xs, cts, ts, sample.order))(xs, cts, ts)
+    except NotImplementedError:
+        theirs = {}
+    scale = sample.tolerance
+    for name, expected in theirs.items():
+        for a, b in zip(jax.tree.leaves(ours[name]), jax.tree.leaves(expected), strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape, name
+            np.testing.assert_allclose(a, b, rtol=scale, atol=scale * max(1.0, _size(b)), err_msg=f"{name} against JAX")
+    if sample.smooth and xs:
+        eps = 1e-6
+        moved = jax.jit(lambda xs, ts, h: flat(*[x + (h * t).astype(x.dtype) for x, t in zip(xs, ts, strict=True)]))
+        ahead, behind = moved(xs, ts, eps), moved(xs, ts, -eps)
+        for a, p, m in zip(ours["jvp"], ahead, behind, strict=True):
+            numerical = (np.asarray(p) - np.asarray(m)) / (2 * eps)
+            np.testing.assert_allclose(
+                a, numerical, rtol=1e-4, atol=1e-4 * max(1.0, _size(numerical)), err_msg="jvp against finite differences"
+            )
+
+
+def _size(x) -> float:
+    x = np.abs(np.asarray(x))
+    x = x[np.isfinite(x)]
+    return float(x.max()) if x.size else 0.0
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+def test_low_precision_types_are_kept(dtype):
+    """Cotangents and tangents have the dtype of their primal, whatever the precision."""
+    wrong = []
+    for sample, name in zip(SAMPLES, _ids(), strict=True):
+        args = [x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x for x in map(np.asarray, sample.args)]
+        flat, xs = _flat(sample.fun, args)
+        try:
+            shapes = jax.eval_shape(flat, *xs)
+        except (NotImplementedError, TypeError, ValueError):
+            continue  # the primitive itself does not take this dtype
+        cts = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), shapes)
+        grads = jax.eval_shape(lambda xs, cts, flat=flat: fgrad.vjp(flat, *xs)[1](cts), xs, cts)
+        for x, g in zip(xs, grads, strict=True):
+            if g.dtype != jnp.result_type(x) or g.shape != jnp.shape(x):
+                wrong.append((name, str(jnp.result_type(x)), str(g.dtype)))
+    assert not wrong
+
+
+#: primitives that need no rule of their own, with the reason
+NOT_DIFFERENTIATED = {
+    "custom_lin": "arises only inside JAX's own linearisation",
+    "empty2": "arises only inside JAX's own loops",
+    "eval_jaxpr": "arises only inside JAX's own lowering",
+}
+
+
+def test_every_primitive_is_covered():
+    """Each primitive that JAX exports has a rule, is a region, is inlined, or is listed above with a reason."""
+    uncovered = [
+        name
+        for name in all_primitives()
+        if name not in RULES and name not in REGIONS and name not in IMPORTERS and name not in NOT_DIFFERENTIATED
+    ]
+    assert not uncovered
+
+
+def test_every_rule_has_a_sample():
+    """A differentiable rule of a primitive that this JAX exports is tested by at least one sample."""
+    sampled = {sample.primitive for sample in SAMPLES}
+    missing = [
+        name
+        for name, rule in RULES.items()
+        if isinstance(name, str)
+        and name in all_primitives()
+        and not isinstance(rule, Zero | Undefined)
+        and name not in REGIONS
+        and name not in sampled
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=_ids())
+def test_sample_reaches_its_primitive(sample, x64):
+    """A sample stages at least one equation of the primitive it claims to test."""
+    names = set()
+    stack = [jax.make_jaxpr(sample.fun)(*sample.args)]
+    while stack:
+        jaxpr = stack.pop()
+        for eqn in jaxpr.eqns:
+            names.add(eqn.primitive.name)
+            stack += [v for v in eqn.params.values() if hasattr(v, "eqns")]
+            stack += [w for v in eqn.params.values() if isinstance(v, tuple | list) for w in v if hasattr(w, "eqns")]
+    assert sample.primitive in names
