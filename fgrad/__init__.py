@@ -1,8 +1,43 @@
 """fgrad: functional automatic differentiation on immutable graphs, over ``jax.numpy``."""
 
 import fgrad.passes.regions  # noqa: F401  (enters the regions' rules)
+from fgrad import errors, testing
+from fgrad.api.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat
+from fgrad.api.custom import custom_jvp, custom_vjp
 from fgrad.api.forward import jvp, linear_transpose, linearize
+from fgrad.api.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from fgrad.api.reverse import grad, value_and_grad, vjp
+from fgrad.api.rules import check_rule, define_rule
+from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
 from fgrad.run.program import cache_info, clear_cache
 
-__all__ = ["cache_info", "clear_cache", "grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"]
+__all__ = [
+    "cache_info",
+    "check_rule",
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
+    "clear_cache",
+    "closure_convert",
+    "custom_jvp",
+    "custom_vjp",
+    "define_rule",
+    "errors",
+    "eval_shape",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jit",
+    "jvp",
+    "linear_transpose",
+    "linearize",
+    "remat",
+    "stop_gradient",
+    "testing",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

@@ -47,7 +47,8 @@ def leaked(tracer: Any) -> LeakedTracerError:
     source = tracer.source
     where = f"at {source.file}:{source.line} (in {source.function})" if source else "as an argument of the function"
     return LeakedTracerError(
-        f"A traced value {tracer.aval.str_short()} was used after the function that was being differentiated had returned.\n"
+        f"A traced value {tracer.aval.str_short()} was used after the function that was being differentiated had "
+        "returned.\n"
         f"It was made {where}, and kept in a global, an attribute or a list from there.\n"
         "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or store "
         "fgrad.stop_gradient of its concrete value, e.g. float(x) or np.asarray(x)."
@@ -193,7 +194,9 @@ class KinkError(GradientCheckError):
     """The function has no derivative at the point where it was to be checked: its one-sided slopes differ."""
 
 
-def wrong_gradient(what: str, mode: str, order: int, where: str, expected: Any, got: Any, step: float) -> GradientCheckError:
+def wrong_gradient(
+    what: str, mode: str, order: int, where: str, expected: Any, got: Any, step: float
+) -> GradientCheckError:
     return GradientCheckError(
         f"{what}: the derivative of order {order} in {mode} mode is wrong at {where}.\n"
         f"  expected: {expected} (finite difference, step {step:.2g})\n  got:      {got}"
@@ -203,9 +206,9 @@ def wrong_gradient(what: str, mode: str, order: int, where: str, expected: Any, 
 def kink(what: str, where: str, left: Any, right: Any, order: int) -> KinkError:
     of = "function" if order == 1 else f"derivative of order {order - 1}"
     return KinkError(
-        f"{what}: the point is a kink or a jump of the {of} at {where}: its slope is {left} from the left and {right} from "
-        "the right, so no finite difference can confirm a derivative there.\n"
-        "Way out: check at a point beside it. (At a kink itself fgrad gives one of the slopes, or their mean, as JAX does.)"
+        f"{what}: the point is a kink or a jump of the {of} at {where}: its slope is {left} from the left and {right} "
+        "from the right, so no finite difference can confirm a derivative there.\n"
+        "Way out: check at a point beside it. (At a kink itself fgrad gives one of the slopes, or their mean, as JAX.)"
     )
 
 
@@ -231,8 +234,8 @@ class ReverseWhileError(ValueError):
 
 def reverse_while() -> ReverseWhileError:
     return ReverseWhileError(
-        "Reverse-mode differentiation does not work through lax.while_loop or lax.fori_loop with a number of steps that "
-        "is known only when it runs: the values of every step would have to be kept.\n"
+        "Reverse-mode differentiation does not work through lax.while_loop or lax.fori_loop with a number of steps "
+        "that is known only when it runs: the values of every step would have to be kept.\n"
         "Ways out: lax.scan, or lax.fori_loop with Python ints as bounds; forward mode (fgrad.jvp, fgrad.jacfwd); or, "
         "outside jit, a Python while loop, which fgrad differentiates as it ran."
     )

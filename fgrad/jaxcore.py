@@ -19,7 +19,7 @@ from jax.extend.core import take_current_trace as take_trace
 
 __all__ = [
     "Primitive", "ShapedArray", "Trace", "Tracer", "all_primitives", "bind_custom_jvp", "bind_custom_vjp", "closed_parts",
-    "bind_remat", "copied", "current_trace", "is_evaluating", "is_closed_jaxpr", "is_concrete", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
+    "bind_remat", "copied", "current_trace", "is_evaluating", "is_closed_jaxpr", "is_concrete", "is_effectful", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
     "scan_counts", "set_trace", "take_trace", "tangent_dtype", "typeof", "zero_tangent",
 ]
 
@@ -85,6 +85,11 @@ def primitive(name: str) -> Primitive:
 def remember_primitive(prim: Primitive) -> None:
     """Make a primitive that JAX does not export (it arrived in a recording) findable by its name."""
     all_primitives().setdefault(prim.name, prim)
+
+
+def is_effectful(effects: Any) -> bool:
+    """Whether running matters for its own sake; reading a mapped axis, which JAX lists too, does not."""
+    return any(type(effect).__name__ != "NamedAxisEffect" for effect in effects)
 
 
 # --------------------------------------------------------------------------------------------------------------------

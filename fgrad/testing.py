@@ -55,7 +55,9 @@ def check_grads(
     if not modes or any(mode not in ("fwd", "rev") for mode in modes):
         raise ValueError(f"check_grads: modes must be made of 'fwd' and 'rev', got {modes!r}.")
     if not isinstance(args, tuple | list):
-        raise TypeError(f"check_grads: args must be a tuple or list of the arguments, got {type(args).__name__}; use (x,).")
+        raise TypeError(
+            f"check_grads: args must be a tuple or list of the arguments, got {type(args).__name__}; use (x,)."
+        )
     flat = leaves(tuple(args), "args", "check_grads")
     values = [jax.numpy.asarray(x) for x in flat.values]
     moving = [i for i, x in enumerate(values) if is_inexact(typeof(x))]
@@ -117,7 +119,7 @@ class _Check:
                 self.run(lambda xs: vjp(function, xs)[1](cts)[0], order - 1, at + 1)
 
     def agrees(self, got: Sequence[Any], central: Sequence[Any], close: Sequence[Any]) -> bool:
-        """Whether a derivative fits the differences over either step (the smaller one may stay clear of a kink nearby)."""
+        """Whether a derivative fits the differences over either step: the smaller one may stay clear of a kink."""
         return fd.close_to(got, central, self.atol, self.rtol) or fd.close_to(got, close, self.atol, self.rtol)
 
     def path(self, k: int, index: tuple[int, ...]) -> str:

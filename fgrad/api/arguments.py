@@ -69,7 +69,9 @@ def _as_value(value: Any, path: Callable[[], str], what: str) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype == jax.dtypes.float0:
             return value
-        if value.dtype == object or value.dtype.kind in "USV" and value.dtype.names is None and not _known_dtype(value.dtype):
+        if value.dtype == object or (
+            value.dtype.kind in "USV" and value.dtype.names is None and not _known_dtype(value.dtype)
+        ):
             raise errors.not_an_array(path(), value, what)
         # a copy, so that a later write to the NumPy array changes nothing here
         return copied(value)
@@ -156,7 +158,9 @@ def matching(tree: Any, pattern: Any, types: Sequence[ShapedArray], what: str, o
     flat, treedef = tree_util.tree_flatten(tree)
     if treedef != pattern:
         raise TypeError(f"The structure of {what} must be that of {of}.\n  expected: {pattern}\n  got:      {treedef}")
-    return [_matched(x, t, lambda i=i: path_of(tree, i, what), of) for i, (x, t) in enumerate(zip(flat, types, strict=True))]
+    return [
+        _matched(x, t, lambda i=i: path_of(tree, i, what), of) for i, (x, t) in enumerate(zip(flat, types, strict=True))
+    ]
 
 
 def _matched(x: Any, type: ShapedArray, path: Callable[[], str], of: str) -> Any:

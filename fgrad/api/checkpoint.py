@@ -46,7 +46,8 @@ def checkpoint(
     Source: `jax.checkpoint <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint.html>`_.
     """
     options = {
-        "prevent_cse": prevent_cse, "policy": policy, "static_argnums": static_argnums, "static_argnames": static_argnames,
+        "prevent_cse": prevent_cse, "policy": policy,
+        "static_argnums": static_argnums, "static_argnames": static_argnames,
     }  # fmt: skip
     if fun is None:
         return lambda fun: checkpoint(fun, **options)
@@ -100,8 +101,8 @@ def _emit(trace: Any, op: Op, values: Sequence[Any]) -> Sequence[Any]:
 def checkpoint_name(x: Any, name: str) -> Any:
     """``x``, a pytree of arrays, under a name by which a policy may keep it.
 
-    >>> import fgrad
-    >>> fgrad.checkpoint_name(1.0, "activations")
+    >>> import fgrad, jax.numpy as jnp
+    >>> fgrad.checkpoint_name(jnp.array(1.0), "activations")
     Array(1., dtype=float32, weak_type=True)
 
     Source: `jax.ad_checkpoint.checkpoint_name <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint_policies.html>`_.

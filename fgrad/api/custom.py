@@ -126,7 +126,11 @@ class custom_vjp:
         self._inner = jax.custom_vjp(fun, nondiff_argnums=nondiff_argnums, nondiff_argnames=nondiff_argnames)
 
     def defvjp(
-        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
     ) -> None:
         """Give the rule.
 
@@ -184,7 +188,9 @@ def _checked_pair(found: Any, name: str) -> Any:
     flat, tree = tree_util.tree_flatten(out)
     given, given_tree = tree_util.tree_flatten(tangent)
     if tree != given_tree:
-        raise errors.bad_custom_rule("jvp", name, "the tangent output", f"the output's structure {tree}", str(given_tree))
+        raise errors.bad_custom_rule(
+            "jvp", name, "the tangent output", f"the output's structure {tree}", str(given_tree)
+        )
     for i, (x, t) in enumerate(zip(flat, given, strict=True)):
         if is_inexact(typeof(x)):
             path = "tangent" + tree_util.keystr(tree_util.tree_flatten_with_path(out)[0][i][0])
@@ -203,7 +209,11 @@ def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -
         except TypeError:
             raise errors.bad_custom_rule(rule, name, path, expected.str_short(), _describe(value)) from None
     if got.shape != expected.shape or got.dtype != expected.dtype:
-        if got.shape == expected.shape and got.weak_type and jax.numpy.result_type(value, expected.dtype) == expected.dtype:
+        if (
+            got.shape == expected.shape
+            and got.weak_type
+            and jax.numpy.result_type(value, expected.dtype) == expected.dtype
+        ):
             return jax.lax.convert_element_type(value, expected.dtype)
         raise errors.bad_custom_rule(
             rule, name, path, f"{expected.str_short()} (the value there has type {primal.str_short()})", got.str_short()
@@ -239,7 +249,9 @@ def _checked_cotangents(found: Any, types: _Types, name: str) -> Any:
             return None
         where = "output" + tree_util.keystr(path)
         if not isinstance(arg, ShapedArray):
-            raise errors.bad_custom_rule("bwd", name, where, f"the structure {tree_util.tree_structure(arg)}", _describe(value))
+            raise errors.bad_custom_rule(
+                "bwd", name, where, f"the structure {tree_util.tree_structure(arg)}", _describe(value)
+            )
         if not is_inexact(arg):
             return None
         return _fitting(value, arg, "bwd", name, where)

@@ -140,7 +140,9 @@ def unit_of(values: Sequence[Any]) -> float:
 
 def close_to(got: Sequence[Any], expected: Sequence[Any], atol: float, rtol: float) -> bool:
     """Whether all numbers agree; NaN agrees with NaN."""
-    return all(np.allclose(wide(a), wide(b), atol=atol, rtol=rtol, equal_nan=True) for a, b in zip(got, expected, strict=True))
+    return all(
+        np.allclose(wide(a), wide(b), atol=atol, rtol=rtol, equal_nan=True) for a, b in zip(got, expected, strict=True)
+    )
 
 
 def elements(values: Sequence[Any]) -> Iterator[tuple[int, tuple[int, ...], list[np.ndarray]]]:

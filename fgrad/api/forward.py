@@ -66,7 +66,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 
 @frozen(eq=False)
 class _Plan:
-    """A program from inputs and tangents to outputs, aux and tangents; ``at`` says where each output's tangent stands."""
+    """A program from inputs and tangents to outputs, aux and tangents; ``at``: where each output's tangent stands."""
 
     program: Any
     at: tuple[int | None, ...]
@@ -80,7 +80,7 @@ def _jvp_plan(graph: Graph, outputs: int, inputs: int) -> _Plan:
 
 
 def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | None, ...]]:
-    """The graph of values and tangents: the derivative of the first ``outputs`` outputs along the first ``inputs`` inputs.
+    """The graph of values and of the tangents of the first ``outputs`` outputs, along the first ``inputs`` inputs.
 
     With it, for each of those outputs, which of the tangents that follow the values is its own, None for zero.
     """
@@ -171,7 +171,9 @@ def linear_split(graph: Graph, outputs: int, inputs: int) -> LinearSplit:
     """The forward mode of the first ``outputs`` outputs along the first ``inputs`` inputs, in two halves."""
     whole, at = pushed(graph, outputs, inputs)
     m = len(graph.outputs)
-    halves = partition(whole, range(len(graph.in_types), len(whole.in_types)), [k >= m for k in range(len(whole.outputs))])
+    halves = partition(
+        whole, range(len(graph.in_types), len(whole.in_types)), [k >= m for k in range(len(whole.outputs))]
+    )
     return LinearSplit(halves, at, graph.in_types[:inputs], graph.out_types[:outputs])
 
 
@@ -200,14 +202,18 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     """
     _check_function(fun, "linear_transpose")
     if reduce_axes:
-        raise NotImplementedError("linear_transpose: reduce_axes is not supported (JAX has removed it too); leave it out.")
+        raise NotImplementedError(
+            "linear_transpose: reduce_axes is not supported (JAX has removed it too); leave it out."
+        )
     flat, in_tree = tree_util.tree_flatten(primals)
     types = [spec_type(x, lambda i=i: path_of(primals, i, "primals"), "linear_transpose") for i, x in enumerate(flat)]
     _all_inexact(types, lambda i: path_of(primals, i, "primals"))
     kept: list[Any] = []
 
     def flat_fun(*tracers: Any) -> list[Any]:
-        out = leaves(fun(*tree_util.tree_unflatten(in_tree, tracers)), "output", "linear_transpose: the function's output")
+        out = leaves(
+            fun(*tree_util.tree_unflatten(in_tree, tracers)), "output", "linear_transpose: the function's output"
+        )
         kept.append(out)
         return out.values
 
@@ -234,7 +240,9 @@ class Transposed:
     def __call__(self, lifted: Sequence[Any], ct: Any) -> Any:
         cts = matching(ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output")
         found = run(self.graph, [*lifted, *map(stripped, cts)])
-        outs = [zero(t) if k is None else with_weakness(found[k], t) for k, t in zip(self.at, self.in_types, strict=True)]
+        outs = [
+            zero(t) if k is None else with_weakness(found[k], t) for k, t in zip(self.at, self.in_types, strict=True)
+        ]
         return tree_util.tree_unflatten(self.in_tree, outs)
 
     def __repr__(self) -> str:
@@ -247,8 +255,12 @@ def spec_type(x: Any, path: Callable[[], str], what: str) -> ShapedArray:
     Raises:
       ArgumentTypeError: it is none of these.
     """
-    if isinstance(x, jax.ShapeDtypeStruct) or hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval"):
-        dtype = jax.dtypes.canonicalize_dtype(x.dtype) if not jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended) else x.dtype
+    if isinstance(x, jax.ShapeDtypeStruct) or (hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval")):
+        dtype = (
+            jax.dtypes.canonicalize_dtype(x.dtype)
+            if not jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended)
+            else x.dtype
+        )
         return ShapedArray(tuple(x.shape), dtype, bool(getattr(x, "weak_type", False)))
     try:
         return typeof(x)

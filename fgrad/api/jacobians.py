@@ -108,8 +108,8 @@ def hessian(
 
 
 def hvp(
-    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], argnums: Argnums = 0, has_aux: bool = False,
-    *, with_value_and_grad: bool = False,
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], argnums: Argnums = 0,
+    has_aux: bool = False, *, with_value_and_grad: bool = False,
 ) -> Any:  # fmt: skip
     """The product of a scalar function's Hessian with a vector, forward over reverse, without forming the Hessian.
 
@@ -124,7 +124,8 @@ def hvp(
       with_value_and_grad: return the value and the gradient too; they are worked out on the way.
 
     Returns:
-      The product, a pytree like the argument; ``(value, gradient, product)`` if so asked; ``aux`` last with ``has_aux``.
+      The product, a pytree like the argument; ``(value, gradient, product)`` if so asked; with ``has_aux``, ``aux``
+      last.
 
     Raises:
       TypeError, ValueError: as ``grad`` and ``jvp`` do.
@@ -154,7 +155,12 @@ def hvp(
 
 
 def _jacobian(
-    fun: Callable[..., Any], argnums: Argnums, has_aux: bool, chunk_size: int | None, what: str, mode: "_Forward | _Reverse"
+    fun: Callable[..., Any],
+    argnums: Argnums,
+    has_aux: bool,
+    chunk_size: int | None,
+    what: str,
+    mode: "_Forward | _Reverse",
 ) -> Callable[..., Any]:
     if not callable(fun):
         raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
@@ -215,7 +221,7 @@ class _Forward:
             if not self.holomorphic and jax.dtypes.issubdtype(jax.typeof(x).dtype, np.complexfloating):
                 raise TypeError(
                     f"{what} needs real inputs, but {path(i)} has dtype {jax.typeof(x).dtype}. For a "
-                    "complex-differentiable function pass holomorphic=True; otherwise use jvp with real and imaginary tangents."
+                    "complex-differentiable function pass holomorphic=True; otherwise use jvp."
                 )
 
     def check_outputs(self, out: Leaves, what: str) -> None:
@@ -236,7 +242,9 @@ class _Forward:
                 if not is_inexact(out):
                     continue
                 whole = None if at is None or not columns else jax.numpy.moveaxis(columns[at], 0, -1)
-                found += _pieces(whole, out, wrt, sizes, -1, lambda t, out=out: (*out.shape, *t.shape), lambda _, out=out: out)
+                found += _pieces(
+                    whole, out, wrt, sizes, -1, lambda t, out=out: (*out.shape, *t.shape), lambda _, out=out: out
+                )
             return [*known[:count], *found]
 
         return simplify(stage_closed(function, graph.in_types))
@@ -261,7 +269,7 @@ class _Reverse:
             if not self.holomorphic and jax.dtypes.issubdtype(t.dtype, np.complexfloating):
                 raise TypeError(
                     f"{what} needs real outputs, but {out.paths[i]} has dtype {t.dtype}. For a complex-differentiable "
-                    "function of complex inputs pass holomorphic=True; otherwise take real and imaginary parts, or use vjp."
+                    "function of complex inputs pass holomorphic=True; otherwise take the real part, or use vjp."
                 )
 
     def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Graph:
@@ -288,7 +296,9 @@ class _Reverse:
 def _check_holomorphic(out: Leaves, holomorphic: bool, what: str) -> None:
     for i, t in enumerate(out.types):
         if holomorphic and not jax.dtypes.issubdtype(t.dtype, np.complexfloating):
-            raise TypeError(f"{what} with holomorphic=True needs complex outputs, but {out.paths[i]} has dtype {t.dtype}.")
+            raise TypeError(
+                f"{what} with holomorphic=True needs complex outputs, but {out.paths[i]} has dtype {t.dtype}."
+            )
 
 
 def _pieces(
@@ -332,7 +342,7 @@ def _over_identity(
 
 
 def _identity_rows(first: Any, count: int, types: Sequence[ShapedArray]) -> list[Any]:
-    """Rows ``first`` to ``first + count`` of the identity, cut into values of ``types``; rows beyond its end are zero."""
+    """Rows ``first`` to ``first + count`` of the identity, cut into values of ``types``; zeros beyond its end."""
     found = []
     start = 0
     for t in types:

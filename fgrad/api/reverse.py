@@ -24,7 +24,11 @@ from fgrad.run.program import program, run
 
 
 def grad(
-    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
+    fun: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     """The gradient of a scalar-valued function, as a function of the same arguments.
 
@@ -62,7 +66,11 @@ def grad(
 
 
 def value_and_grad(
-    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
+    fun: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     """Like ``grad``, giving ``(value, gradient)``, with ``has_aux`` ``((value, aux), gradient)``.
 
@@ -72,7 +80,9 @@ def value_and_grad(
 
     Arguments, errors and source: as for ``grad``.
     """
-    return functools.wraps(fun, assigned=_NAMES)(_value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad"))
+    return functools.wraps(fun, assigned=_NAMES)(
+        _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
+    )
 
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
@@ -151,7 +161,9 @@ def zero(type: ShapedArray) -> Any:
     return with_weakness(lax.full(type.shape, 0, dtype), type)
 
 
-def check_inputs(values: Sequence[Any], path: Callable[[int], str], holomorphic: bool, allow_int: bool, what: str) -> None:
+def check_inputs(
+    values: Sequence[Any], path: Callable[[int], str], holomorphic: bool, allow_int: bool, what: str
+) -> None:
     """Refuse inputs without derivatives.
 
     Raises:
@@ -190,7 +202,7 @@ def _check_output(value: Any, holomorphic: bool, what: str) -> None:
     elif jax.dtypes.issubdtype(type.dtype, np.complexfloating):
         raise TypeError(
             f"{what} needs a real output, got dtype {type.dtype}. For a complex-differentiable function of complex "
-            "inputs pass holomorphic=True; otherwise return a real number, e.g. its real part or absolute value, or use vjp."
+            "inputs pass holomorphic=True; otherwise return a real number, e.g. its absolute value, or use vjp."
         )
     elif not is_inexact(type):
         raise TypeError(
@@ -244,7 +256,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 @frozen
 class Pullback:
-    """The linear function that ``vjp`` returns, without its residuals; equal for equal structure, so ``jit`` takes it."""
+    """The linear function that ``vjp`` returns, without its residuals; equal for equal structure, for ``jit``."""
 
     graph: Graph
     at: tuple[int | None, ...]
@@ -288,5 +300,7 @@ def split(graph: Graph, outputs: int, inputs: int) -> Split:
     for i, k in zip(wrt, joint.results, strict=True):
         at[i] = k
     m, whole = len(graph.outputs), simplify(joint.graph)
-    halves = partition(whole, range(len(graph.in_types), len(whole.in_types)), [k >= m for k in range(len(whole.outputs))])
+    halves = partition(
+        whole, range(len(graph.in_types), len(whole.in_types)), [k >= m for k in range(len(whole.outputs))]
+    )
     return Split(halves, tuple(at), graph.in_types[:inputs], graph.out_types[:outputs])

@@ -27,13 +27,13 @@ def jit(
     donate_argnames: str | Iterable[str] | None = None,
     **options: Any,
 ) -> Any:
-    """Compile a function: it is recorded once for each structure, types and static values, simplified, and given to XLA.
+    """Compile a function: it is recorded once per structure, types and static values, simplified, and given to XLA.
 
     Arguments:
       fun: takes and returns pytrees of arrays.  Left out, ``jit`` returns a decorator.
       static_argnums, static_argnames: arguments that are part of the program; they must be hashable.
       donate_argnums, donate_argnames: arguments whose memory may be reused for the results.
-      options: the other keywords of ``jax.jit`` (``in_shardings``, ``out_shardings``, ``keep_unused``, ``inline``, ...).
+      options: the other keywords of ``jax.jit`` (``in_shardings``, ``out_shardings``, ``inline``, ...).
 
     Returns:
       The compiled function, with the methods of a ``jax.jit`` function: ``lower``, ``trace``, ``eval_shape``,
@@ -64,7 +64,7 @@ def jit(
 
 
 def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """``fun`` by way of its simplified graph; called under JAX's trace, whose tracers stand where arguments are dynamic."""
+    """``fun`` by way of its simplified graph; called under JAX's trace, whose tracers are the dynamic arguments."""
 
     @functools.wraps(fun)
     def staged(*args: Any, **kwargs: Any) -> Any:
@@ -116,7 +116,7 @@ class Jitted:
             if i in self._argnums or i - len(args) in self._argnums or name in self._argnames:
                 _check_hashable(value, f"args[{i}]" + (f" ({name})" if name else ""))
         for name, value in kwargs.items():
-            if name in self._argnames or name in names and names.index(name) in self._argnums:
+            if name in self._argnames or (name in names and names.index(name) in self._argnums):
                 _check_hashable(value, name)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -185,7 +185,9 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     kept: list[Any] = []
 
     def flat_fun(*tracers: Any) -> list[Any]:
-        out = leaves(fun(*tree_util.tree_unflatten(in_tree, tracers)), "output", "closure_convert: the function's output")
+        out = leaves(
+            fun(*tree_util.tree_unflatten(in_tree, tracers)), "output", "closure_convert: the function's output"
+        )
         kept.append(out)
         return out.values
 
@@ -205,8 +207,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
         values, tree = tree_util.tree_flatten(args[:count])
         if tree != in_tree:
             raise TypeError(
-                "The function made by closure_convert must be called with arguments of the example's structure, followed "
-                f"by the {sum(hoisted)} hoisted values.\n  expected: {in_tree}\n  got:      {tree}"
+                "The function made by closure_convert must be called with arguments of the example's structure, and then "
+                f"the {sum(hoisted)} hoisted values.\n  expected: {in_tree}\n  got:      {tree}"
             )
         return out.unflatten(run(closed, [*values, *args[count:]]))
 
@@ -221,14 +223,14 @@ def vmap(
 
     Arguments:
       fun: takes and returns pytrees of arrays.
-      in_axes, out_axes: which axis of each argument and output is mapped: an int, None (not mapped), or pytrees of them.
+      in_axes, out_axes: which axis of each argument and output is mapped: an int, None (none), or pytrees of them.
       axis_name: a name for the mapped axis, for ``jax.lax.psum`` and the like.
       axis_size: its size; needed only where no argument is mapped.
       spmd_axis_name: the mesh axis over which the mapped axis is sharded.
 
     >>> import fgrad, jax.numpy as jnp
     >>> fgrad.vmap(fgrad.grad(lambda x, y: x * y ** 2), in_axes=(None, 0))(1.0, jnp.array([2.0, 3.0]))
-    Array([4., 9.], dtype=float32)
+    Array([4., 9.], dtype=float32, weak_type=True)
 
     Source: `jax.vmap <https://docs.jax.dev/en/latest/_autosummary/jax.vmap.html>`_.
     """

@@ -141,8 +141,15 @@ def _scan(params: dict[str, Any], operands: Types) -> None:
     for k, x in enumerate(operands[nc + nk :]):
         if not x.shape or x.shape[0] != length:
             raise Misfit(f"operand {nc + nk + k} of type {type_text(x)} has no leading axis of length {length}")
-    if type(length) is not int or length < 0 or type(params["reverse"]) is not bool or not isinstance(params["unroll"], int):
-        raise Misfit(f"length={length!r}, reverse={params['reverse']!r}, unroll={params['unroll']!r} are not int, bool, int")
+    if (
+        type(length) is not int
+        or length < 0
+        or type(params["reverse"]) is not bool
+        or not isinstance(params["unroll"], int)
+    ):
+        raise Misfit(
+            f"length={length!r}, reverse={params['reverse']!r}, unroll={params['unroll']!r} are not int, bool, int"
+        )
     slices = [ShapedArray(x.shape[1:], x.dtype) for x in operands[nc + nk :]]
     fits("body input", body.in_types, [*operands[: nc + nk], *slices])
     fits("carry output", body.out_types[:nk], operands[nc : nc + nk])

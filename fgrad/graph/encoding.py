@@ -103,7 +103,15 @@ def key_implementations() -> dict[str, Any]:
 
 @functools.cache
 def enums() -> dict[str, type[enum.Enum]]:
-    names = ("AccuracyMode", "DotAlgorithmPreset", "FftType", "GatherScatterMode", "Precision", "RandomAlgorithm", "RoundingMethod")
+    names = (
+        "AccuracyMode",
+        "DotAlgorithmPreset",
+        "FftType",
+        "GatherScatterMode",
+        "Precision",
+        "RandomAlgorithm",
+        "RoundingMethod",
+    )
     found = {name: getattr(lax, name) for name in names if hasattr(lax, name)}
     # JAX exports the class of device_put's parameter under no name
     node = from_jaxpr(jax.make_jaxpr(jax.device_put)(1.0)).nodes[0]
@@ -297,7 +305,11 @@ def _known(table: dict[str, Any], name: Any, what: str) -> Any:
 
 
 def _decode_array(data: Any, store: Store) -> np.ndarray:
-    return store.array(data["array"], decode_type(f"{data['dtype']}{data['shape']}".replace(" ", "")).shape, decode_dtype(data["dtype"]))
+    return store.array(
+        data["array"],
+        decode_type(f"{data['dtype']}{data['shape']}".replace(" ", "")).shape,
+        decode_dtype(data["dtype"]),
+    )
 
 
 def _decode_scalar(data: Any, store: Store) -> np.generic:
@@ -329,7 +341,9 @@ _DECODERS: dict[str, Callable[[Any, Store], Any]] = {
     "complex": lambda data, store: complex(*[_a(float, decode(x, store)) for x in _a(list, data["complex"])]),
     "graph": lambda data, store: store.graph(data["graph"]),
     "registered": lambda data, store: _known(_named, data["registered"], "registered value"),
-    "function": lambda data, store: getattr(lax, _known(dict.fromkeys(FUNCTIONS, data["function"]), data["function"], "function")),
+    "function": lambda data, store: getattr(
+        lax, _known(dict.fromkeys(FUNCTIONS, data["function"]), data["function"], "function")
+    ),
     "enum": _decode_enum,
     "record": _decode_record,
     "scalar_type": lambda data, store: decode_dtype(data["scalar_type"]).type,
@@ -370,7 +384,9 @@ def _encode_container(tree: Any) -> Any:
         return {kind.__name__: [_encode_container(x) for x in tree]}
     if kind in (dict, OrderedDict) and all(type(k) in (str, int, bool) for k in tree):
         return {kind.__name__: [[k, _encode_container(x)] for k, x in tree.items()]}
-    raise NoCode(f"the container {kind.__module__}.{kind.__qualname__} has no place in a file; tuples, lists and dicts have")
+    raise NoCode(
+        f"the container {kind.__module__}.{kind.__qualname__} has no place in a file; tuples, lists and dicts have"
+    )
 
 
 def decode_tree(data: Any) -> Any:

@@ -24,7 +24,7 @@ from fgrad.graph.regions import (
     while_,
 )
 from fgrad.graph.source import RawSource, Source
-from fgrad.jaxcore import ShapedArray, Tracer, closed_parts, is_literal, scan_counts, typeof
+from fgrad.jaxcore import ShapedArray, Tracer, closed_parts, is_effectful, is_literal, scan_counts, typeof
 
 _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 
@@ -50,7 +50,7 @@ def _convert(jaxpr: Any) -> Graph:
         return builder.const(_literal(atom.val, atom.aval)) if is_literal(atom) else number[atom]
 
     for eqn in eqns:
-        found = import_equation(eqn.primitive, eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], bool(eqn.effects))
+        found = import_equation(eqn.primitive, eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], is_effectful(eqn.effects))
         args = tuple([read(v) for v in eqn.invars])
         if isinstance(found, Op):
             first = builder.emit(found, args)

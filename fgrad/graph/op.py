@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fgrad.jaxcore import Primitive, ShapedArray, closed_parts, is_closed_jaxpr, is_open_jaxpr, remember_primitive
+from fgrad.jaxcore import Primitive, ShapedArray, closed_parts, is_closed_jaxpr, is_effectful, is_open_jaxpr, remember_primitive
 
 OP_LIMIT = 1 << 16
 
@@ -162,7 +162,7 @@ def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArra
     else:
         out_types, effect_set = primitive.abstract_eval(*in_types, **params)
         out_types = tuple(out_types) if primitive.multiple_results else (out_types,)
-        effects = bool(effect_set) or primitive.name in _EFFECTFUL
+        effects = is_effectful(effect_set) or primitive.name in _EFFECTFUL
     return enter(primitive, params, key, in_types, out_types, effects)
 
 

@@ -61,8 +61,12 @@ class Reader:
         if self.document.get("format") != FORMAT:
             raise NoCode(f"its format is {self.document.get('format')!r} where {FORMAT!r} is expected")
         if self.document.get("version") != VERSION:
-            raise NoCode(f"it is of version {self.document.get('version')!r}; this version of fgrad reads version {VERSION}")
-        self._made: dict[str, list[Any]] = {table: [None] * len(self._table(table)) for table in ("graphs", "ops", "rules", "sources")}
+            raise NoCode(
+                f"it is of version {self.document.get('version')!r}; this version of fgrad reads version {VERSION}"
+            )
+        self._made: dict[str, list[Any]] = {
+            table: [None] * len(self._table(table)) for table in ("graphs", "ops", "rules", "sources")
+        }
 
     def _table(self, name: str) -> list[Any]:
         return _expect(list, self.document.get(name), name)
@@ -149,7 +153,9 @@ class Reader:
             content = digest(self.document, index)
             # the graphs of the rule may not be there yet, they are when it is called; the serial number keeps
             # apart what a file that turned out bad has left behind
-            made[index] = _rules_by_digest.get(content) or Deferred(("file", content, next(_serial)), lambda: self._rule(index))
+            made[index] = _rules_by_digest.get(content) or Deferred(
+                ("file", content, next(_serial)), lambda: self._rule(index)
+            )
         return made[index]
 
     def _rule(self, index: int) -> Graph | VjpRule:
@@ -206,7 +212,9 @@ class Reader:
         found_shape, fortran, found_dtype = np.lib.format.read_array_header_1_0(stream)
         stored = storage(dtype)
         if found_shape != shape or found_dtype != stored or fortran:
-            raise NoCode(f"{info.filename} holds {found_dtype}{list(found_shape)} where {stored}{list(shape)} is expected")
+            raise NoCode(
+                f"{info.filename} holds {found_dtype}{list(found_shape)} where {stored}{list(shape)} is expected"
+            )
         if len(raw) - stream.tell() != math.prod(shape) * stored.itemsize:
             raise NoCode(f"{info.filename} has another length than its header says")
         bits = np.ndarray(shape, stored, raw[stream.tell() :])
@@ -228,7 +236,9 @@ def _source(data: Any) -> Source:
 
 def _position(file: str, line: int, function: str) -> CodeType:
     """A code object that does nothing and says where it stands."""
-    return _BLANK.replace(co_filename=file, co_firstlineno=line, co_name=function, co_qualname=function, co_linetable=b"")
+    return _BLANK.replace(
+        co_filename=file, co_firstlineno=line, co_name=function, co_qualname=function, co_linetable=b""
+    )
 
 
 def _expect(kind: type, value: Any, what: str) -> Any:
@@ -255,4 +265,6 @@ def _need_x64(types: Sequence[ShapedArray]) -> None:
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         for t in types:
             if t.dtype.kind in "iufc" and t.dtype.itemsize == (16 if t.dtype.kind == "c" else 8):
-                raise NoCode(f"it holds values of type {t.str_short()}; set jax.config.update('jax_enable_x64', True) to read it")
+                raise NoCode(
+                    f"it holds values of type {t.str_short()}; set jax.config.update('jax_enable_x64', True) to read it"
+                )

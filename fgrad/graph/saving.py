@@ -30,6 +30,7 @@ from fgrad.graph.encoding import NoCode
 from fgrad.graph.graph import Graph
 from fgrad.graph.reading import FORMAT, MEMBER, VERSION, Reader, member, remember
 from fgrad.graph.writing import Writer, digest
+from fgrad.jaxcore import eval_context
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -77,7 +78,8 @@ def read(file: File) -> tuple[Graph, Any]:
     name = os.fspath(file) if isinstance(file, str | os.PathLike) else f"<{type(file).__name__}>"
     with open(file, "rb") if isinstance(file, str | os.PathLike) else contextlib.nullcontext(file) as stream:
         try:
-            return Reader(stream).read()
+            with eval_context():
+                return Reader(stream).read()
         except Exception as error:  # a damaged file may trip anything: zip, JSON, or a primitive's type rule
             raise errors.bad_graph_file(str(name), str(error) or type(error).__name__) from error
 
@@ -91,7 +93,8 @@ def encoded(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         check(graph)
         writer = Writer()
-        root = writer.graph(graph)
+        with eval_context():
+            root = writer.graph(graph)
     except (NoCode, Misfit) as error:
         raise errors.unsaveable("the graph", str(error)) from error
     except RecursionError as error:

@@ -17,7 +17,7 @@ from fgrad.graph.graph import Const, Graph, Node
 from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.op import Kept
 from fgrad.graph.regions import Deferred
-from fgrad.jaxcore import ShapedArray, Tracer, is_closed_jaxpr, is_open_jaxpr
+from fgrad.jaxcore import ShapedArray, Tracer, eval_context, is_closed_jaxpr, is_open_jaxpr
 
 #: the column in which source comments begin, where the line is short enough
 COMMENT_COLUMN = 56
@@ -104,9 +104,7 @@ def _lines(graph: Graph, title: str, names: Sequence[str] | None, source: bool, 
 
 
 def _header(graph: Graph, title: str, names: Sequence[str] | None) -> Iterator[str]:
-    inputs = [
-        f"%{i}{' ' + names[i] if names else ''}: {type_text(t)}" for i, t in enumerate(graph.in_types)
-    ]
+    inputs = [f"%{i}{' ' + names[i] if names else ''}: {type_text(t)}" for i, t in enumerate(graph.in_types)]
     outs = [type_text(t) for t in graph.out_types]
     result = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
     line = f"{title}({', '.join(inputs)}) -> {result}:"
@@ -173,7 +171,8 @@ def const_text(const: Const) -> str:
         return "zeros"
     value = const.value
     if jax.dtypes.issubdtype(const.type.dtype, jax.dtypes.extended):
-        value = jax.random.key_data(value)
+        with eval_context():
+            value = jax.random.key_data(value)
     if isinstance(value, jax.Array) and not value.is_fully_addressable:
         return "an array on several hosts"
     array = np.asarray(value)
@@ -189,7 +188,7 @@ def const_text(const: Const) -> str:
 
 
 def subgraphs(node: Node) -> list[tuple[str, Graph]]:
-    """The graphs among a node's parameters with their names (not the rules of custom calls, which are recorded late)."""
+    """The graphs among a node's parameters with their names (not the rules of custom calls: they are recorded late)."""
     found: list[tuple[str, Graph]] = []
     for name, value in sorted(node.params.items()):
         if isinstance(value, Graph):

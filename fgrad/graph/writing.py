@@ -1,4 +1,4 @@
-"""The document of a graph: JSON tables, and arrays beside them.  NOTE [The file format] in ``saving.py`` describes it."""
+"""The document of a graph: JSON tables, and arrays beside them; see NOTE [The file format] in ``saving.py``."""
 
 import hashlib
 import json
@@ -21,11 +21,13 @@ from fgrad.jaxcore import Tracer, primitive, typeof
 #: how often a rule must stand inside itself before its further levels are taken to be the same
 LEVELS = 3
 #: operations that call outside code by a name or address in their parameters, or wait for a device
-FORBIDDEN = frozenset({"ffi_call", "infeed", "outfeed", "xla_call", "custom_partitioning", "tpu_custom_call", "mosaic_gpu"})
+FORBIDDEN = frozenset(
+    {"ffi_call", "infeed", "outfeed", "xla_call", "custom_partitioning", "tpu_custom_call", "mosaic_gpu"}
+)
 
 
 def storage(dtype: Any) -> np.dtype:
-    """The dtype in which arrays of ``dtype`` are kept: one that every NumPy knows, bits for ``bfloat16`` and its like."""
+    """The dtype in which arrays of ``dtype`` are kept: one that every NumPy knows (bits for ``bfloat16``)."""
     return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
 
 
@@ -63,7 +65,12 @@ class Writer:
             consts = [self.const(c) for c in graph.consts]
             nodes = [[self.op(node), list(node.inputs), self.source(node.source)] for node in graph.nodes]
             self.graphs.append(
-                {"inputs": list(map(encode_type, graph.in_types)), "consts": consts, "nodes": nodes, "outputs": list(graph.outputs)}
+                {
+                    "inputs": list(map(encode_type, graph.in_types)),
+                    "consts": consts,
+                    "nodes": nodes,
+                    "outputs": list(graph.outputs),
+                }
             )
             found = self._graph_of[graph] = len(self.graphs) - 1
         return found
@@ -72,7 +79,8 @@ class Writer:
         value, kind = const.value, const.type
         if isinstance(value, Tracer):
             raise NoCode(
-                f"it closes over a traced value of type {kind.str_short()}; make the graph outside jit, vmap and grad, or pass the value as an argument"
+                f"it closes over a traced value of type {kind.str_short()}; pass it as an argument, or make the "
+                "graph outside jit, vmap and grad"
             )
         data: dict[str, Any] = {"type": encode_type(kind)}
         plain = _python_number(value)

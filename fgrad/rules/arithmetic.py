@@ -160,7 +160,7 @@ define("integer_pow", Elementwise(_integer_pow))
 
 
 def _pow_base(t: Any, out: Any, x: Any, y: Any) -> Any:
-    if jax.dtypes.issubdtype(y.dtype, np.integer):
+    if jax.numpy.issubdtype(y.dtype, np.integer):
         # The exponent -1 is avoided where y is 0: there the slope is 0 even at x = 0.
         lower = lax.sub(lax.select(lax.eq(y, constant(0, y)), lax.full_like(y, 1), y), constant(1, y))
         return lax.mul(t, lax.mul(lax.convert_element_type(y, x.dtype), lax.pow(x, lower)))

@@ -16,7 +16,7 @@ from fgrad.rules.kinds import General, Linear, define
 
 
 def _is_complex(dtype: Any) -> bool:
-    return jax.dtypes.issubdtype(dtype, np.complexfloating)
+    return jax.numpy.issubdtype(dtype, np.complexfloating)
 
 
 # -- linear over the real numbers -------------------------------------------------------------------------------------

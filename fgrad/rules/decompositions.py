@@ -131,12 +131,9 @@ define("lu_pivots_to_permutation", Zero())
 # diagonal.  So Omega is S below the diagonal, and dQ = Q Omega + (1 - Q Q^H) dA_1 R_1^-1, dR = Q^H dA - Omega R.
 
 
-def _qr_jvp(tangents, outs, a, *, pivoting, full_matrices, **_):
-    q_out, r_out, *permutation = outs
-    da = t(take_rows(t(tangents[0]), permutation[0])) if pivoting else tangents[0]
-    m, n = a.shape[-2:]
-    k = min(m, n)
-    q, r = block(q_out, None, (0, k)), block(r_out, (0, k))
+def thin_qr_jvp(q, r, da):
+    """The tangents of ``q`` and ``r`` with k columns and k rows."""
+    k = q.shape[-1]
     quotient = _solve_right(block(da, None, (0, k)), block(r, None, (0, k)), lower=False)
     s = matmul(h(q), quotient)
     below = tril(s, -1)
@@ -144,7 +141,16 @@ def _qr_jvp(tangents, outs, a, *, pivoting, full_matrices, **_):
     if np.issubdtype(s.dtype, np.complexfloating):
         omega = lax.add(omega, lax.mul(eye(s), lax.complex(lax.full_like(lax.real(s), 0), lax.imag(s))))
     dq = lax.add(matmul(q, lax.sub(omega, s)), quotient)
-    dr = triu(lax.sub(matmul(h(q), da), matmul(omega, r)))
+    return dq, triu(lax.sub(matmul(h(q), da), matmul(omega, r)))
+
+
+def _qr_jvp(tangents, outs, a, *, pivoting, full_matrices, **_):
+    q_out, r_out, *permutation = outs
+    da = t(take_rows(t(tangents[0]), permutation[0])) if pivoting else tangents[0]
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    q, r = block(q_out, None, (0, k)), block(r_out, (0, k))
+    dq, dr = thin_qr_jvp(q, r, da)
     if full_matrices and m > n:
         dq = stack_columns(dq, _qr_complement(q, block(q_out, None, (n, m)), dq))
         dr = stack_rows(dr, lax.full((*dr.shape[:-2], m - n, n), 0, dr.dtype))

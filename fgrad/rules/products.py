@@ -1,6 +1,6 @@
-"""Products of arrays: ``dot_general`` and ``ragged_dot_general``.
+"""Products of arrays: ``dot_general``, ``ragged_dot_general`` and ``scaled_dot``.
 
-Both sum over contracted dimensions, so the transpose with respect to one factor is a product of the same
+All sum over contracted dimensions, so the transpose with respect to one factor is a product of the same
 family: the cotangent with the other factor, contracted over what that factor kept.  With operands laid out as
 
     x: batch, kept_x, contract      y: batch, contract, kept_y      out: batch, kept_x, kept_y
@@ -170,3 +170,45 @@ def _ragged_vjp(ct, _out, x, y, group_sizes, **params):
 
 
 define("ragged_dot_general", General(vjp=_ragged_vjp))
+
+
+# -- scaled_dot: (x sx) (y sy), with one scale for each block along contracted dimensions, in bfloat16 ---------------
+#
+# A cotangent has the dtype of what it belongs to.  That of a scale in float8_e8m0fnu, which has neither sign nor zero,
+# is of little use, and nothing is computed for it unless it is asked for.
+
+
+def _blocks(scale, x):
+    """The shape of ``x`` with each dimension cut into (number of blocks, size of a block)."""
+    return [size for n, m in zip(scale.shape, x.shape, strict=True) for size in (n, m // n if n else 1)]
+
+
+def _spread(scale, x):
+    blocks = lax.broadcast_in_dim(scale, _blocks(scale, x), range(0, 2 * x.ndim, 2))
+    return lax.reshape(blocks, x.shape)
+
+
+def _scaled_dot_vjp(ct, _out, x, y, x_scale, y_scale, **params):
+    bare = [lax.convert_element_type(v, "bfloat16") for v in (x, y)]
+    scales = [
+        _spread(lax.convert_element_type(s, "bfloat16"), v) for s, v in zip((x_scale, y_scale), (x, y), strict=True)
+    ]
+    scaled = [lax.mul(v, s) for v, s in zip(bare, scales, strict=True)]
+    cts = _dot_lhs(ct, *scaled, **params), _dot_rhs(ct, *scaled, **params)
+
+    def of_factor(ct, scale, x):
+        return lax.convert_element_type(lax.mul(ct, scale), x.dtype)
+
+    def of_scale(ct, bare, scale):
+        parts = lax.reshape(lax.mul(ct, bare), _blocks(scale, bare))
+        return lax.convert_element_type(lax.reduce_sum(parts, tuple(range(1, 2 * bare.ndim, 2))), scale.dtype)
+
+    return (
+        of_factor(cts[0], scales[0], x),
+        of_factor(cts[1], scales[1], y),
+        of_scale(cts[0], bare[0], x_scale),
+        of_scale(cts[1], bare[1], y_scale),
+    )
+
+
+define("scaled_dot", General(vjp=_scaled_dot_vjp))

@@ -16,7 +16,7 @@ def _sort(cts: Any, outs: Any, *ins: Any, dimension: int, is_stable: bool, num_k
     order = lax.sort((*ins[:num_keys], places), dimension, is_stable, num_keys)[-1]
     given = [i for i, ct in enumerate(cts) if ct is not None]
     restored = lax.sort((order, *(cts[i] for i in given)), dimension, is_stable=False, num_keys=1)[1:]
-    result = [None] * len(ins)
+    result: list[Any] = [None] * len(ins)
     for i, ct in zip(given, restored, strict=True):
         result[i] = ct
     return tuple(result)

@@ -31,8 +31,7 @@ def _unknown(function: str, parameter: str) -> Callable[..., Any]:
 
 define("lgamma", Elementwise(lambda t, out, x: lax.mul(t, lax.digamma(x))))
 
-# The order is an array of the shape of x where lax wants one; a scalar would do here, but not under vmap.
-define("digamma", Elementwise(lambda t, out, x: lax.mul(t, lax.polygamma(lax.full_like(x, 1), x))))
+define("digamma", Elementwise(lambda t, out, x: lax.mul(t, lax.polygamma(constant(1, x), x))))
 
 define(
     "polygamma",

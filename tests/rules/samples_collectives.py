@@ -1,13 +1,13 @@
 """Samples of the collectives.
 
-They differ from the other samples: each argument has a leading axis, ``fun`` takes one member of it, and is to be
-called under ``vmap(..., axis_name=AXIS)``.  The derivative is taken inside of the ``vmap``, since outside of it no
-collective is left.  ``BEYOND_JAX`` holds those for which JAX has no rule, or a wrong one.
+Each argument has a leading axis, ``fun`` takes one member of it, and is called under ``vmap(..., axis_name=AXIS)``.
+The derivative is taken inside of the ``vmap``, since outside of it no collective is left.
 """
 
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from jax import lax
 
 from tests.rules.samples import Sample
@@ -30,7 +30,7 @@ def _all_to_all(split: int, concat: int, tiled: bool = False) -> Any:
     return lambda x: lax.all_to_all(x, AXIS, split, concat, tiled=tiled)
 
 
-SAMPLES: list[Sample] = [
+_WITH_JAX: list[Sample] = [
     Sample("psum", lambda x: lax.psum(x, AXIS), (_real(4, 3),)),
     Sample("psum", lambda x: lax.psum(x, AXIS), (_complex(4),), "0-d complex"),
     Sample("psum", lambda x: lax.psum(x, AXIS), (_real(4, 0),), "empty"),
@@ -51,7 +51,7 @@ SAMPLES: list[Sample] = [
     Sample("axis_index", lambda x: lax.mul(x, lax.axis_index(AXIS).astype("float64")), (_real(3),)),
 ]
 
-BEYOND_JAX: list[Sample] = [
+_BEYOND_JAX: list[Sample] = [
     # JAX's transpose of all_to_all has the wrong shape where it moves an axis.
     Sample("all_to_all", _all_to_all(0, 1), (_complex(3, 3, 2),), "0 to 1, complex"),
     Sample("all_to_all", _all_to_all(2, 0), (_real(3, 2, 4, 3),), "2 to 0"),
@@ -59,6 +59,11 @@ BEYOND_JAX: list[Sample] = [
     Sample("pmax", lambda x: lax.pmax(x, AXIS), (np.array([1.0, 2.0, 2.0]),), "ties", smooth=False),
     Sample("pmin", lambda x: lax.pmin(x, AXIS), (_real(4),), "0-d"),
     Sample("pmin", lambda x: lax.pmin(x, (AXIS, 0)), (_real(4, 3),), "a positional axis too"),
+]
+
+SAMPLES: list[Sample] = [
+    *(evolve(sample, axis=AXIS) for sample in _WITH_JAX),
+    *(evolve(sample, axis=AXIS, in_jax=False) for sample in _BEYOND_JAX),
 ]
 
 NOT_RUN: dict[str, str] = {

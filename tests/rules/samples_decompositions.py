@@ -6,6 +6,7 @@ Where a result is fixed only up to a sign or a phase, complex samples look at wh
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -111,6 +112,14 @@ def _svd_weights(x: Any) -> Any:
     return lax.abs(u), s, lax.abs(v)
 
 
+def _raw_qr(x: Any) -> Any:
+    return jnp.linalg.qr(x, mode="raw")
+
+
+def _ormqr(left: bool, transpose: bool) -> Callable[..., Any]:
+    return lambda a, taus, c: lax.linalg.ormqr(a, taus, c, left=left, transpose=transpose)
+
+
 SAMPLES: list[Sample] = [
     _sample("cholesky", "real", lax.linalg.cholesky, _positive(_real(3, 3))),
     _sample("cholesky", "complex", lax.linalg.cholesky, _positive(_complex(3, 3))),
@@ -177,4 +186,20 @@ SAMPLES: list[Sample] = [
     _sample("svd", "complex, wide", _svd_weights, _complex(2, 3)),
     _sample("svd", "complex, values", _values, _complex(2, 3)),
     _sample("svd", "empty", _thin, _real(0, 2)),
+    _sample("householder_product", "real", lax.linalg.householder_product, _real(4, 3), _real(2)),
+    _sample("householder_product", "square", lax.linalg.householder_product, _real(3, 3), _real(3)),
+    _sample("householder_product", "complex", lax.linalg.householder_product, _complex(3, 2), _complex(2)),
+    _sample("householder_product", "stack", lax.linalg.householder_product, _real(2, 3, 2), _real(2, 2)),
+    _sample("householder_product", "tau is zero", lax.linalg.householder_product, _real(3, 2), np.array([0.0, 1.2])),
+    _sample("ormqr", "left", _ormqr(True, False), _real(3, 2), _real(2), _real(3, 2)),
+    _sample("ormqr", "left, transposed", _ormqr(True, True), _real(3, 2), _real(2), _real(3, 2)),
+    _sample("ormqr", "right", _ormqr(False, False), _real(3, 2), _real(2), _real(2, 3)),
+    _sample("ormqr", "right, transposed, complex", _ormqr(False, True), _complex(3, 2), _complex(2), _complex(2, 3)),
+    _sample("ormqr", "left, transposed, complex", _ormqr(True, True), _complex(3, 2), _complex(2), _complex(3, 1)),
+    _sample("geqrf", "square", _raw_qr, _real(3, 3)),
+    _sample("geqrf", "tall", _raw_qr, _real(4, 2)),
+    _sample("geqrf", "wide", _raw_qr, _real(2, 4)),
+    _sample("geqrf", "complex", _raw_qr, _complex(3, 3)),
+    _sample("geqrf", "complex, tall", _raw_qr, _complex(3, 2)),
+    _sample("geqrf", "stack", _raw_qr, _real(2, 3, 2)),
 ]
