@@ -269,9 +269,12 @@ class Pullback:
         cts = matching(ct, self.out_tree, self.out_types, "the cotangent given to vjp's function", "the output")
         live = [x for x, t in zip(cts, self.out_types, strict=True) if is_inexact(t)]
         found = run(self.graph, [*residuals, *map(stripped, live)])
-        weak = all(typeof(x).weak_type for x in live)
-        types = [t if weak else strong(t) for t in self.in_types]
-        grads = [zero(t) if k is None else with_weakness(found[k], t) for k, t in zip(self.at, types, strict=True)]
+        # from strong cotangents come strong ones, from Python numbers weak ones where the primal is weak; as in JAX
+        weak = any(typeof(x).weak_type for x in live)
+        grads = [
+            zero(t) if k is None else with_weakness(found[k], t if weak else strong(t))
+            for k, t in zip(self.at, self.in_types, strict=True)
+        ]
         return tree_util.tree_unflatten(self.in_tree, grads)
 
     def __repr__(self) -> str:

@@ -113,8 +113,9 @@ def _constrained(builder: Builder, number: int, sharding: Any) -> int:
     return builder.splice(from_jaxpr(jaxpr), [number])[0]
 
 
-def _call(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Graph:
-    return from_jaxpr(params["call_jaxpr"])
+def _inlined(name: str) -> Callable[[dict[str, Any], Sequence[ShapedArray]], Graph]:
+    """An importer for a call whose body is the jaxpr under parameter ``name`` and whose wrapping says nothing here."""
+    return lambda params, in_types: from_jaxpr(params[name])
 
 
 def _scan(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
@@ -266,9 +267,11 @@ def _linear_solve(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op
 IMPORTERS: dict[str, Callable[[dict[str, Any], Sequence[ShapedArray]], Op | Graph]] = {
     "jit": _jit,
     "pjit": _jit,
-    "closed_call": _call,
-    "core_call": _call,
-    "call": _call,
+    "closed_call": _inlined("call_jaxpr"),
+    "core_call": _inlined("call_jaxpr"),
+    "call": _inlined("call_jaxpr"),
+    "composite": _inlined("jaxpr"),
+    "linear_call": _inlined("callee"),
     "scan": _scan,
     "cond": _cond,
     "while": _while,

@@ -276,6 +276,22 @@ class LinearSolve(Region):
         return params["solve"].out_types
 
 
+class Opaque(Region):
+    """The results of a call that had to run while the function was recorded, tied to what it was called with.
+
+    Inputs: the ``count`` results, then the arguments.  Running it gives the results; it has no derivative.
+    ``of`` names the primitive that ran.
+    """
+
+    name = "opaque"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        return args[: params["count"]]
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return in_types[: params["count"]]
+
+
 def is_inexact(type: ShapedArray) -> bool:
     """Whether values of this type have tangents: floating point or complex."""
     return jax.dtypes.issubdtype(type.dtype, jax.numpy.inexact)
@@ -287,10 +303,10 @@ def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([next(found) if is_inexact(jax.typeof(x)) else zero_tangent(x) for x in outs])
 
 
-scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve = (
-    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve()
+scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, opaque = (
+    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve(), Opaque()
 )  # fmt: skip
 
 REGIONS: dict[str, Region] = {
-    region.name: region for region in (scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve)
+    region.name: region for region in (scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, opaque)
 }

@@ -53,6 +53,11 @@ def rule_of(op: Op) -> Rule:
     return rule
 
 
+def rule_of_name(name: str) -> Rule | None:
+    """The rule entered under a primitive's name, if there is one."""
+    return RULES.get(name)
+
+
 def is_zero(op: Op) -> bool:
     """Whether an operation passes no derivative on, by its rule or because none of its results is inexact."""
     found = op.derived.get("zero")
@@ -473,7 +478,8 @@ def transpose(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) -> tu
     read = {i for node in full.nodes for i in node.inputs} | set(full.outputs)
     if any(i in read for i in linear):
         guilty = next(node for node in full.nodes if any(i in linear for i in node.inputs))
-        raise errors.not_linear(guilty.op.name)
+        of = guilty.source.of if guilty.source is not None else None
+        raise errors.not_linear(of or guilty.op.name)
     rest = Builder([full.in_types[i] for i in (*held, *range(len(graph.in_types), len(full.in_types)))])
     place = dict(zip([*held, *range(len(graph.in_types), len(full.in_types))], rest.inputs, strict=True))
     # an unread input needs some number of its type; it is dropped again

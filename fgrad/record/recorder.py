@@ -23,7 +23,7 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.importing import IMPORTERS, at, custom_jvp_op, custom_vjp_op, import_equation, vjp_rule
 from fgrad.graph.op import Op, freeze, intern
-from fgrad.graph.regions import Deferred, VjpRule, is_inexact, strong
+from fgrad.graph.regions import Deferred, VjpRule, is_inexact, opaque, strong
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
     ShapedArray,
@@ -261,6 +261,16 @@ class Recording(TakesGraphs):
         op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
         return self.emit(op, every, here(2))
 
+    def process_shard_map(self, primitive: Any, fun: Any, args: Sequence[Any], **params: Any) -> Any:
+        if not self.records(args):
+            with set_trace(self.outer()):
+                return self.outer().process_shard_map(primitive, fun, args, **params)
+        raise errors.undefined(
+            "shard_map",
+            "fgrad does not differentiate through it. Differentiate inside the mapped function, or let the compiler "
+            "partition the whole program: jit with sharded arguments and jax.lax.with_sharding_constraint",
+        )
+
     # -- what the two kinds differ in ------------------------------------------------------------------------------------
 
     def records(self, args: Sequence[Any]) -> bool:
@@ -344,7 +354,13 @@ class Recorder(Recording):
         numbers = [self.number(x) for x in args]
         values = self.values(numbers)
         with set_trace(self.parent):
-            return list(op.bind(values))
+            results = list(op.bind(values))
+        if not any(map(is_inexact, op.out_types)) or not any(map(is_inexact, op.in_types)):
+            return results
+        # a derivative through it must be refused, not be silently zero
+        every = [*results, *args]
+        link = intern(opaque, {"count": len(results), "of": op.name}, [typeof(x) for x in every])
+        return super().emit(link, every, source)
 
     def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
         # the inner recording knows the same values, so that a function with a custom rule may branch on them too

@@ -38,17 +38,21 @@ class Template:
     ``op`` is set where the graph is one operation with one output applied to the inputs in order, the common case.
     """
 
-    __slots__ = ("graph", "tree", "op", "type", "order")
+    __slots__ = ("graph", "tree", "op", "type", "order", "pair")
 
     def __init__(self, graph: Graph, tree: Any):
         self.graph = graph
         self.tree = tree
         self.op: Op | None = None
+        #: ``op`` again where it takes just the two inputs of the template, in order
+        self.pair: Op | None = None
         n = len(graph.in_types)
         if len(graph.nodes) == 1 and not graph.consts and graph.outputs == (n,) and tree_util.treedef_is_leaf(tree):
             self.op = graph.nodes[0].op
             self.type = self.op.out_types[0]
             self.order = graph.nodes[0].inputs
+            if self.order == (0, 1) == tuple(range(n)):
+                self.pair = self.op
 
     def __call__(self, trace: Any, args: Sequence[Any], frame: Any) -> Any:
         """Write the template onto ``trace``'s tape."""
@@ -202,29 +206,47 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     # what a template records: JAX's own operator, lest recording ask for the template again
     recorded = getattr(JaxTracer, f"__{function.__name__}__")
 
+    is_product = function is operator.matmul
+    is_power = function is operator.pow
+    new, table, lookup, frame_of = object.__new__, Tracer, _templates.get, sys._getframe
+
     def method(self: Tracer, other: Any) -> Any:
         trace = self._trace
         kind = type(other)
         if kind is Tracer:
-            if other._trace is not trace:
-                if other._trace.order > trace.order:
-                    trace = other._trace
             part: Any = other.aval
-        elif kind is float or (kind is int and function is not operator.pow):
+            theirs = other._trace
+            if theirs is not trace and theirs.order > trace.order:
+                trace = theirs
+        elif kind is float or (kind is int and not is_power):
             part = kind
         elif isinstance(other, jax.Array) and not isinstance(other, JaxTracer):
             part = other.aval
         else:
             return through_jax(self, other)
         # only a product's precision can be changed by a context manager inside the function
-        settings = configuration() if function is operator.matmul else trace.configuration
-        key = (function, self.aval, part, reflected, settings)
-        template = _templates.get(key)
+        key = (function, self.aval, part, reflected, configuration() if is_product else trace.configuration)
+        template = lookup(key)
         if template is None:
             template = _operator(key, recorded, self, other)
             if template is None:
                 return through_jax(self, other)
-        return template(trace, (other, self) if reflected else (self, other), sys._getframe(1))
+        op = template.pair
+        if op is None or not trace.open:
+            return template(trace, (other, self) if reflected else (self, other), frame_of(1))
+        # one operation on the two operands in order: written here, since a call more would cost a third of the whole
+        a = self.number if self._trace is trace else trace.number(self)
+        b = other.number if kind is Tracer and other._trace is trace else trace.number(other)
+        frame = frame_of(1)
+        number = trace.count
+        trace.entries.append((op, (b, a) if reflected else (a, b)))
+        trace.sources.append((frame.f_code, frame.f_lasti))
+        trace.count = number + 1
+        tracer = new(table)
+        tracer._trace = trace
+        tracer.aval = template.type
+        tracer.number = number
+        return tracer
 
     method.__name__ = name
     method.__qualname__ = f"Tracer.{name}"

@@ -61,12 +61,12 @@ define(
     ),
 )
 
-# x / y / y rather than x / y**2, which may overflow.
+# Not x / y**2, which may overflow.  Both factors are there already: t / y is the cotangent of x, x / y the output.
 define(
     "div",
     Elementwise(
         lambda t, out, x, y: lax.div(t, y),
-        lambda t, out, x, y: lax.neg(lax.mul(t, lax.div(lax.div(x, y), y))),
+        lambda t, out, x, y: lax.neg(lax.mul(lax.div(t, y), lax.div(x, y))),
     ),
 )
 

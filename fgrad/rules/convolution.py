@@ -53,7 +53,7 @@ def _move_groups(x: Any, source: int, target: int, groups: int) -> Any:
 
 
 def _same_dtype(x: Any, y: Any) -> tuple[Any, Any]:
-    """Convolution does not mix dtypes, and a cotangent in ``preferred_element_type`` may differ from the other factor."""
+    """Both in one dtype: convolution does not mix, and ``preferred_element_type`` can set the cotangent's apart."""
     dtype = dtypes.result_type(x.dtype, y.dtype)
     return lax.convert_element_type(x, dtype), lax.convert_element_type(y, dtype)
 

@@ -16,7 +16,6 @@ from fgrad.rules.matrices import (
     as_columns,
     as_rows,
     block,
-    conj,
     diagonal,
     eye,
     h,
@@ -42,7 +41,7 @@ def _middle(v, taus):
 
 
 def _change(tangents, a, taus):
-    """The linear maps ``x -> dQ x`` and ``x -> dQ^H x``, negated, for the square Q."""
+    """The maps ``x -> -dQ x`` and ``x -> -dQ^H x`` for the square Q."""
     da, dtaus = tangents
     v = _vectors(a, taus)
     m, factor, s = _middle(v, taus)
@@ -56,11 +55,17 @@ def _change(tangents, a, taus):
 
     def times(x, m, dm):
         below = matmul(h(v), x)
-        return lax.add(
-            matmul(dv, matmul(m, below)), matmul(v, lax.add(matmul(dm, below), matmul(m, matmul(h(dv), x))))
-        )
+        through_v = lax.add(matmul(dm, below), matmul(m, matmul(h(dv), x)))
+        return lax.add(matmul(dv, matmul(m, below)), matmul(v, through_v))
 
     return lambda x: times(x, m, dm), lambda x: times(x, h(m), h(dm))
+
+
+def _apply(a, taus, x, adjoint):
+    """``Q x`` or ``Q^H x`` for the square Q."""
+    v = _vectors(a, taus)
+    m, _factor, _s = _middle(v, taus)
+    return lax.sub(x, matmul(v, matmul(h(m) if adjoint else m, matmul(h(v), x))))
 
 
 # -- householder_product: the first columns of Q ----------------------------------------------------------------------
@@ -81,12 +86,11 @@ def _ormqr_jvp(tangents, _out, a, taus, c, *, left, transpose, **_):
     *d_reflections, dc = tangents
     terms = []
     if dc is not None:
-        terms.append(lax.linalg.ormqr(a, taus, dc, left=left, transpose=transpose))
+        # Not by ormqr itself: reverse mode transposes this rule, and would meet ormqr's transpose in it.
+        terms.append(_apply(a, taus, dc, transpose) if left else h(_apply(a, taus, h(dc), not transpose)))
     if any(tangent is not None for tangent in d_reflections):
-        change, adjoint = _change(d_reflections, a, taus)
-        if transpose:
-            change, adjoint = adjoint, change
-        terms.append(lax.neg(change(c) if left else h(adjoint(h(c)))))
+        maps = _change(d_reflections, a, taus)
+        terms.append(lax.neg(maps[transpose](c) if left else h(maps[not transpose](h(c)))))
     return terms[0] if len(terms) == 1 else lax.add(*terms)
 
 

@@ -110,12 +110,12 @@ define("dot_general", Bilinear(_dot_lhs, _dot_rhs))
 #     rows contracted   x[b, m, k]  y[b, k, n]     ->  out[g, b, m, n]    one sum per group
 #     rows are batch    x[b, m, k]  y[b, k, n]     ->  out[b, m, n]       the groups make no difference
 #
-# The first two kinds are each other's transposes.  Group sizes may vary along the dimensions in front of the ragged one;
-# since those are looked up by position, both factors are first laid out as drawn.
+# The first two kinds are each other's transposes.  Group sizes may vary along the dimensions in front of the ragged
+# one; since those are looked up by position, both factors are first laid out as drawn.
 
 
 def _ragged_layout(x, y, numbers):
-    """The permutations that lay ``x`` and ``y`` out as drawn above, the sizes of their parts, and the ragged dimension."""
+    """The permutations that lay ``x`` and ``y`` out as drawn, the sizes of their parts, and the ragged dimension."""
     (x_contract, y_contract), (x_batch, y_batch) = numbers.dot_dimension_numbers
     groups = tuple(numbers.rhs_group_dimensions)
     x_kept, y_kept = _kept(x.ndim, x_contract, x_batch), _kept(y.ndim, y_contract, y_batch, groups)

@@ -39,9 +39,9 @@ define("reduce_sum", Linear(_reduce_sum))
 def _reduce_extremum(ct: Any, out: Any, x: Any, *, axes: Any, **_: Any) -> Any:
     chosen = lax.eq(x, _spread(out, x, axes))
     count = lax.reduce_sum(lax.convert_element_type(chosen, "int32"), axes)
-    # Divided last: where the extremum is NaN nothing is chosen, and 0 / 0 passes the NaN on.
-    shares = lax.mul(_spread(ct, x, axes), lax.convert_element_type(chosen, ct.dtype))
-    return (lax.div(shares, _spread(lax.convert_element_type(count, ct.dtype), x, axes)),)
+    # Divided while small.  Where the extremum is NaN nothing is chosen, and ct / 0 * 0 passes the NaN on.
+    share = lax.div(ct, lax.convert_element_type(count, ct.dtype))
+    return (lax.mul(_spread(share, x, axes), lax.convert_element_type(chosen, ct.dtype)),)
 
 
 define("reduce_max reduce_min", General(vjp=_reduce_extremum))

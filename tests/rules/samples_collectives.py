@@ -15,7 +15,6 @@ from tests.rules.samples import Sample
 _rng = np.random.default_rng(6)
 
 AXIS = "i"
-_HALVES = [[0, 1], [2, 3]]
 
 
 def _real(*shape: int) -> Any:

@@ -180,7 +180,7 @@ SAMPLES: list[Sample] = [
         "dynamic_update_slice", lax.dynamic_update_slice_p.bind, (_complex(4), _complex(2), np.int32(3)),
         "clamped, complex",
     ),
-    Sample("dynamic_update_slice", lax.dynamic_update_slice_p.bind, (_real(4), _real(2), np.int64(-3)), "clamped below"),
+    Sample("dynamic_update_slice", lax.dynamic_update_slice_p.bind, (_real(4), _real(2), np.int64(-3)), "from below"),
     Sample("dynamic_update_slice", lax.dynamic_update_slice_p.bind, (_real(), _real()), "0-d"),
     Sample("dynamic_update_slice", lax.dynamic_update_slice_p.bind, (_real(3), _real(0), np.int32(1)), "empty"),
     *_gathers(),

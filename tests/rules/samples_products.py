@@ -43,6 +43,12 @@ def _ragged(
     return Sample("ragged_dot_general", lambda x, y, g: lax.ragged_dot_general(x, y, g, numbers), (x, y, sizes), label)
 
 
+def _scaled(x: Any, y: Any, x_scale: Any, y_scale: Any) -> Any:
+    """A product of blockwise scaled factors, which JAX computes in bfloat16 and does not differentiate."""
+    x, y, x_scale, y_scale = (lax.convert_element_type(v, "bfloat16") for v in (x, y, x_scale, y_scale))
+    return lax.scaled_dot(x, y, lhs_scale=x_scale, rhs_scale=y_scale, preferred_element_type=np.float32)
+
+
 _MATRICES = ((1,), (0,))
 
 SAMPLES: list[Sample] = [
@@ -77,4 +83,5 @@ SAMPLES: list[Sample] = [
     _ragged("contracted, stack", _real(2, 3, 4), _real(3, 4, 2), [[1, 2], [4, 0]], ((2,), (1,)), ((0,), (2,)), 2, ()),
     _ragged("contracted twice", _real(2, 4), _real(4, 2, 3), [[2, 1], [0, 4]], ((0, 1), (1, 0)), ((), ()), 1, ()),
     _ragged("batch", _real(4, 2, 3), _real(4, 3, 2), [3, 1], ((2,), (1,)), ((0,), (0,)), 0, ()),
+    Sample("scaled_dot", _scaled, (_real(3, 4), _real(4, 2), _real(3, 2), _real(2, 2)), "", False, 1, 5e-2),
 ]  # fmt: skip

@@ -1,0 +1,60 @@
+"""The Sphinx configuration: ``python -m sphinx -W -b html docs docs/_build/html``.
+
+Before the pages are read, the code that they show is run, and so their pictures and the table of primitives are made.
+"""
+
+import contextlib
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+project = "fgrad"
+author = "the fgrad developers"
+release = "0.1.0"
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = "fgrad"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+# the docstrings name the section for arguments "Arguments", which napoleon knows, and these two of their own
+napoleon_custom_sections = [("Raises, when called", "params_style"), ("Source", "notes_style")]
+
+#: pages whose code writes pictures, which the page then shows from here
+PICTURES = HERE / "_build" / "pictures"
+
+
+def make_pictures(app: Any) -> None:
+    """Run the pages that show pictures, in the folder where their pictures belong."""
+    run_page = importlib.import_module("tests.documents").run_page
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for page in sorted(HERE.glob("*.md")):
+        if "_build/pictures/" in page.read_text():
+            with contextlib.chdir(PICTURES):
+                failed = run_page(page)
+            if failed:
+                raise RuntimeError("\n\n".join(failed))
+
+
+def make_primitives(app: Any) -> None:
+    """Write the table that the page on primitives includes."""
+    table = importlib.import_module("make_primitives").table()
+    (HERE / "_build" / "primitives.md").write_text(table)
+
+
+def setup(app: Any) -> None:
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    app.connect("builder-inited", make_pictures)
+    app.connect("builder-inited", make_primitives)

@@ -1,0 +1,132 @@
+"""The table of primitives: the kind of each rule, and what its pull-back reads, found by recording it at its samples.
+
+``python docs/make_primitives.py`` prints it; the documentation's build includes it.
+"""
+
+import functools
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import jax
+
+import fgrad.passes.regions  # noqa: F401  (enters the regions' rules)
+import tests.rules
+from fgrad.graph.graph import Graph
+from fgrad.graph.op import Op
+from fgrad.graph.regions import REGIONS, is_inexact
+from fgrad.jaxcore import typeof
+from fgrad.passes.local import pullback
+from fgrad.record.recorder import stage_closed
+from fgrad.rules.kinds import RULES, Bilinear, Elementwise, Linear, Undefined, Zero
+
+
+def samples() -> Iterator[Any]:
+    """The calls at which the tests differentiate every primitive."""
+    for module in pkgutil.iter_modules(tests.rules.__path__):
+        if module.name.startswith("samples_"):
+            yield from importlib.import_module(f"tests.rules.{module.name}").SAMPLES
+
+
+def operations(graph: Graph, name: str) -> Iterator[Op]:
+    return (node.op for node in graph.nodes if node.op.name == name)
+
+
+@functools.cache
+def recorded() -> dict[str, list[Op]]:
+    """By primitive, the operations that its samples record."""
+    found: dict[str, list[Op]] = {}
+    with jax.enable_x64(True):
+        for sample in samples():
+            if sample.axis:
+                continue  # a collective: it needs an axis to run along
+            args = jax.tree.map(jax.numpy.asarray, sample.args)
+            flat, tree = jax.tree.flatten(args)
+
+            def call(*xs: Any, sample: Any = sample, tree: Any = tree) -> list[Any]:
+                return jax.tree.leaves(sample.fun(*tree.unflatten(xs)))
+
+            graph = stage_closed(call, [typeof(x) for x in flat])
+            found.setdefault(sample.primitive, []).extend(operations(graph, sample.primitive))
+    return found
+
+
+def reads(op: Op) -> tuple[set[int], set[int]]:
+    """Which inputs and which outputs of an operation its pull-back reads."""
+    n, m = len(op.in_types), len(op.out_types)
+    needs = tuple(map(is_inexact, op.in_types))
+    with jax.enable_x64(True):
+        graph = pullback(op, needs, tuple(map(is_inexact, op.out_types))).graph
+    used = {i for node in graph.nodes for i in node.inputs} | set(graph.outputs)
+    return {i for i in used if i < n}, {i - n for i in used if n <= i < n + m}
+
+
+def names(count: int, of: set[int], one: str, several: str) -> list[str]:
+    if not of:
+        return []
+    if count == 1:
+        return [one]
+    return [f"every {one}" if len(of) == count else f"{several} {', '.join(str(i + 1) for i in sorted(of))}"]
+
+
+def read_by(name: str) -> str:
+    """In words, what the rule of a primitive reads, over all samples of the most common number of arguments."""
+    ops = [op for op in recorded().get(name, []) if any(map(is_inexact, op.in_types)) and any(map(is_inexact, op.out_types))]
+    if not ops:
+        return ""
+    counts = [(len(op.in_types), len(op.out_types)) for op in ops]
+    n, m = max(set(counts), key=counts.count)
+    ins: set[int] = set()
+    outs: set[int] = set()
+    for op, count in zip(ops, counts, strict=True):
+        if count == (n, m):
+            more_ins, more_outs = reads(op)
+            ins |= more_ins
+            outs |= more_outs
+    return ", ".join(names(n, ins, "input", "input") + names(m, outs, "output", "output")) or "nothing"
+
+
+def kind(rule: Any) -> str:
+    match rule:
+        case Zero():
+            return "zero"
+        case Undefined():
+            return "none"
+        case Elementwise():
+            return "elementwise"
+        case Linear():
+            return "linear"
+        case Bilinear():
+            return "bilinear"
+        case _:
+            modes = [mode for mode in ("vjp", "jvp") if getattr(rule, mode, None) is not None]
+            return f"general ({' and '.join(modes)})" if modes else "region"
+
+
+def row(name: str, rule: Any) -> str:
+    match rule:
+        case Zero(reason) | Undefined(reason):
+            said = reason
+        case _ if name in REGIONS:
+            said = inspect.getdoc(REGIONS[name]) or ""
+            said = "what its bodies read"
+        case _:
+            said = read_by(name) or "not sampled alone"
+    return f"| `{name}` | {kind(rule)} | {said} |"
+
+
+def table() -> str:
+    """The table, in Markdown."""
+    rules = {name: rule for name, rule in RULES.items() if isinstance(name, str)}
+    head = "| primitive | kind of rule | the reverse rule reads |\n|---|---|---|\n"
+    return head + "\n".join(row(name, rules[name]) for name in sorted(rules)) + "\n"
+
+
+if __name__ == "__main__":
+    print(table())

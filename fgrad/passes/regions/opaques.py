@@ -1,0 +1,17 @@
+"""Calls that ran while recording (``io_callback``): a derivative through them is refused."""
+
+from typing import Any, NoReturn
+
+from fgrad import errors
+from fgrad.graph.op import Op
+from fgrad.passes.local import rule_of_name
+from fgrad.rules.kinds import Region, Undefined, define
+
+
+def _refuse(op: Op, *_: Any) -> NoReturn:
+    rule = rule_of_name(op.params["of"])
+    reason = rule.reason if isinstance(rule, Undefined) else "it runs outside of the recorded program"
+    raise errors.undefined(op.params["of"], reason)
+
+
+define("opaque", Region(adjoint=_refuse, tangents=_refuse))
