@@ -19,7 +19,7 @@ release = "0.1.0"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
@@ -29,9 +29,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
-# the docstrings name the section for arguments "Arguments", which napoleon knows, and these two of their own
-napoleon_custom_sections = [("Raises, when called", "params_style"), ("Source", "notes_style")]
-
 #: pages whose code writes pictures, which the page then shows from here
 PICTURES = HERE / "_build" / "pictures"
 
@@ -54,7 +51,13 @@ def make_primitives(app: Any) -> None:
     (HERE / "_build" / "primitives.md").write_text(table)
 
 
+def plain_sections(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Section names of the docstrings in the words that napoleon knows."""
+    lines[:] = ["Raises:" if line.strip() == "Raises, when called:" else line for line in lines]
+
+
 def setup(app: Any) -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     app.connect("builder-inited", make_pictures)
     app.connect("builder-inited", make_primitives)
+    app.connect("autodoc-process-docstring", plain_sections, priority=400)  # before napoleon

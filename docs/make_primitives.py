@@ -5,7 +5,6 @@
 
 import functools
 import importlib
-import inspect
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import jax
 
+from fgrad import errors
 import fgrad.passes.regions  # noqa: F401  (enters the regions' rules)
 import tests.rules
 from fgrad.graph.graph import Graph
@@ -57,14 +57,19 @@ def recorded() -> dict[str, list[Op]]:
     return found
 
 
-def reads(op: Op) -> tuple[set[int], set[int]]:
-    """Which inputs and which outputs of an operation its pull-back reads."""
+def reads(op: Op) -> list[tuple[int, set[int], set[int]]]:
+    """For each input that has a derivative, which inputs and which outputs of the operation its pull-back reads."""
     n, m = len(op.in_types), len(op.out_types)
-    needs = tuple(map(is_inexact, op.in_types))
-    with jax.enable_x64(True):
-        graph = pullback(op, needs, tuple(map(is_inexact, op.out_types))).graph
-    used = {i for node in graph.nodes for i in node.inputs} | set(graph.outputs)
-    return {i for i in used if i < n}, {i - n for i in used if n <= i < n + m}
+    found = []
+    for at in [i for i, t in enumerate(op.in_types) if is_inexact(t)]:
+        try:
+            with jax.enable_x64(True):
+                graph = pullback(op, tuple([i == at for i in range(n)]), tuple(map(is_inexact, op.out_types))).graph
+        except errors.UndefinedDerivativeError:
+            continue
+        used = {i for node in graph.nodes for i in node.inputs} | set(graph.outputs)
+        found.append((at, {i for i in used if i < n}, {i - n for i in used if n <= i < n + m}))
+    return found
 
 
 def names(count: int, of: set[int], one: str, several: str) -> list[str]:
@@ -82,22 +87,17 @@ def read_by(name: str) -> str:
         return ""
     counts = [(len(op.in_types), len(op.out_types)) for op in ops]
     n, m = max(set(counts), key=counts.count)
-    ins: set[int] = set()
-    outs: set[int] = set()
-    for op, count in zip(ops, counts, strict=True):
-        if count == (n, m):
-            more_ins, more_outs = reads(op)
-            ins |= more_ins
-            outs |= more_outs
-    return ", ".join(names(n, ins, "input", "input") + names(m, outs, "output", "output")) or "nothing"
+    found = [each for op, count in zip(ops, counts, strict=True) if count == (n, m) for each in reads(op)]
+    ins, outs = (set().union(*(each[k] for each in found)) for k in (1, 2))
+    if n == 2 and ins == {0, 1} and all(at not in read for at, read, _ in found):
+        said = ["the other input"]
+    else:
+        said = names(n, ins, "input", "input")
+    return ", ".join(said + names(m, outs, "output", "output")) or "nothing"
 
 
 def kind(rule: Any) -> str:
     match rule:
-        case Zero():
-            return "zero"
-        case Undefined():
-            return "none"
         case Elementwise():
             return "elementwise"
         case Linear():
@@ -110,22 +110,26 @@ def kind(rule: Any) -> str:
 
 
 def row(name: str, rule: Any) -> str:
-    match rule:
-        case Zero(reason) | Undefined(reason):
-            said = reason
-        case _ if name in REGIONS:
-            said = inspect.getdoc(REGIONS[name]) or ""
-            said = "what its bodies read"
-        case _:
-            said = read_by(name) or "not sampled alone"
+    if isinstance(rule, Zero | Undefined):
+        return f"| `{name}` | {rule.reason} |"
+    said = "what the graphs inside read" if name in REGIONS else read_by(name) or "—"
     return f"| `{name}` | {kind(rule)} | {said} |"
 
 
 def table() -> str:
-    """The table, in Markdown."""
-    rules = {name: rule for name, rule in RULES.items() if isinstance(name, str)}
-    head = "| primitive | kind of rule | the reverse rule reads |\n|---|---|---|\n"
-    return head + "\n".join(row(name, rules[name]) for name in sorted(rules)) + "\n"
+    """The tables, in Markdown."""
+    rules = {name: RULES[name] for name in sorted(name for name in RULES if isinstance(name, str))}
+    zero = {name: rule for name, rule in rules.items() if isinstance(rule, Zero)}
+    none = {name: rule for name, rule in rules.items() if isinstance(rule, Undefined)}
+    parts = [
+        ("With a derivative", "| primitive | kind | reads |\n|---|---|---|", rules.keys() - zero.keys() - none.keys()),
+        ("With a derivative that is zero", "| primitive | why |\n|---|---|", zero.keys()),
+        ("Without a derivative", "| primitive | why, and the way out |\n|---|---|", none.keys()),
+    ]
+    return "\n".join(
+        "\n".join([f"## {title}\n", head, *(row(name, rules[name]) for name in sorted(chosen)), ""])
+        for title, head, chosen in parts
+    )
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from fgrad import errors
 from fgrad.api import reverse
 from fgrad.api.arguments import Argnums, leaves
 from fgrad.api.forward import jvp
-from fgrad.graph import graph as core
 from fgrad.graph.check import check
 from fgrad.graph.drawing import to_dot, to_mermaid
 from fgrad.graph.encoding import NoCode, decode_tree, encode_tree, shape_of
+from fgrad.graph.graph import Const, Graph as FlatGraph, Node
 from fgrad.graph.pages import to_html, to_svg
 from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render, type_text
@@ -58,7 +58,7 @@ class Graph:
     Array(0., dtype=float32, weak_type=True)
     """
 
-    core: core.Graph
+    core: FlatGraph
     in_tree: Any
     out_tree: Any
     names: tuple[str, ...] = field(eq=False)
@@ -84,18 +84,18 @@ class Graph:
         return self.core.outputs
 
     @property
-    def consts(self) -> tuple[core.Const, ...]:
+    def consts(self) -> tuple[Const, ...]:
         return self.core.consts
 
     @property
-    def nodes(self) -> tuple[core.Node, ...]:
+    def nodes(self) -> tuple[Node, ...]:
         """The operations in order, each with ``primitive``, ``params``, ``inputs``, ``out_types`` and ``source``."""
         return self.core.nodes
 
     def __len__(self) -> int:
         return len(self.core.nodes)
 
-    def __iter__(self) -> Iterator[core.Node]:
+    def __iter__(self) -> Iterator[Node]:
         return iter(self.core.nodes)
 
     def __bool__(self) -> bool:
@@ -343,7 +343,7 @@ def load(path: File) -> Graph:
     return Graph(graph, in_tree, out_tree, tuple(map(str, names)))
 
 
-def _flat_trees(graph: core.Graph) -> tuple[Any, Any]:
+def _flat_trees(graph: FlatGraph) -> tuple[Any, Any]:
     ins, outs = [(0,) * n for n in (len(graph.in_types), len(graph.outputs))]
     return tree_util.tree_structure((ins, {})), tree_util.tree_structure(outs)
 

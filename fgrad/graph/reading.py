@@ -28,6 +28,9 @@ MEMBER = "graph.json"
 #: the JSON of a file may unfold to this many bytes and this many times the file's own length
 JSON_BYTES, JSON_RATIO = 1 << 26, 64
 
+#: the dtypes that JAX has only with ``jax_enable_x64``
+WIDE = tuple([np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")])
+
 _rules_by_digest: OrderedDict[str, Deferred] = OrderedDict()
 _MOST_RULES = 4096
 _serial = itertools.count()
@@ -264,7 +267,7 @@ def _no_constant(text: str) -> Any:
 def _need_x64(types: Sequence[ShapedArray]) -> None:
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         for t in types:
-            if t.dtype.kind in "iufc" and t.dtype.itemsize == (16 if t.dtype.kind == "c" else 8):
+            if t.dtype in WIDE:
                 raise NoCode(
                     f"it holds values of type {t.str_short()}; set jax.config.update('jax_enable_x64', True) to read it"
                 )

@@ -267,10 +267,27 @@ class LinearSolve(Region):
     name = "custom_linear_solve"
 
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
-        lengths = params["lengths"]
-        n = sum(lengths)
-        solve_at = lengths[0] + lengths[1]
-        return evaluate(params["solve"], [*args[solve_at : solve_at + lengths[2]], *args[n:]])
+        # as JAX's own solve, not just ``solve``: a gradient taken later, of what JAX has traced, needs ``matvec``
+        a, b, c, d = params["lengths"]
+        solve, back = params["solve"], params["transpose_solve"]
+        rhs = tuple(args[a + b + c + d :])
+        n, has_aux = len(rhs), len(solve.outputs) > len(rhs)
+
+        def solver(graph: Graph, consts: Sequence[Any]) -> Any:
+            def call(_: Any, xs: Any) -> Any:
+                outs = tuple(evaluate(graph, [*consts, *xs]))
+                return (outs[:n], outs[n:]) if has_aux else outs
+
+            return call
+
+        found = lax.custom_linear_solve(
+            lambda xs: tuple(evaluate(params["matvec"], [*args[:a], *xs])),
+            rhs,
+            solver(solve, args[a + b : a + b + c]),
+            None if back is None else solver(back, args[a + b + c : a + b + c + d]),
+            has_aux=has_aux,
+        )
+        return [*found[0], *found[1]] if has_aux else found
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["solve"].out_types

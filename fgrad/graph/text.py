@@ -229,9 +229,9 @@ def value_text(value: Any) -> str:
         return dtype_text(value)
     if isinstance(value, enum.Enum):
         return value.name
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = zip(value._fields, value, strict=True)
-        return f"({', '.join(f'{k}={value_text(v)}' for k, v in fields if v != ())})"
+    names = getattr(value, "_fields", None)
+    if isinstance(value, tuple) and names is not None:
+        return f"({', '.join(f'{k}={value_text(v)}' for k, v in zip(names, value, strict=True) if v != ())})"
     if isinstance(value, tuple | list):
         inner = ", ".join(map(value_text, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"

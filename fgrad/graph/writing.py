@@ -162,14 +162,19 @@ class Writer:
         found = self._source_of.get(key)
         if found is None:
             # the file's own name without its folders, which say nothing on another machine
-            self.sources.append([os.path.basename(source.file), source.line, source.function, source.of])
-            found = self._source_of[key] = len(self.sources) - 1
+            data = (os.path.basename(source.file), source.line, source.function, source.of)
+            found = self._source_of.get(data)
+            if found is None:
+                self.sources.append(list(data))
+                found = self._source_of[data] = len(self.sources) - 1
+            self._source_of[key] = found
         return found
 
 
 def _python_number(value: Any) -> Any:
     """A Python number as such (JAX's literals are of subclasses), None for other values."""
-    for kind in (bool, int, float, complex):
+    kinds: tuple[Any, ...] = (bool, int, float, complex)
+    for kind in kinds:
         if isinstance(value, kind) and not isinstance(value, np.generic):
             return kind(value)
     return None

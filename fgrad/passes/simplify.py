@@ -17,7 +17,7 @@ import numpy as np
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer, primitive
+from fgrad.jaxcore import ShapedArray, Tracer, primitive, typeof
 
 COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
 #: elementwise primitives that take a rank-0 operand beside a full one
@@ -62,7 +62,9 @@ class Writer:
         """A value of ``type`` filled with a scalar."""
         # 0-d, of exactly the dtype wanted
         scalar = np.asarray(value).astype(type.dtype)
-        number = self.const(Const(scalar, ShapedArray((), type.dtype, type.weak_type)))
+        kind = ShapedArray((), type.dtype, type.weak_type)
+        # a weak type is kept by a Python scalar, where that has the dtype
+        number = self.const(Const(scalar.item() if type.weak_type and typeof(scalar.item()) == kind else scalar, kind))
         if type.shape:
             op = intern(
                 primitive("broadcast_in_dim"), {"shape": type.shape, "broadcast_dimensions": (), "sharding": None},
@@ -125,7 +127,10 @@ def _scalar_operand(w: Writer, op: Op, args: tuple[int, ...]) -> tuple[Op, tuple
                 continue
             new = list(args)
             new[k] = scalar
-            changed = intern(op.primitive, op.params, [w.type(i) for i in new])
+            try:
+                changed = intern(op.primitive, op.params, [w.type(i) for i in new])
+            except (TypeError, ValueError):  # this operand must be full
+                continue
             if changed.out_types == op.out_types:
                 return changed, tuple(new)
     return op, args

@@ -71,10 +71,12 @@ define("cholesky", General(jvp=_cholesky_jvp))
 def _cholesky_update_jvp(tangents, out, r, w, **_):
     dr, dw = tangents
     # d(R^T R + w w^T) is half + half^T.
-    half = None if dr is None else matmul(t(triu(r)), triu(dr))
+    halves = []
+    if dr is not None:
+        halves.append(matmul(t(triu(r)), triu(dr)))
     if dw is not None:
-        outer = lax.mul(as_columns(w, r), as_rows(dw, r))
-        half = outer if half is None else lax.add(half, outer)
+        halves.append(lax.mul(as_columns(w, r), as_rows(dw, r)))
+    half = halves[0] if len(halves) == 1 else lax.add(*halves)
     both = lax.add(half, t(half))
     inner = _solve_right(_solve_left(out, both, lower=False, transpose_a=True), out, lower=False)
     return matmul(halve_diagonal(triu(inner)), triu(out))
@@ -224,12 +226,20 @@ def _eigenvectors_jvp(w, v, da):
 def _in_order_of(w, w_again, dw, like):
     """``dw``, which belongs to ``w_again``, in the order of ``w``.
 
-    LAPACK finds the eigenvalues in another order when it need not compute vectors (seen from n = 200 on).
+    LAPACK may find the eigenvalues in another order when it need not compute vectors (seen at n = 200).  Equal
+    eigenvalues each keep their own place, so that symmetric functions of all come out right.
     """
+    own = lax.abs(lax.sub(w, w_again))
     distance = lax.abs(lax.sub(as_columns(w, like), as_rows(w_again, like)))
-    nearest = as_columns(lax.argmin(distance, like.ndim - 1, np.int32), like)
-    here = lax.eq(lax.broadcasted_iota(np.int32, like.shape, like.ndim - 1), nearest)
-    return lax.reduce_sum(lax.select(here, as_rows(dw, like), lax.full_like(like, 0)), (like.ndim - 1,))
+    axis = like.ndim - 1
+    least = lax.reduce_min(distance, (axis,))
+    size = lax.broadcast_in_dim(lax.reduce_max(lax.abs(w), (axis - 1,)), own.shape, tuple(range(axis - 1)))
+    rounding = lax.mul(size, lax.full_like(size, 100 * float(np.finfo(size.dtype).eps)))
+    stays = lax.le(own, lax.add(lax.add(least, least), rounding))
+    place = lax.broadcasted_iota(np.int32, w.shape, axis - 1)
+    place = lax.select(stays, place, lax.argmin(distance, axis, np.int32))
+    here = lax.eq(lax.broadcasted_iota(np.int32, like.shape, axis), as_columns(place, like))
+    return lax.reduce_sum(lax.select(here, as_rows(dw, like), lax.full_like(like, 0)), (axis,))
 
 
 def _eig_jvp(
@@ -248,6 +258,8 @@ def _eig_jvp(
         # The result depends on no convention for v, so v may be differentiated in turn.
         params = {"compute_left_eigenvectors": False, "enable_eigvec_derivs": True, **params}
         w_again, v = lax.linalg.eig(a, **params)
+        if not a.shape[-1]:
+            return (lax.full_like(w, 0),)
         dw = lax.reduce_sum(lax.mul(solve(v, da), t(v)), (a.ndim - 1,))
         return (_in_order_of(w, w_again, dw, v),)
     dw = None

@@ -1,5 +1,6 @@
 """Drawings: every value has its arrow, derivatives their colour, and text that could be taken for markup is escaped."""
 
+import itertools
 import re
 import xml.dom.minidom
 
@@ -92,7 +93,7 @@ def test_svg_is_well_formed_and_boxes_do_not_overlap(name):
     assert rows
     for row in rows.values():
         row.sort()
-        assert all(a[1] < b[0] for a, b in zip(row, row[1:], strict=False))
+        assert all(a[1] < b[0] for a, b in itertools.pairwise(row))
 
 
 def test_html_is_one_page_that_loads_nothing():

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import fgrad
 from fgrad.errors import GraphFileError
@@ -82,7 +81,7 @@ def test_random_graphs_make_the_round_trip(graph):
     round_trip(graph)
 
 
-DTYPES = [d for d in encoding.DTYPES.values() if d.itemsize < 8 or d.kind == "c" and d.itemsize == 8]
+DTYPES = [d for d in encoding.DTYPES.values() if d.itemsize < 8 or d.name == "complex64"]
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d.name not in ("int1", "uint1", "float4_e2m1fn")], ids=str)
@@ -103,7 +102,10 @@ def of_constant(const):
     return builder.finish([builder.const(const)])
 
 
-@pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 0.1, 1 + 2j, complex(np.nan, -0.0), True, 7])
+ODD_NUMBERS = [np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 0.1, 1 + 2j, complex(np.nan, -0.0), True, 7]
+
+
+@pytest.mark.parametrize("value", ODD_NUMBERS)
 def test_python_numbers_and_scalars_keep_their_bits(value):
     round_trip(of_constant(Const.of(value)))
     round_trip(of_constant(Const.of(jnp.asarray(value))))
@@ -138,7 +140,8 @@ def test_sources_stay_but_do_not_count():
     graph = graph_of(lambda x: fgrad.grad(lambda y: jnp.sum(jnp.sin(y)))(x))
     found = loaded(saved(graph))
     assert [str(n.source) for n in found] == [str(n.source) for n in graph]
-    assert "/" not in saved(graph).decode("latin1").split("sources")[-1].split("extra")[0]
+    files = {file for file, *_ in saving.encoded(graph)[0]["sources"]}
+    assert files == {"test_saving.py"}
 
 
 def test_equal_graphs_give_equal_files():
@@ -173,7 +176,7 @@ def test_registered_functions(monkeypatch):
     monkeypatch.setattr(encoding, "_named", {})
     policy = jax.checkpoint_policies.dots_saveable
     graph = graph_of(jax.checkpoint(lambda x: jnp.sin(jnp.dot(x, x)), policy=policy))
-    with pytest.raises(GraphFileError, match="remat.*parameter 'policy'.*register"):
+    with pytest.raises(GraphFileError, match=r"remat.*parameter 'policy'.*register"):
         saved(graph)
     encoding.register("dots", policy)
     round_trip(graph)
@@ -189,7 +192,10 @@ def test_registered_functions(monkeypatch):
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["recorded", "inside a scan"])
 def test_a_rule_that_calls_its_own_function(wrapped):
-    function = (lambda x: jax.lax.scan(lambda c, t: (itself(c * t), t), x[0], x)[0]) if wrapped else itself
+    def looped(x):
+        return jax.lax.scan(lambda c, t: (itself(c * t), t), x[0], x)[0]
+
+    function = looped if wrapped else itself
     found = loaded(saved(graph_of(lambda x: jnp.sum(function(x)))))
 
     def run(x):
@@ -197,19 +203,18 @@ def test_a_rule_that_calls_its_own_function(wrapped):
 
     x = jnp.array([0.3, 0.5, 0.9])
     np.testing.assert_allclose(fgrad.grad(run)(x), jax.grad(lambda x: jnp.sum(function(x)))(x), rtol=1e-5)
-    third, expected = x, x
-    for one, other in [(fgrad.grad, jax.grad)]:
-        f, g = run, lambda x: jnp.sum(function(x))
-        for _ in range(3):
-            f, g = one(lambda x, f=f: jnp.sum(f(x))), other(lambda x, g=g: jnp.sum(g(x)))
-        third, expected = f(x), g(x)
-    np.testing.assert_allclose(third, expected, rtol=1e-4)
+    f, g = run, function
+    for _ in range(3):
+        f, g = fgrad.grad(lambda x, f=f: jnp.sum(f(x))), jax.grad(lambda x, g=g: jnp.sum(g(x)))
+    np.testing.assert_allclose(f(x), g(x), rtol=1e-4)
 
 
 def test_custom_rules_in_another_process(tmp_path):
     dump(graph_of(lambda x: jnp.sum(PROGRAMS["custom_vjp"](x) + itself(x))), tmp_path / "g")
     code = (
-        "import sys, fgrad, jax.numpy as jnp; from fgrad.graph.saving import load; from fgrad.graph.graph import evaluate\n"
+        "import sys, fgrad, jax.numpy as jnp\n"
+        "from fgrad.graph.saving import load\n"
+        "from fgrad.graph.graph import evaluate\n"
         "g = load(sys.argv[1]); assert load(sys.argv[1]) == g\n"
         "print(fgrad.grad(lambda x: evaluate(g, [x])[0])(jnp.zeros(3)))"
     )
@@ -301,7 +306,7 @@ def setting(value, *path):
         (setting(["float32[-4]"], "graphs", 0, "inputs"), "'float32[-4]' is no type"),
         (setting(["float33[4]"], "graphs", 0, "inputs"), "no dtype is called 'float33'"),
         (setting([f"float32[{10**18},{10**18}]"], "graphs", 0, "inputs"), "too large"),
-        (setting({"accuracy": 3, "extra": 1}, "ops", 0, "params"), "sin does not take these parameters"),
+        (setting("reduce_sum", "ops", 0, "name"), "reduce_sum does not take these parameters"),
         (setting({"accuracy": {"eval": "1"}}, "ops", 0, "params"), "stands for no value"),
         (setting({"accuracy": {"enum": "os.system"}}, "ops", 0, "params"), "no enumeration is called 'os'"),
         (setting({"accuracy": {"record": "Graph", "fields": {}}}, "ops", 0, "params"), "no record is called 'Graph'"),
@@ -311,7 +316,7 @@ def setting(value, *path):
         (setting(None, "ops"), "ops is None where a list is expected"),
         (setting(4, "root"), "there is no root[4]"),
         (setting(["a", 1, 2, 3], "sources", 0), "is no position in a source file"),
-        (lambda document: [], "the document is [] where a dict is expected"),
+        (lambda document: [1], "the document is [1] where a dict is expected"),
     ],
 )
 def test_a_document_that_lies(change, part):
@@ -329,7 +334,7 @@ def test_bodies_must_fit():
 def test_a_rule_must_fit_its_call():
     def change(document):
         for rule in document["rules"]:
-            rule["graphs"] = [document["root"] for _ in rule["graphs"]]
+            rule["wrt"] = [5]
 
     bad(altered(saved(graph_of(PROGRAMS["custom_vjp"])), change), "rule")
     assert loaded(saved(graph_of(PROGRAMS["custom_vjp"]))) == graph_of(PROGRAMS["custom_vjp"])
@@ -347,10 +352,6 @@ def test_deep_nesting_is_refused():
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(reading.MEMBER, deep)
     bad(file.getvalue())
-    nested = []
-    for _ in range(900):
-        nested = [nested]
-    bad(altered(SINE, setting({"accuracy": nested}, "ops", 0, "params")))
 
 
 def test_a_zip_bomb_is_refused(monkeypatch):
@@ -411,12 +412,14 @@ def test_changed_bytes_give_the_error_or_the_graph(data, choice):
     assert found == loaded(data)
 
 
+ATOMS = st.none() | st.booleans() | st.integers(-3, 10) | st.floats(allow_nan=False, allow_infinity=False)
+WORDS = st.sampled_from(["float32[3]", "sin", "scan", "cond", {"graph": 0}, {"rule": 0}, {"jaxpr": 0, "closed": True}])
+TAGS = st.sampled_from(["graph", "list", "dict", "float"])
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 10) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3)
-    | st.sampled_from(["float32[3]", "sin", "scan", "cond", {"graph": 0}, {"rule": 0}, {"jaxpr": 0, "closed": True}]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["graph", "list", "dict", "float"]), inner),
+    ATOMS | WORDS | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TAGS, inner),
     max_leaves=4,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

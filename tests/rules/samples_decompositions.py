@@ -168,6 +168,8 @@ SAMPLES: list[Sample] = [
     _sample("eig", "complex eigenvalues", _eigenvalues, _real(4, 4)),
     _sample("eig", "eigenvalues, stack", _eigenvalues, _spread(2, 3, 3)),
     _sample("eig", "eigenvalues, complex", _eigenvalues, _complex(3, 3)),
+    _sample("eig", "eigenvalues, empty", _eigenvalues, _real(0, 0)),
+    _sample("eig", "equal eigenvalues", lambda x: lax.reduce_prod(_eigenvalues(x)[0], (0,)), np.eye(3), order=1),
     _sample("eig", "right", _right, _spread(3, 3)),
     _sample("eig", "left", _left, _spread(3, 3)),
     _sample("eig", "both, stack", _eig_one, _spread(2, 3, 3)),

@@ -1,0 +1,189 @@
+"""The house as its source shows it: nobody leans on JAX's differentiation, reads private names or imports upwards."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "fgrad").rglob("*.py"))
+
+#: The floors from the ground up: a file imports from its own floor and from those below.  ``run`` is below ``record``,
+#: since a recorder runs what is on its tape when somebody asks for a value.
+FLOORS = ("errors", "jaxcore", "graph", "run", "record", "rules", "passes", "api")
+#: What stands on all floors, beside each other: the package itself, the namespaces and the tools for tests.
+ROOF = len(FLOORS)
+
+#: JAX's own differentiation
+BORROWED = {
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose", "jacfwd", "jacrev", "jacobian", "hessian", "hvp",
+    "checkpoint", "remat", "vjp3", "fwd_and_bwd", "saved_input_vjp", "jet",
+}  # fmt: skip
+#: where JAX keeps it
+BORROWED_MODULES = ("jax.interpreters", "jax.ad_checkpoint", "jax.experimental", "jax.api_util", "jax.test_util")
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def dotted(node: ast.expr) -> str | None:
+    """``a.b.c`` for a chain of attributes on a name."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[int, str, str, str]]:
+    """Line, module, name in it (empty for the module itself) and local name of everything imported, anywhere."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, "", alias.asname or alias.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.lineno, node.module or "", alias.name, alias.asname or alias.name
+
+
+def mentioned(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything imported, and of every attribute of something imported."""
+    local: dict[str, str] = {}
+    for line, module, name, alias in imports(tree):
+        whole = f"{module}.{name}" if name else module
+        local[alias] = whole if name or alias != module.split(".")[0] else alias
+        yield line, whole
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            chain = dotted(node)
+            if chain is not None:
+                first, _, rest = chain.partition(".")
+                yield node.lineno, f"{local.get(first, first)}.{rest}"
+
+
+def offences(tree: ast.Module, file: str) -> Iterator[str]:
+    for line, name in mentioned(tree):
+        where = f"{file}:{line}: {name}"
+        parts = name.split(".")
+        if parts[0] == "torch":
+            yield f"{where}: torch"
+        if parts[0] != "jax":
+            continue
+        if any(part.startswith("_") and part != "_fields" and not part.endswith("__") for part in parts):
+            yield f"{where}: a private name of JAX"
+        if name.startswith(BORROWED_MODULES):
+            yield f"{where}: a module of JAX's differentiation"
+        if len(parts) == 2 and parts[1] in BORROWED:
+            yield f"{where}: JAX's own differentiation"
+        if name.startswith(("jax.core", "jax.extend")) and file != "fgrad/jaxcore.py":
+            yield f"{where}: only fgrad/jaxcore.py touches jax.core and jax.extend"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_leans_on_nothing_but_the_public_jax(path):
+    assert not list(offences(parsed(path), name_of(path)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import jax\njax.grad(f)",
+        "import jax as j\nj.vjp(f, x)",
+        "from jax import jvp",
+        "from jax import checkpoint as block",
+        "from jax.interpreters import ad",
+        "import jax.interpreters.ad",
+        "import jax\njax.interpreters.ad.add_jaxvals",
+        "from jax._src import core",
+        "import jax\njax._src.core",
+        "def f():\n    from jax import hessian",
+        "from jax.core import Tracer",
+        "import jax\njax.extend.core.primitives",
+        "import torch.nn",
+    ],
+)
+def test_an_offence_is_seen(source):
+    assert list(offences(ast.parse(source), "fgrad/some.py"))
+
+
+@pytest.mark.parametrize("source", ["import fgrad\nfgrad.grad(f)", "import jax\njax.jit(f)", "from jax import lax"])
+def test_what_is_no_offence(source):
+    assert not list(offences(ast.parse(source), "fgrad/some.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_imports_stand_at_the_top(path):
+    tree = parsed(path)
+    inside = [
+        f"{name_of(path)}:{node.lineno}"
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert not inside, "imports inside functions"
+    assert not [line for line, module, name, _ in imports(tree) if name == "*" and not module.startswith("jax")]
+
+
+def floor_of(module: str) -> int:
+    """The floor of a module by its dotted name."""
+    parts = module.split(".")
+    return FLOORS.index(parts[1]) if len(parts) > 1 and parts[1] in FLOORS else ROOF
+
+
+def modules_imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of each module of fgrad that a file imports."""
+    for line, module, name, _ in imports(parsed(path)):
+        if module.split(".")[0] != "fgrad":
+            continue
+        whole = f"{module}.{name}"
+        is_module = (ROOT / (whole.replace(".", "/") + ".py")).exists() or (ROOT / whole.replace(".", "/")).is_dir()
+        yield line, whole if name and is_module else module
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_imports_lead_downwards(path):
+    own = floor_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    wrong = []
+    for line, module in modules_imported(path):
+        if floor_of(module) > own:
+            wrong.append(f"{name_of(path)}:{line}: {module} is on a higher floor")
+    assert not wrong
+
+
+def test_nothing_imports_itself_in_a_circle():
+    """Within a floor, too, imports make no cycle."""
+    edges = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): {m for _, m in modules_imported(path)}
+        for path in SOURCES
+    }
+    done: set[str] = set()
+    while len(done) < len(edges):
+        free = {module for module, needs in edges.items() if module not in done and not (needs & edges.keys()) - done - {module}}
+        assert free, f"a circle among {sorted(edges.keys() - done)}"
+        done |= free
+
+
+def test_the_top_level_holds_only_what_belongs_there():
+    allowed = {"pyproject.toml", "README.md", "fgrad", "tests", "examples", "docs", ".ci", ".git", ".gitignore"}
+    ignored = {line.strip("/\n") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    entries = {path.name for path in ROOT.iterdir() if path.name not in ignored and not path.name.endswith(".egg-info")}
+    assert entries <= allowed
+
+
+def test_dependency_groups_and_extras_are_the_same():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["dependency-groups"] == project["project"]["optional-dependencies"]
+    assert [d.split(">")[0] for d in project["project"]["dependencies"]] == ["numpy", "jax", "attrs"]
+
+
+def test_no_file_is_much_too_long():
+    """A file is one idea; some 400 lines is a sign to split."""
+    long = {name_of(path): n for path in SOURCES if (n := len(path.read_text().splitlines())) > 600}
+    assert not long
