@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import jax
 
-from fgrad import errors
 import fgrad.passes.regions  # noqa: F401  (enters the regions' rules)
 import tests.rules
+from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
 from fgrad.graph.regions import REGIONS, is_inexact
@@ -82,7 +82,11 @@ def names(count: int, of: set[int], one: str, several: str) -> list[str]:
 
 def read_by(name: str) -> str:
     """In words, what the rule of a primitive reads, over all samples of the most common number of arguments."""
-    ops = [op for op in recorded().get(name, []) if any(map(is_inexact, op.in_types)) and any(map(is_inexact, op.out_types))]
+    ops = [
+        op
+        for op in recorded().get(name, [])
+        if any(map(is_inexact, op.in_types)) and any(map(is_inexact, op.out_types))
+    ]
     if not ops:
         return ""
     counts = [(len(op.in_types), len(op.out_types)) for op in ops]

@@ -5,6 +5,7 @@ from fgrad import errors, testing
 from fgrad.api.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat
 from fgrad.api.custom import custom_jvp, custom_vjp
 from fgrad.api.forward import jvp, linear_transpose, linearize
+from fgrad.api.graphs import Graph, load, make_graph
 from fgrad.api.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from fgrad.api.reverse import grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
@@ -12,6 +13,7 @@ from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, v
 from fgrad.run.program import cache_info, clear_cache
 
 __all__ = [
+    "Graph",
     "cache_info",
     "check_rule",
     "checkpoint",
@@ -34,6 +36,8 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "load",
+    "make_graph",
     "remat",
     "stop_gradient",
     "testing",

@@ -20,7 +20,7 @@ from jax.extend.core import take_current_trace as take_trace
 __all__ = [
     "Primitive", "ShapedArray", "Trace", "Tracer", "all_primitives", "bind_custom_jvp", "bind_custom_vjp", "closed_parts",
     "bind_remat", "copied", "current_trace", "is_evaluating", "is_closed_jaxpr", "is_concrete", "is_effectful", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
-    "scan_counts", "set_trace", "take_trace", "tangent_dtype", "typeof", "zero_tangent",
+    "scan_counts", "set_trace", "take_trace", "tangent_dtype", "typeof", "wrapped_function", "zero_tangent",
 ]
 
 
@@ -115,6 +115,27 @@ def closed_parts(jaxpr: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any
 
 def is_literal(atom: Any) -> bool:
     return isinstance(atom, jex.Literal)
+
+
+def wrapped_function(thunk: Any) -> Any:
+    """The wrapped user function inside the memoised thunk of a custom rule, or None where it is not found.
+
+    JAX hides it in a closure; what is found serves only to tell rules apart, and the thunk itself does so too.
+    """
+    pending, seen = [getattr(thunk, "f", None)], 0
+    while pending and seen < 16:
+        function = pending.pop()
+        seen += 1
+        for cell in getattr(function, "__closure__", None) or ():
+            try:
+                value = cell.cell_contents
+            except ValueError:  # an empty cell
+                continue
+            if hasattr(value, "transforms") and hasattr(value, "call_wrapped"):
+                return value
+            if callable(value):
+                pending.append(value)
+    return None
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:

@@ -18,11 +18,12 @@ ROOF = len(FLOORS)
 
 #: JAX's own differentiation
 BORROWED = {
-    "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose", "jacfwd", "jacrev", "jacobian", "hessian", "hvp",
-    "checkpoint", "remat", "vjp3", "fwd_and_bwd", "saved_input_vjp", "jet",
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose", "jacfwd", "jacrev", "jacobian", "hessian",
+    "hvp", "checkpoint", "remat", "vjp3", "fwd_and_bwd", "saved_input_vjp", "jet",
 }  # fmt: skip
 #: where JAX keeps it
 BORROWED_MODULES = ("jax.interpreters", "jax.ad_checkpoint", "jax.experimental", "jax.api_util", "jax.test_util")
+
 
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
@@ -160,12 +161,18 @@ def test_imports_lead_downwards(path):
 def test_nothing_imports_itself_in_a_circle():
     """Within a floor, too, imports make no cycle."""
     edges = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): {m for _, m in modules_imported(path)}
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): {
+            m for _, m in modules_imported(path)
+        }
         for path in SOURCES
     }
     done: set[str] = set()
     while len(done) < len(edges):
-        free = {module for module, needs in edges.items() if module not in done and not (needs & edges.keys()) - done - {module}}
+        free = {
+            module
+            for module, needs in edges.items()
+            if module not in done and not (needs & edges.keys()) - done - {module}
+        }
         assert free, f"a circle among {sorted(edges.keys() - done)}"
         done |= free
 

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.graph.graph import Graph
-from fgrad.jaxcore import set_trace
+from fgrad.jaxcore import Tracer, set_trace
 from fgrad.record.recorder import Recorder
 from fgrad.run.program import PROGRAM_LIMIT, Program, clears, program
 
@@ -37,8 +37,14 @@ class Recorded:
         return self.recorder.graph(self.outputs)[0]
 
     def made(self, kind: Hashable, make: Callable[[Graph], Any]) -> Any:
-        """``make(graph)``, kept for all recordings of equal structure and types."""
-        key = (kind, self.outputs, tuple(self.recorder.entries))
+        """``make(graph)``, kept for all recordings of equal structure and types.
+
+        Where the result becomes part of an outer recording, its source lines must be this function's own, so they
+        are part of the key then.
+        """
+        recorder = self.recorder
+        nested = any(isinstance(x, Tracer) for x in recorder.inputs)
+        key = (kind, self.outputs, tuple(recorder.entries), tuple(recorder.sources) if nested else None)
         found = _made.get(key)
         if found is None:
             found = make(self.graph())

@@ -1,7 +1,7 @@
 """From JAX's jaxprs to graphs: nested calls are inlined, control flow and custom rules become regions."""
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax, tree_util
 
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.op import Kept, Op, intern, intern_typed
+from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
 from fgrad.graph.regions import (
     Deferred,
     VjpRule,
@@ -23,8 +23,8 @@ from fgrad.graph.regions import (
     scan,
     while_,
 )
-from fgrad.graph.source import RawSource, Source
-from fgrad.jaxcore import ShapedArray, Tracer, closed_parts, is_effectful, is_literal, scan_counts, typeof
+from fgrad.graph.source import RawSource, Source, from_traceback
+from fgrad.jaxcore import ShapedArray, Tracer, closed_parts, is_effectful, is_literal, scan_counts, typeof, wrapped_function
 
 _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 
@@ -53,7 +53,7 @@ def _convert(jaxpr: Any) -> Graph:
         found = import_equation(eqn.primitive, eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], is_effectful(eqn.effects))
         args = tuple([read(v) for v in eqn.invars])
         if isinstance(found, Op):
-            first = builder.emit(found, args)
+            first = builder.emit(found, args, from_traceback(eqn.source_info.traceback))
             outs: Sequence[int] = range(first, first + len(found.out_types))
         else:
             outs = builder.splice(found, args)
@@ -165,7 +165,7 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         ]
         return builder.finish([*found[:m], *wanted])
 
-    return custom_jvp_op(call, n, Deferred(("jvp", Kept(thunk)), rule), _label(thunk), in_types)
+    return custom_jvp_op(call, n, Deferred(("jvp", _key(thunk, types)), rule), _label(wrapped_function(thunk) or thunk), in_types)
 
 
 def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
@@ -174,6 +174,26 @@ def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
 
 def _label(fun: Any) -> str:
     return getattr(fun, "__name__", "function")
+
+
+def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
+    """What tells a custom rule apart: the user's function, the static arguments that JAX wrapped it with, the types.
+
+    JAX's own helper functions among those arguments are made anew for each call and say nothing.
+    """
+    statics = [
+        freeze(x)
+        for _, xs in fun.transforms
+        for x in xs
+        if not (callable(x) and str(getattr(x, "__module__", "")).startswith("jax."))
+    ]
+    return (freeze(fun.f), *statics, *types)
+
+
+def _key(thunk: Any, types: Sequence[ShapedArray]) -> Hashable:
+    """The key of a rule met in a jaxpr: that of the user's function where it can be found in JAX's thunk."""
+    fun = thunk if hasattr(thunk, "transforms") and thunk.transforms else wrapped_function(thunk)
+    return Kept(thunk) if fun is None else rule_key(fun, types)
 
 
 def zeros_const(type: ShapedArray) -> Const:
@@ -192,7 +212,7 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
         return vjp_rule(call, builder, outs, params["out_trees"](), params["bwd"])
 
-    return custom_vjp_op(call, n, Deferred(("vjp", Kept(thunk), Kept(params["bwd"])), rule), _label(thunk), in_types)
+    return custom_vjp_op(call, n, Deferred(("vjp", _key(thunk, types), _key(params["bwd"], types)), rule), _label(wrapped_function(thunk) or thunk), in_types)
 
 
 def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:

@@ -3,6 +3,7 @@
 import os
 import sys
 from types import CodeType
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(m.__file__)) + os.sep for m in (
 _is_hidden: dict[CodeType, bool] = {}
 
 
-@frozen(eq=False)
+@frozen
 class Source:
     """A position in the user's code; for a node of a derivative, ``of`` names the primitive it came from."""
 
@@ -69,4 +70,17 @@ def here(depth: int = 1) -> RawSource | None:
         if not hidden:
             return code, frame.f_lasti
         frame = frame.f_back
+    return None
+
+
+def from_traceback(traceback: Any) -> Source | None:
+    """The innermost of the user's frames in the traceback that JAX keeps with an equation."""
+    if traceback is None:
+        return None
+    for code, offset in zip(*traceback.raw_frames(), strict=True):
+        hidden = _is_hidden.get(code)
+        if hidden is None:
+            hidden = _is_hidden[code] = code.co_filename.startswith(_HIDDEN)
+        if not hidden:
+            return Source(code, offset)
     return None

@@ -13,7 +13,7 @@ same on other numbers.  Operations hash by identity (see NOTE [Interned operatio
 """
 
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.importing import IMPORTERS, at, custom_jvp_op, custom_vjp_op, import_equation, vjp_rule
+from fgrad.graph.importing import IMPORTERS, at, custom_jvp_op, custom_vjp_op, import_equation, rule_key, vjp_rule
 from fgrad.graph.op import Op, freeze, intern
 from fgrad.graph.regions import Deferred, VjpRule, is_inexact, opaque, strong
 from fgrad.graph.source import RawSource, here
@@ -238,7 +238,7 @@ class Recording(TakesGraphs):
             n = len(outs) // 2
             return [*outs[:n], *(_filled(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o)))]
 
-        deferred = Deferred(_rule_key(jvp, types), lambda: stage_closed(rule, [*types, *tangent_types]))
+        deferred = Deferred(rule_key(jvp, types), lambda: stage_closed(rule, [*types, *tangent_types]))
         every = [*lifted, *args]
         op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
         return self.emit(op, every, here(2))
@@ -256,7 +256,7 @@ class Recording(TakesGraphs):
             builder = Builder(types)
             return vjp_rule(call, builder, builder.splice(forward, builder.inputs), out_trees(), bwd)
 
-        deferred = Deferred((_rule_key(fwd, types), _rule_key(bwd, types)), rule)
+        deferred = Deferred((rule_key(fwd, types), rule_key(bwd, types)), rule)
         every = [*lifted, *args]
         op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
         return self.emit(op, every, here(2))
@@ -297,20 +297,6 @@ def _filled(tangent: Any, out: Any) -> Any:
 
 def _label(fun: Any) -> str:
     return getattr(fun, "__name__", "function")
-
-
-def _rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
-    """What tells a custom rule apart: the user's function, the static arguments that JAX wrapped it with, the types.
-
-    JAX's own helper functions among those arguments are made anew for each call and say nothing.
-    """
-    statics = [
-        freeze(x)
-        for _, xs in fun.transforms
-        for x in xs
-        if not (callable(x) and getattr(x, "__module__", "").startswith("jax.")) and not isinstance(x, Trace)
-    ]
-    return (freeze(fun.f), *statics, *types)
 
 
 def _lead(graph: Graph, lifted: int) -> Graph:

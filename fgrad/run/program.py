@@ -51,7 +51,7 @@ class Program:
         """Run on flat arguments; the flat results."""
         for x in args:
             if isinstance(x, Tracer):
-                return self._traced(args)
+                return _traced(self.graph, args)
         if self.compiled is not None:
             return self.compiled(*args)
         return self._unseen(args)
@@ -64,17 +64,19 @@ class Program:
             return self.compiled(*args)
         return [_array(x, t) for x, t in zip(evaluate(self.graph, args), self.graph.out_types, strict=True)]
 
-    def _traced(self, args: Sequence[Any]) -> Sequence[Any]:
-        latest: TakesGraphs | None = None
-        for x in args:
-            if isinstance(x, Tracer):
-                trace = x._trace
-                if not isinstance(trace, TakesGraphs):
-                    return evaluate(self.graph, args)
-                if latest is None or trace.order > latest.order:
-                    latest = trace
-        assert latest is not None
-        return latest.splice(self.graph, args)
+
+def _traced(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
+    """Hand a graph on to what is being traced."""
+    latest: TakesGraphs | None = None
+    for x in args:
+        if isinstance(x, Tracer):
+            trace = x._trace
+            if not isinstance(trace, TakesGraphs):
+                return evaluate(graph, args)
+            if latest is None or trace.order > latest.order:
+                latest = trace
+    assert latest is not None
+    return latest.splice(graph, args)
 
 
 def _array(value: Any, type: ShapedArray) -> Any:
@@ -101,7 +103,12 @@ def program(graph: Graph) -> Program:
 
 
 def run(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
-    """Run a graph on flat values: arrays, or tracers of any kind."""
+    """Run a graph on flat values: arrays, or tracers of any kind.
+
+    Tracers get this very graph, not an equal one that was met before: its source lines are its own.
+    """
+    if any(isinstance(x, Tracer) for x in args):
+        return _traced(graph, args)
     return program(graph)(args)
 
 
