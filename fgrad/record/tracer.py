@@ -68,10 +68,10 @@ class Tracer(JaxTracer):
         return np.array(self._value("numpy.asarray()"), dtype=dtype)
 
     def item(self, *args: Any) -> Any:
-        return self._value(".item()").item(*args)
+        return np.asarray(self._value(".item()")).item(*args)
 
     def tolist(self) -> Any:
-        return self._value(".tolist()").tolist()
+        return np.asarray(self._value(".tolist()")).tolist()
 
     def __format__(self, spec: str) -> str:
         if not spec:
@@ -90,6 +90,12 @@ class Tracer(JaxTracer):
 
     def _short_repr(self) -> str:
         return repr(self)
+
+    def full_lower(self) -> "Tracer":
+        # JAX asks for this where a tracer reaches its evaluating trace, which means that it has leaked
+        if not self._trace.open:
+            raise errors.leaked(self)
+        return self
 
     def block_until_ready(self) -> "Tracer":
         return self

@@ -33,13 +33,22 @@ CASES = {
 }
 
 
+#: what JAX refuses even outside jit; here the number is known.  Value and gradient.
+BEYOND_JAX = {
+    "asarray": lambda x: (2 * x * x, 2 * x),
+    "float": lambda x: (x * x, x),
+    "item": lambda x: (x * x, x),
+    "sorted": lambda x: (2 * x * x, 4 * x),
+}
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("at", [3.7, 41.0])
 def test_as_under_jax_grad(name, at):
     f = CASES[name]
     ours = fgrad.value_and_grad(f)(at)
-    if name == "asarray":  # JAX refuses numpy.asarray of a traced value; here the number is known
-        assert np.allclose(ours, (at * 2 * at, 2 * at))
+    if name in BEYOND_JAX:
+        assert np.allclose(ours, BEYOND_JAX[name](at), rtol=1e-6)
         return
     assert np.allclose(ours, jax.value_and_grad(f)(at), rtol=1e-6)
 

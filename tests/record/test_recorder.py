@@ -166,21 +166,25 @@ def test_long_chain():
     assert np.allclose(fgrad.grad(f)(1.0), 1.00001**n, rtol=1e-2)
 
 
-def test_sharded_arrays():
-    if jax.device_count() < 8:
-        pytest.skip("needs 8 devices")
-    mesh = jax.make_mesh((8,), ("d",))
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+def test_sharded_arrays(kind):
+    assert jax.device_count() >= 8
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(getattr(jax.sharding.AxisType, kind),))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
     x = jax.device_put(jnp.arange(16.0), sharding)
 
     def f(x):
-        y = jax.lax.with_sharding_constraint(jnp.sin(x) * x, sharding)
-        return jnp.sum(y * y)
+        y = jnp.sin(x) * x
+        if kind == "Auto":
+            y = jax.lax.with_sharding_constraint(y, sharding)
+        return jnp.sum(y * y) + jnp.max(x[None, :] * 2.0)
 
-    expected = jax.grad(f)(x)
-    for g in (fgrad.grad(f), fgrad.jit(fgrad.grad(f)), jax.jit(fgrad.grad(f))):
-        for _ in range(3):
-            assert np.allclose(g(x), expected, rtol=1e-5)
+    with jax.set_mesh(mesh):
+        expected = jax.grad(f)(x)
+        for g in (fgrad.grad(f), fgrad.jit(fgrad.grad(f)), jax.jit(fgrad.grad(f))):
+            for _ in range(3):
+                assert np.allclose(g(x), expected, rtol=1e-5)
+                assert g(x).sharding.is_equivalent_to(expected.sharding, 1) or kind == "Auto"
     assert fgrad.jit(fgrad.grad(f), out_shardings=sharding)(x).sharding.is_equivalent_to(sharding, 1)
 
 

@@ -9,6 +9,8 @@ import fgrad
 import fgrad.lax as flax
 import fgrad.nn as fnn
 import fgrad.numpy as fnp
+import fgrad.random
+import fgrad.scipy.special
 from fgrad.record.namespaces import is_function
 
 X = jnp.array([0.3, 0.7, 1.2, -0.4])
