@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import dtypes
-from jax.core import ShapedArray, Trace, Tracer, eval_context
+from jax.core import ShapedArray, Trace, Tracer, eval_context, eval_jaxpr
 from jax.extend import core as jex
 from jax.extend.core import Primitive, primitives
 from jax.extend.core import primal_dtype_to_tangent_dtype as tangent_dtype
@@ -175,6 +175,10 @@ def bind_custom_vjp(
 def bind_remat(function: Any, args: Sequence[Any], prevent_cse: bool, differentiated: bool, policy: Any) -> Sequence[Any]:
     """Run a flat function that closes over no values as one block of JAX's that is recomputed when differentiated."""
     jaxpr = jax.make_jaxpr(function)(*args)
+    if jaxpr.consts:  # of graphs inside the block; they become arguments too
+        held, count, inner = jaxpr.consts, len(jaxpr.consts), jaxpr.jaxpr
+        args = [*held, *args]
+        jaxpr = jax.make_jaxpr(lambda *xs: eval_jaxpr(inner, xs[:count], *xs[count:]))(*args)
     return primitive("remat2").bind(
         *args, jaxpr=jaxpr.jaxpr, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
     )

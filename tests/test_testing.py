@@ -53,11 +53,15 @@ POINT = ({"a": X, "b": X + 2},)
 
 
 def test_wrong_derivatives_are_named():
-    with pytest.raises(errors.GradientCheckError, match=r"(?s)order 1 in forward mode is wrong at args\[0\]\['b'\]\[1\]") as e:
+    with pytest.raises(
+        errors.GradientCheckError, match=r"(?s)order 1 in forward mode is wrong at args\[0\]\['b'\]\[1\]"
+    ) as e:
         check_grads(wrong(), POINT, 1, modes=("fwd",))
     expected, got = np.sin(-1.5), 3 * np.sin(-1.5)
     assert f"expected: {expected:.3f}" in str(e.value) and f"got:      {got:.3f}" in str(e.value)
-    with pytest.raises(AssertionError, match=r"(?s)order 1 in reverse mode is wrong at args\[0\]\['b'\]\[\d\].*expected.*got"):
+    with pytest.raises(
+        AssertionError, match=r"(?s)order 1 in reverse mode is wrong at args\[0\]\['b'\]\[\d\].*expected.*got"
+    ):
         check_grads(wrong(), POINT, 1, modes=["rev"])
     check_grads(wrong(1.0), POINT, 2)
 
@@ -87,7 +91,11 @@ def test_wrong_complex_derivative():
 
 
 KINKS = {
-    "relu": (jax.nn.relu, (jnp.array([1.0, 0.0, -1.0]),), r"args\[0\]\[1\]: its slope is 0 from the left and 1 from the right"),
+    "relu": (
+        jax.nn.relu,
+        (jnp.array([1.0, 0.0, -1.0]),),
+        r"args\[0\]\[1\]: its slope is 0 from the left and 1 from the right",
+    ),
     "abs": (jnp.abs, (0.0,), r"args\[0\]: its slope is -1 from the left and 1 from the right"),
     "tie": (lambda p: jnp.maximum(p["x"], 2 * p["y"]), ({"x": 2.0, "y": 1.0},), r"args\[0\]\['x'\]: its slope is 0"),
     "jump": (jnp.floor, (1.0,), r"a kink or a jump of the function at args\[0\]"),

@@ -13,6 +13,7 @@ from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.reverse import zero
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.regions import is_inexact
+from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.passes import jvp as jvp_pass
 from fgrad.passes.local import transpose
@@ -22,6 +23,7 @@ from fgrad.record.recorder import stage
 from fgrad.run.program import program, run
 
 
+@boundary
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     """The value of ``fun(*primals)`` and its directional derivative along ``tangents``.
 
@@ -98,6 +100,7 @@ def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | 
     return simplify(builder.finish([*outs[:m], *tangents])), tuple(at)
 
 
+@boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of ``fun(*primals)`` and its derivative there, as a linear function from tangents to tangents.
 
@@ -177,6 +180,7 @@ def linear_split(graph: Graph, outputs: int, inputs: int) -> LinearSplit:
     return LinearSplit(halves, at, graph.in_types[:inputs], graph.out_types[:outputs])
 
 
+@boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[[Any], Any]:
     """The transpose of a linear function, worked out from types alone: ``fun`` is never evaluated.
 

@@ -20,10 +20,12 @@ from fgrad.api.forward import jvp, linear_split
 from fgrad.api.reverse import arg_path, check_inputs, split, value_and_grad
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.regions import is_inexact
+from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype
 from fgrad.passes.simplify import simplify
 from fgrad.record.recorder import stage_closed
 from fgrad.run.program import program
+
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
@@ -107,6 +109,7 @@ def hessian(
     return _jacobian(inner, argnums, has_aux, chunk_size, "hessian", _Forward(holomorphic))
 
 
+@boundary
 def hvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], argnums: Argnums = 0,
     has_aux: bool = False, *, with_value_and_grad: bool = False,
@@ -169,6 +172,7 @@ def _jacobian(
     wanted = argnums_tuple(argnums, what)
     single = not isinstance(argnums, Sequence)
 
+    @boundary
     @functools.wraps(fun, assigned=_NAMES)
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
         positions = resolve(wanted, len(args), what)

@@ -15,6 +15,7 @@ from fgrad.api.called import call, inexact_inputs, split_aux, weak_as, with_weak
 from fgrad.api.recorded import close, record
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.regions import is_inexact, strong
+from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
 from fgrad.passes import vjp as vjp_pass
 from fgrad.passes.local import tangent_type
@@ -57,6 +58,7 @@ def grad(
     """
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
+    @boundary
     @functools.wraps(fun, assigned=_NAMES)
     def grad_fun(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
@@ -80,9 +82,8 @@ def value_and_grad(
 
     Arguments, errors and source: as for ``grad``.
     """
-    return functools.wraps(fun, assigned=_NAMES)(
-        _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
-    )
+    both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
+    return boundary(functools.wraps(fun, assigned=_NAMES)(both))
 
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
@@ -220,6 +221,7 @@ def _describe(value: Any) -> str:
     return f"{value!r} of type {type(value).__name__}"
 
 
+@boundary
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of ``fun(*primals)`` and the function from output cotangents to input cotangents.
 

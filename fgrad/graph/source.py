@@ -54,6 +54,16 @@ class Source:
 RawSource = tuple[CodeType, int]
 
 
+def is_hidden(code: CodeType) -> bool:
+    """Whether a frame of this code is fgrad's, JAX's or NumPy's own, and not the user's."""
+    hidden = _is_hidden.get(code)
+    if hidden is None:
+        if len(_is_hidden) > 1 << 16:
+            _is_hidden.clear()
+        hidden = _is_hidden[code] = code.co_filename.startswith(_HIDDEN)
+    return hidden
+
+
 def here(depth: int = 1) -> RawSource | None:
     """The innermost frame of the caller's stack that belongs neither to fgrad nor to JAX or NumPy.
 
@@ -61,14 +71,8 @@ def here(depth: int = 1) -> RawSource | None:
     """
     frame = sys._getframe(depth)
     while frame is not None:
-        code = frame.f_code
-        hidden = _is_hidden.get(code)
-        if hidden is None:
-            if len(_is_hidden) > 1 << 16:
-                _is_hidden.clear()
-            hidden = _is_hidden[code] = code.co_filename.startswith(_HIDDEN)
-        if not hidden:
-            return code, frame.f_lasti
+        if not is_hidden(frame.f_code):
+            return frame.f_code, frame.f_lasti
         frame = frame.f_back
     return None
 
@@ -78,9 +82,6 @@ def from_traceback(traceback: Any) -> Source | None:
     if traceback is None:
         return None
     for code, offset in zip(*traceback.raw_frames(), strict=True):
-        hidden = _is_hidden.get(code)
-        if hidden is None:
-            hidden = _is_hidden[code] = code.co_filename.startswith(_HIDDEN)
-        if not hidden:
+        if not is_hidden(code):
             return Source(code, offset)
     return None

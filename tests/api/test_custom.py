@@ -195,7 +195,10 @@ def test_missing_rules():
     [
         (lambda p, t: t[0], r"expected: a pair .output, tangent.*got: *an array"),
         (lambda p, t: ({"y": p[0]}, (t[0],)), r"at the tangent output.*expected: the output's structure.*'y'"),
-        (lambda p, t: ({"y": p[0]}, {"y": t[0][:2]}), r"'f' .* at tangent\['y'\].*expected: float32\[3\].*got: *float32\[2\]"),
+        (
+            lambda p, t: ({"y": p[0]}, {"y": t[0][:2]}),
+            r"'f' .* at tangent\['y'\].*expected: float32\[3\].*got: *float32\[2\]",
+        ),
         (lambda p, t: ({"y": p[0]}, {"y": t[0].astype(jnp.float16)}), r"at tangent\['y'\].*got: *float16\[3\]"),
     ],
 )
@@ -215,7 +218,10 @@ def test_wrong_jvp_rules(d, rule, said):
     [
         (lambda res, ct: ct, r"at output.*a tuple with one cotangent for each of 2 arguments.*got: *an array"),
         (lambda res, ct: (None,), r"each of 2 arguments.*a tuple of length 1"),
-        (lambda res, ct: ({"w": ct[:2]}, None), r"'f' .* at output\[0\]\['w'\].*expected: float32\[3\].*got: *float32\[2\]"),
+        (
+            lambda res, ct: ({"w": ct[:2]}, None),
+            r"'f' .* at output\[0\]\['w'\].*expected: float32\[3\].*got: *float32\[2\]",
+        ),
         (lambda res, ct: ({"w": ct.astype(jnp.int32)}, None), r"at output\[0\]\['w'\].*got: *int32\[3\]"),
         (lambda res, ct: ({"v": ct}, None), r"expected: .*'w'.*got: .*'v'"),
         (lambda res, ct: (ct, None), r"at output\[0\].*structure.*'w'"),
@@ -320,7 +326,10 @@ def test_integers_and_zeros():
     f = fgrad.define_rule(
         lambda x, n: (x * n, n + 1), jvp=lambda t, out, x, n: (None if t[1] is not None else t[0] * n, None)
     )
-    same(fgrad.jvp(lambda x: f(x, jnp.arange(3)), (X,), (X,)), jax.jvp(lambda x: (x * jnp.arange(3), jnp.arange(3) + 1), (X,), (X,)))
+    same(
+        fgrad.jvp(lambda x: f(x, jnp.arange(3)), (X,), (X,)),
+        jax.jvp(lambda x: (x * jnp.arange(3), jnp.arange(3) + 1), (X,), (X,)),
+    )
     g = fgrad.define_rule(lambda x: jnp.round(x), vjp=lambda ct, out, x: (ct,))
     same(fgrad.grad(lambda x: g(x).sum())(X), jnp.ones(3))
     h = fgrad.define_rule(lambda x: x * 1.0, jvp=lambda t, out, x: None)
@@ -384,7 +393,9 @@ def new_primitive(name, function, multiple=False):
     prim.def_impl(function)
 
     def abstract(*args, **params):
-        out = jax.eval_shape(lambda *xs: function(*xs, **params), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in args))
+        out = jax.eval_shape(
+            lambda *xs: function(*xs, **params), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in args)
+        )
         avals = [jax.core.ShapedArray(o.shape, o.dtype) for o in (out if multiple else [out])]
         return avals if multiple else avals[0]
 

@@ -17,7 +17,11 @@ FUNCTIONS = {
     "scalar": (lambda x: jnp.sum(x**3), (X,), 0),
     "scalar to scalar": (jnp.sin, (1.0,), 0),
     "weak to strong": (lambda x: x**2 * X, (1.0,), 0),
-    "tree to tree": (lambda p: {"y": p["a"] * p["b"].second, "z": [p["a"].sum()]}, ({"a": X, "b": Pair(1.0, X + 1)},), 0),
+    "tree to tree": (
+        lambda p: {"y": p["a"] * p["b"].second, "z": [p["a"].sum()]},
+        ({"a": X, "b": Pair(1.0, X + 1)},),
+        0,
+    ),
     "argnums": (lambda x, y, z: x * y[:, None] ** 2, (X, X[:2], 3.0), (1, 0)),
     "negative": (lambda x, y: jnp.cos(x) * y**3, (X, X), -1),
     "one in a tuple": (lambda x, y: x * x * y, (X, X), (1,)),

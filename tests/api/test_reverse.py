@@ -120,6 +120,7 @@ def test_closed_over_values_are_not_differentiated():
 
 # -- vjp --------------------------------------------------------------------------------------------------------------
 
+
 def test_vjp_is_jax_vjp():
     f = lambda x, t: {"a": jnp.outer(x, t[0]), "n": jnp.arange(2), "w": 2.0 * t[1]}  # noqa: E731
     args = (X, (X[:2], 1.5))
@@ -235,7 +236,11 @@ def test_aux_must_be_a_pair():
     ("ct", "error", "said"),
     [
         ((jnp.ones(3), 1.0), TypeError, r"structure of the cotangent.*expected: PyTreeDef\(\{'a'.*got:.*PyTreeDef\(\("),
-        ({"a": jnp.ones(2), "b": 1.0}, ValueError, r"\['a'\] has the wrong type.*expected: float32\[3\].*got: *float32\[2\]"),
+        (
+            {"a": jnp.ones(2), "b": 1.0},
+            ValueError,
+            r"\['a'\] has the wrong type.*expected: float32\[3\].*got: *float32\[2\]",
+        ),
         ({"a": jnp.ones(3, jnp.float16), "b": 1.0}, TypeError, r"\['a'\].*expected: float32\[3\].*got: *float16\[3\]"),
         ({"a": jnp.ones(3), "b": 1j}, ValueError, r"\['b'\].*complex64\[\]"),
         ({"a": jnp.ones(3), "b": "x"}, TypeError, r"\['b'\] is not an array"),

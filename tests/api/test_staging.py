@@ -227,7 +227,9 @@ def test_vmap_is_jax_vmap():
     same(sized(fgrad.vmap), sized(jax.vmap))
 
 
-@pytest.mark.parametrize("order", ["grad of vmap", "vmap of grad", "vmap of vjp", "vmap of jvp", "jvp of vmap", "per example"])
+@pytest.mark.parametrize(
+    "order", ["grad of vmap", "vmap of grad", "vmap of vjp", "vmap of jvp", "jvp of vmap", "per example"]
+)
 def test_vmap_composes(order):
     def run(lib):
         f = lambda x, y: jnp.sum(jnp.sin(x) * y)  # noqa: E731
