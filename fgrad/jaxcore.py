@@ -12,15 +12,41 @@ import numpy as np
 from jax import dtypes
 from jax.core import ShapedArray, Trace, Tracer, eval_context, eval_jaxpr
 from jax.extend import core as jex
-from jax.extend.core import Primitive, primitives
-from jax.extend.core import primal_dtype_to_tangent_dtype as tangent_dtype
-from jax.extend.core import set_current_trace as set_trace
-from jax.extend.core import take_current_trace as take_trace
+from jax.extend.core import (
+    Primitive,
+    primal_dtype_to_tangent_dtype as tangent_dtype,
+    primitives,
+    set_current_trace as set_trace,
+    take_current_trace as take_trace,
+)
 
 __all__ = [
-    "Primitive", "ShapedArray", "Trace", "Tracer", "all_primitives", "bind_custom_jvp", "bind_custom_vjp", "closed_parts",
-    "bind_remat", "copied", "current_trace", "is_evaluating", "is_closed_jaxpr", "is_concrete", "is_effectful", "is_literal", "is_open_jaxpr", "primitive", "remember_primitive",
-    "scan_counts", "set_trace", "take_trace", "tangent_dtype", "typeof", "wrapped_function", "zero_tangent",
+    "Primitive",
+    "ShapedArray",
+    "Trace",
+    "Tracer",
+    "all_primitives",
+    "bind_custom_jvp",
+    "bind_custom_vjp",
+    "closed_parts",
+    "bind_remat",
+    "copied",
+    "current_trace",
+    "is_evaluating",
+    "is_closed_jaxpr",
+    "is_concrete",
+    "is_effectful",
+    "is_literal",
+    "is_open_jaxpr",
+    "primitive",
+    "remember_primitive",
+    "scan_counts",
+    "set_trace",
+    "take_trace",
+    "tangent_dtype",
+    "typeof",
+    "wrapped_function",
+    "zero_tangent",
 ]
 
 
@@ -172,7 +198,9 @@ def bind_custom_vjp(
         )
 
 
-def bind_remat(function: Any, args: Sequence[Any], prevent_cse: bool, differentiated: bool, policy: Any) -> Sequence[Any]:
+def bind_remat(
+    function: Any, args: Sequence[Any], prevent_cse: bool, differentiated: bool, policy: Any
+) -> Sequence[Any]:
     """Run a flat function that closes over no values as one block of JAX's that is recomputed when differentiated."""
     jaxpr = jax.make_jaxpr(function)(*args)
     if jaxpr.consts:  # of graphs inside the block; they become arguments too

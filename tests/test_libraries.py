@@ -83,16 +83,27 @@ def test_equinox_module():
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: jax.scipy.special.logsumexp(x), lambda x: jax.scipy.stats.norm.logpdf(x).sum(), lambda x: jax.scipy.special.gammaln(x + 2).sum(),
-        lambda x: jax.scipy.stats.gamma.logpdf(x + 2, 1.5).sum(), lambda x: jnp.linalg.det(jnp.outer(x, x) + 2 * jnp.eye(3)),
-        lambda x: jax.scipy.linalg.expm(jnp.outer(x, x) * 0.1).sum(), lambda x: jnp.linalg.cholesky(jnp.outer(x, x) + jnp.eye(3)).sum(),
-        lambda x: jax.scipy.special.betainc(1.5, 2.5, jax.nn.sigmoid(x)).sum(), lambda x: jnp.interp(0.3, jnp.sort(x), x * 2),
-        lambda x: jnp.fft.ifft(jnp.fft.fft(x) ** 2).real.sum(), lambda x: jnp.percentile(x, 30.0), lambda x: jnp.linalg.lstsq(jnp.outer(x, x) + jnp.eye(3), x)[0].sum(),
-        lambda x: jax.nn.dot_product_attention(x.reshape(1, 3, 1, 1), x.reshape(1, 3, 1, 1), x.reshape(1, 3, 1, 1)).sum(),
-        lambda x: jnp.convolve(x, jnp.ones(2)).sum() + jnp.cov(jnp.stack([x, x**2]))[0, 1] + jnp.nanmean(x), lambda x: jax.nn.standardize(x)[0] + jax.nn.glu(x[:2]).sum(),
-        lambda x: jax.scipy.linalg.solve_triangular(jnp.tril(jnp.outer(x, x) + jnp.eye(3)), x, lower=True).sum(), lambda x: jnp.linalg.norm(x, 3) + jnp.polyval(x, 0.3),
+        lambda x: jax.scipy.special.logsumexp(x),
+        lambda x: jax.scipy.stats.norm.logpdf(x).sum(),
+        lambda x: jax.scipy.special.gammaln(x + 2).sum(),
+        lambda x: jax.scipy.stats.gamma.logpdf(x + 2, 1.5).sum(),
+        lambda x: jnp.linalg.det(jnp.outer(x, x) + 2 * jnp.eye(3)),
+        lambda x: jax.scipy.linalg.expm(jnp.outer(x, x) * 0.1).sum(),
+        lambda x: jnp.linalg.cholesky(jnp.outer(x, x) + jnp.eye(3)).sum(),
+        lambda x: jax.scipy.special.betainc(1.5, 2.5, jax.nn.sigmoid(x)).sum(),
+        lambda x: jnp.interp(0.3, jnp.sort(x), x * 2),
+        lambda x: jnp.fft.ifft(jnp.fft.fft(x) ** 2).real.sum(),
+        lambda x: jnp.percentile(x, 30.0),
+        lambda x: jnp.linalg.lstsq(jnp.outer(x, x) + jnp.eye(3), x)[0].sum(),
+        lambda x: jax.nn.dot_product_attention(
+            x.reshape(1, 3, 1, 1), x.reshape(1, 3, 1, 1), x.reshape(1, 3, 1, 1)
+        ).sum(),
+        lambda x: jnp.convolve(x, jnp.ones(2)).sum() + jnp.cov(jnp.stack([x, x**2]))[0, 1] + jnp.nanmean(x),
+        lambda x: jax.nn.standardize(x)[0] + jax.nn.glu(x[:2]).sum(),
+        lambda x: jax.scipy.linalg.solve_triangular(jnp.tril(jnp.outer(x, x) + jnp.eye(3)), x, lower=True).sum(),
+        lambda x: jnp.linalg.norm(x, 3) + jnp.polyval(x, 0.3),
     ],
-)  # fmt: skip
+)
 def test_library_functions(f):
     x = jnp.array([0.3, -0.8, 1.1])
     same(fgrad.grad(f)(x), jax.grad(f)(x), rtol=1e-3, atol=1e-4)
@@ -101,7 +112,10 @@ def test_library_functions(f):
 
 def test_attention_block():
     x = jnp.asarray(np.random.default_rng(0).standard_normal((5, 8)), jnp.float32)
-    w = {k: jnp.asarray(np.random.default_rng(i).standard_normal((8, 8)), jnp.float32) * 0.3 for i, k in enumerate("qkvo")}
+    w = {
+        k: jnp.asarray(np.random.default_rng(i).standard_normal((8, 8)), jnp.float32) * 0.3
+        for i, k in enumerate("qkvo")
+    }
 
     def f(w, x):
         q, k, v = (x @ w[n] for n in "qkv")

@@ -50,10 +50,10 @@ class _Paths(Sequence[str]):
     """Paths of the leaves, worked out when an error message wants one."""
 
     def __init__(self, tree: Any, name: str, count: int):
-        self.tree, self.name, self.count = tree, name, count
+        self.tree, self.name, self.size = tree, name, count
 
     def __len__(self) -> int:
-        return self.count
+        return self.size
 
     def __getitem__(self, i: Any) -> Any:
         return path_of(self.tree, i, self.name)

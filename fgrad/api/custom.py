@@ -142,7 +142,7 @@ class custom_vjp:
           optimize_remat: accepted; fgrad drops what a recomputed ``fwd`` need not compute in any case.
         """
         name = self.__name__  # type: ignore[attr-defined]
-        nondiff = self._inner.nondiff_argnums
+        nondiff = self._inner.nondiff_argnums  # type: ignore[attr-defined]
 
         @functools.wraps(fwd)
         def checked_fwd(*args: Any, **kwargs: Any) -> Any:
@@ -202,7 +202,7 @@ def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -
     """A (co)tangent, checked against the type of its primal; a Python number takes that dtype."""
     expected = ShapedArray(primal.shape, tangent_dtype(primal.dtype))
     if isinstance(value, SymbolicZero):
-        got = value.aval
+        got: Any = value.aval
     else:
         try:
             got = typeof(value)
@@ -214,7 +214,7 @@ def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -
             and got.weak_type
             and jax.numpy.result_type(value, expected.dtype) == expected.dtype
         ):
-            return jax.lax.convert_element_type(value, expected.dtype)
+            return jax.lax.convert_element_type(value, expected.dtype)  # type: ignore[arg-type]
         raise errors.bad_custom_rule(
             rule, name, path, f"{expected.str_short()} (the value there has type {primal.str_short()})", got.str_short()
         )

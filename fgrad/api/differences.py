@@ -111,7 +111,7 @@ def slopes(function: Flat, values: Sequence[Any], direction: Sequence[np.ndarray
             (here, near_up, small), (near_down, here, small),
         )
     ]  # fmt: skip
-    return Slopes(*over, [np.abs(y) for y in here])
+    return Slopes(*over, [np.abs(y) for y in here])  # type: ignore[call-arg]
 
 
 def kink_in(found: Slopes, tolerance: float, step: float, unit: float) -> tuple[int, tuple[int, ...], Any, Any] | None:

@@ -26,7 +26,6 @@ from fgrad.passes.simplify import simplify
 from fgrad.record.recorder import stage_closed
 from fgrad.run.program import program
 
-
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
 

@@ -207,7 +207,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
         values, tree = tree_util.tree_flatten(args[:count])
         if tree != in_tree:
             raise TypeError(
-                "The function made by closure_convert must be called with arguments of the example's structure, and then "
+                "The function made by closure_convert must be called with arguments of the example's structure, then "
                 f"the {sum(hoisted)} hoisted values.\n  expected: {in_tree}\n  got:      {tree}"
             )
         return out.unflatten(run(closed, [*values, *args[count:]]))

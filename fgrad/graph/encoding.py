@@ -239,7 +239,7 @@ def _encode_object(value: Any, sink: Sink) -> Any:
         return {"tree": encode_tree(value)}
     if isinstance(value, jax.Device):
         return None  # a file names no machine: the value goes where JAX puts it
-    if kind is jax.sharding.NamedSharding and value.mesh.empty:
+    if isinstance(value, jax.sharding.NamedSharding) and value.mesh.empty:
         return None
     if getattr(value, "__name__", None) in FUNCTIONS and getattr(lax, value.__name__) is value:
         return {"function": value.__name__}

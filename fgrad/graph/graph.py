@@ -71,8 +71,10 @@ class Node:
         return self.op.out_types
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Node) and self.inputs == other.inputs and (
-            self.op is other.op or self.op.key == other.op.key
+        return (
+            isinstance(other, Node)
+            and self.inputs == other.inputs
+            and (self.op is other.op or self.op.key == other.op.key)
         )
 
     def __hash__(self) -> int:
@@ -232,5 +234,3 @@ def last_uses(graph: Graph) -> tuple[tuple[int, ...], ...]:
         uses.append(dead)
     uses.reverse()
     return tuple(uses)
-
-

@@ -24,7 +24,16 @@ from fgrad.graph.regions import (
     while_,
 )
 from fgrad.graph.source import RawSource, Source, from_traceback
-from fgrad.jaxcore import ShapedArray, Tracer, closed_parts, is_effectful, is_literal, scan_counts, typeof, wrapped_function
+from fgrad.jaxcore import (
+    ShapedArray,
+    Tracer,
+    closed_parts,
+    is_effectful,
+    is_literal,
+    scan_counts,
+    typeof,
+    wrapped_function,
+)
 
 _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 
@@ -50,7 +59,13 @@ def _convert(jaxpr: Any) -> Graph:
         return builder.const(_literal(atom.val, atom.aval)) if is_literal(atom) else number[atom]
 
     for eqn in eqns:
-        found = import_equation(eqn.primitive, eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], is_effectful(eqn.effects))
+        found = import_equation(
+            eqn.primitive,
+            eqn.params,
+            [v.aval for v in eqn.invars],
+            [v.aval for v in eqn.outvars],
+            is_effectful(eqn.effects),
+        )
         args = tuple([read(v) for v in eqn.invars])
         if isinstance(found, Op):
             first = builder.emit(found, args, from_traceback(eqn.source_info.traceback))
@@ -70,7 +85,10 @@ def _literal(value: Any, type: ShapedArray) -> Const:
 
 
 def import_equation(
-    primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArray], out_types: Sequence[ShapedArray] | None = None,
+    primitive: Any,
+    params: dict[str, Any],
+    in_types: Sequence[ShapedArray],
+    out_types: Sequence[ShapedArray] | None = None,
     effects: bool = False,
 ) -> Op | Graph:
     """The operation for one JAX equation, or the graph to inline in its place."""
@@ -109,7 +127,9 @@ def _constrained(builder: Builder, number: int, sharding: Any) -> int:
     if _unspecified(sharding):
         return number
     type = builder.types[number]
-    jaxpr = jax.make_jaxpr(lambda x: lax.with_sharding_constraint(x, sharding))(jax.ShapeDtypeStruct(type.shape, type.dtype))
+    jaxpr = jax.make_jaxpr(lambda x: lax.with_sharding_constraint(x, sharding))(
+        jax.ShapeDtypeStruct(type.shape, type.dtype)
+    )
     return builder.splice(from_jaxpr(jaxpr), [number])[0]
 
 
@@ -165,7 +185,9 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         ]
         return builder.finish([*found[:m], *wanted])
 
-    return custom_jvp_op(call, n, Deferred(("jvp", _key(thunk, types)), rule), _label(wrapped_function(thunk) or thunk), in_types)
+    return custom_jvp_op(
+        call, n, Deferred(("jvp", _key(thunk, types)), rule), _label(wrapped_function(thunk) or thunk), in_types
+    )
 
 
 def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
@@ -212,7 +234,13 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
         return vjp_rule(call, builder, outs, params["out_trees"](), params["bwd"])
 
-    return custom_vjp_op(call, n, Deferred(("vjp", _key(thunk, types), _key(params["bwd"], types)), rule), _label(wrapped_function(thunk) or thunk), in_types)
+    return custom_vjp_op(
+        call,
+        n,
+        Deferred(("vjp", _key(thunk, types), _key(params["bwd"], types)), rule),
+        _label(wrapped_function(thunk) or thunk),
+        in_types,
+    )
 
 
 def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
@@ -269,14 +297,13 @@ def _remat(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     prevent = params.get("prevent_cse", True)
     fenced = bool(prevent) if isinstance(prevent, bool) else any(prevent)
     barrier = bool(params.get("differentiated")) if fenced else None
-    return intern(remat, {"body": from_jaxpr(params["jaxpr"]), "policy": params.get("policy"), "barrier": barrier}, in_types)
+    return intern(
+        remat, {"body": from_jaxpr(params["jaxpr"]), "policy": params.get("policy"), "barrier": barrier}, in_types
+    )
 
 
 def _linear_solve(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
-    graphs = {
-        name: None if jaxpr is None else from_jaxpr(jaxpr)
-        for name, jaxpr in params["jaxprs"]._asdict().items()
-    }
+    graphs = {name: None if jaxpr is None else from_jaxpr(jaxpr) for name, jaxpr in params["jaxprs"]._asdict().items()}
     return intern(
         linear_solve,
         {**graphs, "lengths": tuple(params["const_lengths"])},

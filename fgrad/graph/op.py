@@ -16,7 +16,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from fgrad.jaxcore import Primitive, ShapedArray, closed_parts, is_closed_jaxpr, is_effectful, is_open_jaxpr, remember_primitive
+from fgrad.jaxcore import (
+    Primitive,
+    ShapedArray,
+    closed_parts,
+    is_closed_jaxpr,
+    is_effectful,
+    is_open_jaxpr,
+    remember_primitive,
+)
 
 OP_LIMIT = 1 << 16
 
@@ -118,7 +126,7 @@ _jaxpr_keys: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def _jaxpr_key(jaxpr: Any) -> Any:
-    """A jaxpr among the parameters of a plain primitive (a reducer, say) counts by its text, unless it has constants."""
+    """A jaxpr among a plain primitive's parameters (a reducer, say) counts by its text, unless it has constants."""
     key = _jaxpr_keys.get(jaxpr)
     if key is None:
         key = ("jaxpr", str(jaxpr)) if not closed_parts(jaxpr)[1] else ("jaxpr", Kept(jaxpr))
@@ -171,7 +179,11 @@ _EFFECTFUL = frozenset({"debug_callback", "debug_print", "io_callback"})
 
 
 def intern_typed(
-    primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArray], out_types: Sequence[ShapedArray], effects: bool
+    primitive: Any,
+    params: dict[str, Any],
+    in_types: Sequence[ShapedArray],
+    out_types: Sequence[ShapedArray],
+    effects: bool,
 ) -> Op:
     """``intern`` for an equation whose output types are known already (it comes from a checked jaxpr)."""
     in_types = tuple(in_types)

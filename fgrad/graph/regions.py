@@ -46,7 +46,10 @@ class Scan(Region):
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         nk, out = params["num_carry"], params["body"].out_types
-        return [*out[:nk], *(t.update(shape=(params["length"], *t.shape), weak_type=False) for t in map(unsharded, out[nk:]))]
+        return [
+            *out[:nk],
+            *(t.update(shape=(params["length"], *t.shape), weak_type=False) for t in map(unsharded, out[nk:])),
+        ]
 
     def has_effects(self, params: dict[str, Any]) -> bool:
         return params["body"].effects
@@ -85,7 +88,12 @@ class Cond(Region):
 def _typed(graph: Graph, types: Sequence[ShapedArray]) -> Any:
     def call(*args: Any) -> Any:
         outs = evaluate(graph, args)
-        return tuple([lax.convert_element_type(x, t.dtype) if jax.typeof(x).weak_type else x for x, t in zip(outs, types, strict=True)])
+        return tuple(
+            [
+                lax.convert_element_type(x, t.dtype) if jax.typeof(x).weak_type else x
+                for x, t in zip(outs, types, strict=True)
+            ]
+        )
 
     return call
 
@@ -225,7 +233,11 @@ class Remat(Region):
         consts = [const.value for const in body.consts]
         opened = Graph((*body.in_types, *(const.type for const in body.consts)), (), body.nodes, body.outputs)
         return bind_remat(
-            lambda *xs: tuple(evaluate(opened, xs)), [*args, *consts], barrier is not None, bool(barrier), params["policy"]
+            lambda *xs: tuple(evaluate(opened, xs)),
+            [*args, *consts],
+            barrier is not None,
+            bool(barrier),
+            params["policy"],
         )
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
@@ -325,5 +337,6 @@ scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, op
 )  # fmt: skip
 
 REGIONS: dict[str, Region] = {
-    region.name: region for region in (scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, opaque)
+    region.name: region
+    for region in (scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, opaque)
 }

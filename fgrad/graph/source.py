@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from attrs import frozen
 
-_HIDDEN = tuple(os.path.dirname(os.path.abspath(m.__file__)) + os.sep for m in (jax, np)) + (
+_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np)) + (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
     os.path.dirname(os.__file__) + os.sep + "contextlib",
     os.path.dirname(os.__file__) + os.sep + "functools",

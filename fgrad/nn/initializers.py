@@ -1,4 +1,4 @@
-"""``jax.nn.initializers`` with fgrad's fast lane: the same names and meaning, quicker where a derivative passes through.
+"""``jax.nn.initializers`` with fgrad's fast lane: the same names and meaning, quicker in derivatives.
 
 On arrays every function is JAX's own; see `JAX's documentation <https://docs.jax.dev/en/latest/jax.nn.initializers.html>`_.
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as _jax_module
 
-from fgrad.numpy import fft as fft
-from fgrad.numpy import linalg as linalg
+from fgrad.numpy import fft as fft, linalg as linalg
 from fgrad.record.namespaces import export, public_names
 
 __all__ = public_names(_jax_module)

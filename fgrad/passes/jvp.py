@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Region
 from fgrad.graph.regions import is_inexact
-from fgrad.passes.local import is_zero, pushforward, tangent_type
-from fgrad.passes.local import tangents as region_tangents
+from fgrad.passes.local import is_zero, pushforward, tangent_type, tangents as region_tangents
 from fgrad.passes.vjp import Joint
 
 

@@ -19,8 +19,7 @@ from jax import lax
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.op import Op, intern
-from fgrad.graph.op import Region as RegionPrimitive
+from fgrad.graph.op import Op, Region as RegionPrimitive, intern
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray, primitive, tangent_dtype
 from fgrad.passes.trim import trim
@@ -63,7 +62,9 @@ def is_zero(op: Op) -> bool:
     found = op.derived.get("zero")
     if found is None:
         found = op.derived["zero"] = (
-            not any(map(is_inexact, op.out_types)) or not any(map(is_inexact, op.in_types)) or isinstance(rule_of(op), Zero)
+            not any(map(is_inexact, op.out_types))
+            or not any(map(is_inexact, op.in_types))
+            or isinstance(rule_of(op), Zero)
         )
     return found
 
@@ -104,11 +105,19 @@ def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
         found = _apply_vjp(op, rule, wanted, ins, outs, cts, live)
         return [found[i] for i in wanted]
 
-    return _record(function, [*op.in_types, *op.out_types, *ct_types], [tangent_type(op.in_types[i]) for i in wanted], op, needs)
+    return _record(
+        function, [*op.in_types, *op.out_types, *ct_types], [tangent_type(op.in_types[i]) for i in wanted], op, needs
+    )
 
 
 def _apply_vjp(
-    op: Op, rule: Rule, wanted: Sequence[int], ins: Sequence[Any], outs: Sequence[Any], live_cts: Sequence[Any], live: Sequence[bool]
+    op: Op,
+    rule: Rule,
+    wanted: Sequence[int],
+    ins: Sequence[Any],
+    outs: Sequence[Any],
+    live_cts: Sequence[Any],
+    live: Sequence[bool],
 ) -> dict[int, Any]:
     cts = _spread(live_cts, live, op.out_types)
     multiple = op.primitive.multiple_results
@@ -151,7 +160,9 @@ def _pushforward(op: Op, live: tuple[bool, ...]) -> Local:
         found = _apply_jvp(op, rule, varied, ins, outs, tangents)
         return [t if yes else None for t, yes in zip(found, inexact_out, strict=True)]
 
-    return _record(function, [*op.in_types, *op.out_types, *t_types], [tangent_type(t) for t in op.out_types], op, inexact_out)
+    return _record(
+        function, [*op.in_types, *op.out_types, *t_types], [tangent_type(t) for t in op.out_types], op, inexact_out
+    )
 
 
 def _apply_jvp(
@@ -164,7 +175,11 @@ def _apply_jvp(
         case Elementwise(scales):
             scales = _per_argument(scales, len(ins))
             shape = op.out_types[0].shape
-            terms = [scales[i](_broadcast(t, shape), out, *ins, **op.params) for i, t in by_arg.items() if scales[i] is not None]
+            terms = [
+                scales[i](_broadcast(t, shape), out, *ins, **op.params)
+                for i, t in by_arg.items()
+                if scales[i] is not None
+            ]
             return [_total(terms)]
         case Linear():
             linear = linear_args(rule, op)
@@ -231,7 +246,13 @@ def _spread(live_cts: Sequence[Any], live: Sequence[bool], types: Sequence[Shape
 
 
 def _broadcast(t: Any, shape: tuple[int, ...]) -> Any:
-    return t if t.shape == shape else lax.broadcast(t, shape) if t.ndim == 0 else lax.broadcast_in_dim(t, shape, range(t.ndim))
+    return (
+        t
+        if t.shape == shape
+        else lax.broadcast(t, shape)
+        if t.ndim == 0
+        else lax.broadcast_in_dim(t, shape, range(t.ndim))
+    )
 
 
 def _unbroadcast(ct: Any, x: Any) -> Any:
@@ -248,7 +269,11 @@ def _sum(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _record(
-    function: Callable[..., list[Any]], in_types: Sequence[ShapedArray], expected: Sequence[ShapedArray], op: Op, which: Sequence[bool]
+    function: Callable[..., list[Any]],
+    in_types: Sequence[ShapedArray],
+    expected: Sequence[ShapedArray],
+    op: Op,
+    which: Sequence[bool],
 ) -> Local:
     """Stage a rule; its ``None`` results become symbolic zeros, its other results are checked against ``expected``."""
     results: list[int | None] = []
@@ -275,7 +300,7 @@ def _transposed_push(op: Op, forward: Local, wanted: Sequence[int], live: tuple[
     """The pull-back that is the transpose of a push-forward."""
     n, m = len(op.in_types), len(op.out_types)
     base = n + m
-    outs = [(k, forward.results[k]) for k in range(m) if live[k] and forward.results[k] is not None]
+    outs = [(k, j) for k, j in enumerate(forward.results) if live[k] and j is not None]
     linear = list(range(base, base + len(wanted)))
     graph, results = transpose(forward.graph, linear, [j for _, j in outs])
     # its inputs are (ins, outs, cotangents of the chosen outputs); lay them out over all live cotangents
@@ -290,7 +315,7 @@ def _transposed_pull(op: Op, back: Local, varied: Sequence[int], live_outs: Sequ
     """The push-forward that is the transpose of a pull-back."""
     n, m = len(op.in_types), len(op.out_types)
     base = n + m
-    ins = [(k, back.results[k]) for k in range(len(varied)) if back.results[k] is not None]
+    ins = [(k, j) for k, j in enumerate(back.results) if j is not None]
     outs = [k for k in range(m) if live_outs[k]]
     linear = list(range(base, base + len(outs)))
     graph, results = transpose(back.graph, linear, [j for _, j in ins])
@@ -419,7 +444,9 @@ def backward(walk: Walk, cts: dict[int, int]) -> dict[int, int]:
             found, may, residuals = walk.regions[at]
             args += residuals
             args += [
-                cts.pop(first + k) if live[k] else zeros(builder, tangent_type(op.out_types[k])) for k in range(count) if may[k]
+                cts.pop(first + k) if live[k] else zeros(builder, tangent_type(op.out_types[k]))
+                for k in range(count)
+                if may[k]
             ]
             graph_of, results = found.backward, found.results
         else:

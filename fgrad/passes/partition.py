@@ -17,7 +17,7 @@ from fgrad.passes.trim import TRIMMERS, trim
 
 @frozen(eq=False)
 class Halves:
-    """``known``: inputs not unknown -> (known outputs, residuals); ``unknown``: (residuals, unknown inputs) -> the rest.
+    """``known``: known inputs -> (known outputs, residuals); ``unknown``: (residuals, unknown inputs) -> the rest.
 
     ``is_unknown`` says for each output of the whole graph in which half it is.
     """

@@ -21,7 +21,9 @@ from fgrad.jaxcore import ShapedArray, Tracer, primitive, typeof
 
 COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
 #: elementwise primitives that take a rank-0 operand beside a full one
-SCALAR_OPERANDS = frozenset({"add", "sub", "mul", "div", "max", "min", "pow", "rem", "atan2", "eq", "ne", "lt", "le", "gt", "ge"})
+SCALAR_OPERANDS = frozenset(
+    {"add", "sub", "mul", "div", "max", "min", "pow", "rem", "atan2", "eq", "ne", "lt", "le", "gt", "ge"}
+)
 #: how many elements a constant may have to be looked into
 LOOK_INTO = 1
 
@@ -106,7 +108,9 @@ def simplify(graph: Graph) -> Graph:
     return w.builder.finish([numbers[i] for i in graph.outputs], w.builder.inputs)
 
 
-def _attempt(rewrite: Callable[..., int | None], w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _attempt(
+    rewrite: Callable[..., int | None], w: Writer, op: Op, args: tuple[int, ...], source: Source | None
+) -> int | None:
     try:
         found = rewrite(w, op, args, source)
     except _TypeChanged:
@@ -151,7 +155,14 @@ def _fold(w: Writer, op: Op, args: Sequence[int], source: Source | None) -> int 
     type = op.out_types[0]
     if any(v is None for v in values) or type.dtype == np.bool_:
         return None
-    function = {"add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "div": np.divide}[op.name]
+    function = {
+        "add": np.add,
+        "add_any": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "neg": np.negative,
+        "div": np.divide,
+    }[op.name]
     if op.name == "div" and not np.issubdtype(type.dtype, np.inexact):
         return None
     with np.errstate(all="ignore"):
@@ -287,6 +298,10 @@ def _select(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> 
     return args[1] if all(i == args[1] for i in args[2:]) else None
 
 
+def _rev(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    return args[0] if not op.params["dimensions"] else None
+
+
 def _inverse(of: str) -> Callable[..., int | None]:
     def rewrite(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
         made = w.made_by.get(args[0])
@@ -299,5 +314,5 @@ REWRITES: dict[str, Callable[..., int | None]] = {
     "add": _add, "add_any": _add, "sub": _sub, "mul": _mul, "neg": _neg, "div": _div,
     "convert_element_type": _convert, "broadcast_in_dim": _broadcast, "reshape": _reshape, "squeeze": _reshape,
     "transpose": _transpose, "reduce_sum": _reduce_sum, "integer_pow": _integer_pow, "select_n": _select,
-    "conj": _inverse("conj"), "copy": _same_type, "rev": lambda w, op, args, s: args[0] if not op.params["dimensions"] else None,
+    "conj": _inverse("conj"), "copy": _same_type, "rev": _rev,
 }  # fmt: skip

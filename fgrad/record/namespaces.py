@@ -64,14 +64,22 @@ def export(module: ModuleType, target: str) -> Any:
 
 def is_function(value: Any) -> bool:
     """Whether a public name is a function of arrays (and not a class, a dtype, a module or a constant)."""
-    return callable(value) and not isinstance(value, type | ModuleType | np.dtype) and not hasattr(value, "dtype") and not _decorates(value)
+    return (
+        callable(value)
+        and not isinstance(value, type | ModuleType | np.dtype)
+        and not hasattr(value, "dtype")
+        and not _decorates(value)
+    )
 
 
 def _decorates(value: Any) -> bool:
     """Whether it takes a function and returns one (``vectorize``): there is nothing of it to record."""
-    return getattr(value, "__name__", "") in ("vectorize", "frompyfunc", "custom_linear_solve", "custom_root") or isinstance(
-        value, jax.custom_batching.custom_vmap
-    )
+    return getattr(value, "__name__", "") in (
+        "vectorize",
+        "frompyfunc",
+        "custom_linear_solve",
+        "custom_root",
+    ) or isinstance(value, jax.custom_batching.custom_vmap)
 
 
 def public_names(module: ModuleType) -> list[str]:

@@ -22,12 +22,12 @@ import numpy as np
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.importing import IMPORTERS, at, custom_jvp_op, custom_vjp_op, import_equation, rule_key, vjp_rule
-from fgrad.graph.op import Op, freeze, intern
+from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import Deferred, VjpRule, is_inexact, opaque, strong
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
     ShapedArray,
-    Trace,
+    Tracer as JaxTracer,
     bind_custom_jvp,
     bind_custom_vjp,
     copied,
@@ -157,7 +157,10 @@ class Recording(TakesGraphs):
             self.count = count
             types = graph.types
             return [args[i] if i < n else new_tracer(self, types[i], numbers[i]) for i in graph.outputs]
-        values: list[Any] = [*args, *(new_tracer(self, c.type, i) for c, i in zip(graph.consts, numbers[n:], strict=True))]
+        values: list[Any] = [
+            *args,
+            *(new_tracer(self, c.type, i) for c, i in zip(graph.consts, numbers[n:], strict=True)),
+        ]
         for node in graph.nodes:
             values += self.emit(node.op, [values[i] for i in node.inputs], source)
         return [values[i] for i in graph.outputs]
@@ -223,7 +226,9 @@ class Recording(TakesGraphs):
         with set_trace(self):
             return f.call_wrapped(*args)
 
-    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], /, *, symbolic_zeros: Any) -> Any:
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], /, *, symbolic_zeros: Any
+    ) -> Any:
         if not self.records(args):
             return bind_custom_jvp(self.outer(), primitive, fun, jvp, args, symbolic_zeros)
         types = [typeof(x) for x in args]
@@ -233,10 +238,16 @@ class Recording(TakesGraphs):
 
         def rule(*flat: Any) -> Any:
             live = iter(flat[len(types) :])
-            tangents = [next(live) if yes else np.zeros(t.shape, jax.dtypes.float0) for yes, t in zip(inexact, types, strict=True)]
+            tangents = [
+                next(live) if yes else np.zeros(t.shape, jax.dtypes.float0)
+                for yes, t in zip(inexact, types, strict=True)
+            ]
             outs = jvp.call_wrapped(*flat[: len(types)], *tangents)
             n = len(outs) // 2
-            return [*outs[:n], *(_filled(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o)))]
+            return [
+                *outs[:n],
+                *(_filled(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o))),
+            ]
 
         deferred = Deferred(rule_key(jvp, types), lambda: stage_closed(rule, [*types, *tangent_types]))
         every = [*lifted, *args]
@@ -244,7 +255,16 @@ class Recording(TakesGraphs):
         return self.emit(op, every, here(2))
 
     def process_custom_vjp_call(
-        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], /, *, out_trees: Any, symbolic_zeros: Any
+        self,
+        primitive: Any,
+        fun: Any,
+        fwd: Any,
+        bwd: Any,
+        args: Sequence[Any],
+        /,
+        *,
+        out_trees: Any,
+        symbolic_zeros: Any,
     ) -> Any:
         if not self.records(args):
             return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
@@ -271,7 +291,7 @@ class Recording(TakesGraphs):
             "partition the whole program: jit with sharded arguments and jax.lax.with_sharding_constraint",
         )
 
-    # -- what the two kinds differ in ------------------------------------------------------------------------------------
+    # -- what the two kinds differ in --------------------------------------------------------------------------------
 
     def records(self, args: Sequence[Any]) -> bool:
         raise NotImplementedError
@@ -301,7 +321,9 @@ def _label(fun: Any) -> str:
 
 def _lead(graph: Graph, lifted: int) -> Graph:
     """The same graph with its last ``lifted`` inputs first."""
-    builder = Builder([*graph.in_types[len(graph.in_types) - lifted :], *graph.in_types[: len(graph.in_types) - lifted]])
+    builder = Builder(
+        [*graph.in_types[len(graph.in_types) - lifted :], *graph.in_types[: len(graph.in_types) - lifted]]
+    )
     return builder.finish(builder.splice(graph, [*builder.inputs[lifted:], *builder.inputs[:lifted]]))
 
 
@@ -367,7 +389,7 @@ class Recorder(Recording):
         return value if is_concrete(value) else None
 
     def values(self, numbers: Sequence[int]) -> list[Any]:
-        """The values with these numbers: what they need of the tape is run now, under the outer trace, and remembered."""
+        """The values with these numbers: what they need of the tape is run under the outer trace, and remembered."""
         known = self.known
         missing = {i for i in numbers if i not in known}
         if missing:
@@ -427,7 +449,12 @@ class Stager(Recording):
         return super().number(value)
 
     def lift(self, value: Any) -> int:
-        if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.ndim == 0 and not jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
+        if (
+            isinstance(value, jax.Array)
+            and not isinstance(value, JaxTracer)
+            and value.ndim == 0
+            and not jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended)
+        ):
             return self.literal(_scalar(value))
         return super().lift(value)
 
@@ -470,5 +497,3 @@ def stage_closed(function: Any, in_types: Sequence[ShapedArray]) -> Graph:
         return stager.closed_graph(numbers)
     finally:
         stager.open = False
-
-

@@ -23,8 +23,7 @@ from jax import tree_util
 from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
-from fgrad.jaxcore import ShapedArray, set_trace, typeof
-from fgrad.jaxcore import Tracer as JaxTracer
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, set_trace, typeof
 from fgrad.record.recorder import Stager, configuration
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.program import clears
@@ -74,6 +73,9 @@ _templates: OrderedDict[tuple[Any, ...], Template | None] = clears(OrderedDict()
 _lock = Lock()
 
 
+_UNKNOWN: Any = object()
+
+
 class _OpenLane(Exception):
     """The call cannot be a template."""
 
@@ -96,22 +98,21 @@ def apply(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     """Call ``function``, some of whose arguments are fgrad tracers: from its template, or through JAX."""
     dynamic: list[Any] = []
     try:
-        key = [function, *[_key_of(x, dynamic, function) for x in args]]
+        parts = [function, configuration(), *[_key_of(x, dynamic, function) for x in args]]
         for name, value in kwargs.items():
-            key.append((name, _key_of(value, dynamic, function)))
-        trace = None
-        for x in dynamic:
-            if type(x) is Tracer and (trace is None or x._trace.order > trace.order):
-                trace = x._trace
-        if trace is None:
-            return function(*args, **kwargs)
-        key.append(configuration())
-        key = tuple(key)
-        template = _templates[key]
-    except KeyError:
-        template = _make(key, function, args, kwargs, dynamic)
+            parts.append((name, _key_of(value, dynamic, function)))
+        key = tuple(parts)
+        template = _templates.get(key, _UNKNOWN)
     except (_OpenLane, TypeError):  # TypeError: an unhashable static
         return function(*args, **kwargs)
+    trace = None
+    for x in dynamic:
+        if type(x) is Tracer and (trace is None or x._trace.order > trace.order):
+            trace = x._trace
+    if trace is None:
+        return function(*args, **kwargs)
+    if template is _UNKNOWN:
+        template = _make(key, function, args, kwargs, dynamic)
     if template is None:
         return function(*args, **kwargs)
     return template(trace, dynamic, frame)
@@ -147,7 +148,13 @@ def _key_of(x: Any, dynamic: list[Any], function: Any) -> Any:
     raise _OpenLane
 
 
-def _make(key: tuple[Any, ...], function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], dynamic: Sequence[Any]) -> Template | None:
+def _make(
+    key: tuple[Any, ...],
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    dynamic: Sequence[Any],
+) -> Template | None:
     """Record ``function`` on the types of ``dynamic``; None where that cannot be done."""
     template: Template | None
     try:
@@ -162,7 +169,9 @@ def _make(key: tuple[Any, ...], function: Callable[..., Any], args: Sequence[Any
     return template
 
 
-def _record(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], dynamic: Sequence[Any]) -> Template | None:
+def _record(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], dynamic: Sequence[Any]
+) -> Template | None:
     stager = Stager()
     inputs = iter([stager.new_input(x.aval if type(x) is _Typed else typeof(x)) for x in dynamic])
     try:
@@ -212,7 +221,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
 
     def method(self: Tracer, other: Any) -> Any:
         trace = self._trace
-        kind = type(other)
+        kind: Any = type(other)
         if kind is Tracer:
             part: Any = other.aval
             theirs = other._trace
@@ -221,7 +230,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
         elif kind is float or (kind is int and not is_power):
             part = kind
         elif isinstance(other, jax.Array) and not isinstance(other, JaxTracer):
-            part = other.aval
+            part = other.aval  # type: ignore[attr-defined]
         else:
             return through_jax(self, other)
         # only a product's precision can be changed by a context manager inside the function

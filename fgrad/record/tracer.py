@@ -12,8 +12,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray
-from fgrad.jaxcore import Tracer as JaxTracer
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer
 
 
 class Tracer(JaxTracer):
@@ -24,7 +23,7 @@ class Tracer(JaxTracer):
     aval: ShapedArray
     number: int
 
-    # -- concrete on demand ---------------------------------------------------------------------------------------------
+    # -- concrete on demand --------------------------------------------------------------------------------
 
     def to_concrete_value(self) -> Any:
         """The value, worked out now, or None where only its type is known."""
@@ -118,5 +117,3 @@ def new_tracer(trace: Any, type: ShapedArray, number: int) -> Tracer:
     tracer.aval = type
     tracer.number = number
     return tracer
-
-

@@ -24,10 +24,10 @@ def _random_gamma(t: Any, out: Any, key: Any, a: Any, *, log_space: bool, **_: A
     # The sampler rejects, so its formula tells nothing.  The derivative is that of the quantile of the sample,
     # which is held fixed as `a` moves: - (d cdf / d a) / density.
     if not log_space:
-        return lax.mul(t, lax.random_gamma_grad(a, out))
+        return lax.mul(t, lax.random_gamma_grad(a, out))  # type: ignore[call-arg]
     smallest = np.asarray(jax.numpy.finfo(out.dtype).tiny, out.dtype)
     sample = lax.max(lax.exp(out), smallest)
-    return lax.mul(t, lax.div(lax.random_gamma_grad(a, sample), sample))
+    return lax.mul(t, lax.div(lax.random_gamma_grad(a, sample), sample))  # type: ignore[call-arg]
 
 
 define("random_gamma", Elementwise(None, _random_gamma))

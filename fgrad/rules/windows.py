@@ -79,7 +79,7 @@ def _reduce_window_sum(ct: Any, x: Any, **params: Any) -> Any:
         x.shape, ct.shape, windows.window_dimensions, windows.window_strides, windows.padding,
         windows.base_dilation, windows.window_dilation, strict=True,
     ):  # fmt: skip
-        # Windows of the same size slide over the cotangent at stride b, and the first one ends at the entry that saw x_0.
+        # Windows of the same size slide over the cotangent at stride b; the first one ends at the entry that saw x_0.
         span = (w - 1) * d
         before = span - low
         config.append((before, (n - 1) * b + span - before - (m - 1) * s, s - 1))
@@ -113,8 +113,10 @@ def _scatter_selected(ct: Any, x: Any, select: str, windows: _Windows) -> Any:
 
 
 def _xla_scatters(x: Any, windows: _Windows) -> bool:
-    """Whether XLA has the operation: it knows no window dilation and no cropping, and an array without axes crashes it."""
-    plain = all(d == 1 for d in windows.window_dilation) and all(low >= 0 and high >= 0 for low, high in windows.padding)
+    """Whether XLA has the operation: no window dilation, no cropping, and an array without axes crashes it."""
+    plain = all(d == 1 for d in windows.window_dilation) and all(
+        low >= 0 and high >= 0 for low, high in windows.padding
+    )
     return plain and x.size > 0 and x.ndim > 0
 
 

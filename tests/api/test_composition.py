@@ -68,7 +68,8 @@ def test_two_deep_without_jit(names):
 
 DEEP = [
     ("grad", "grad", "grad"), ("jvp", "vjp", "grad"), ("vmap", "jit", "hessian"), ("jit", "vmap", "jacrev"),
-    ("scan", "grad", "vmap"), ("checkpoint", "scan", "jvp"), ("cond", "grad", "linearize"), ("hessian", "checkpoint", "jit"),
+    ("scan", "grad", "vmap"), ("checkpoint", "scan", "jvp"), ("cond", "grad", "linearize"),
+    ("hessian", "checkpoint", "jit"),
     ("jacfwd", "jit", "value_and_grad"), ("linearize", "vmap", "grad"),
 ]  # fmt: skip
 

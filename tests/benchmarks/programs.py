@@ -1,5 +1,6 @@
 """The functions that the benchmark differentiates, each written once for any NumPy-like namespace."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -49,9 +50,7 @@ def mlp(sizes: tuple[int, ...], batch: int) -> Program:
 
         return f
 
-    params = [
-        (_normal(i, a, b, scale=a**-0.5), jnp.zeros(b)) for i, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False))
-    ]
+    params = [(_normal(i, a, b, scale=a**-0.5), jnp.zeros(b)) for i, (a, b) in enumerate(itertools.pairwise(sizes))]
     name = f"MLP {'-'.join(map(str, sizes))}, batch {batch}"
     return Program(name, make, (params, _normal(8, batch, sizes[0]), _normal(9, batch, sizes[-1])))
 
@@ -97,7 +96,11 @@ def conv_net() -> Program:
 
         return f
 
-    params = {"a": _normal(0, 3, 3, 1, 8, scale=0.3), "b": _normal(1, 3, 3, 8, 16, scale=0.1), "c": _normal(2, 784, 10, scale=0.03)}
+    params = {
+        "a": _normal(0, 3, 3, 1, 8, scale=0.3),
+        "b": _normal(1, 3, 3, 8, 16, scale=0.1),
+        "c": _normal(2, 784, 10, scale=0.03),
+    }
     return Program("conv net", make, (params, _normal(3, 16, 28, 28, 1)))
 
 

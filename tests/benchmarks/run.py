@@ -54,7 +54,9 @@ def per_call(call: Callable[[], Any], seconds: float) -> float:
     return (time.perf_counter() - start) / count
 
 
-def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float) -> tuple[float, float, float]:
+def ratio(
+    ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float
+) -> tuple[float, float, float]:
     """Median of the rounds' ratios, and the median times of both sides in microseconds."""
     for call in (ours, theirs):
         for _ in range(3):
@@ -86,18 +88,40 @@ def torch_call(program: programs.Program) -> Callable[[], Any]:
 
 def unjitted(rounds: int, seconds: float) -> list[Row]:
     rows = []
-    cases = [(programs.chain(10), 0.02, 1.0), (programs.chain(100), 0.02, 1.0), (programs.mlp((16, 16, 16, 1), 8), 0.05, 1.0)]
+    cases = [
+        (programs.chain(10), 0.02, 1.0),
+        (programs.chain(100), 0.02, 1.0),
+        (programs.mlp((16, 16, 16, 1), 8), 0.05, 1.0),
+    ]
     for program, wanted_jax, wanted_torch in cases:
         ours = fgrad.grad(program.make(fnp))
         opened = fgrad.grad(program.make(jnp))
         theirs = jax.grad(program.make(jnp))
         r, a, b = ratio(lambda f=ours: f(*program.args), lambda f=theirs: f(*program.args), rounds, seconds)
-        rows.append(Row(f"un-jitted grad, {program.name}, fast lane", "un-jitted jax.grad", r, wanted_jax, f"{a:.0f} / {b:.0f} us"))
+        rows.append(
+            Row(
+                f"un-jitted grad, {program.name}, fast lane",
+                "un-jitted jax.grad",
+                r,
+                wanted_jax,
+                f"{a:.0f} / {b:.0f} us",
+            )
+        )
         if torch is not None:
             r, a, b = ratio(lambda f=ours: f(*program.args), torch_call(program), rounds, seconds)
-            rows.append(Row(f"un-jitted grad, {program.name}, fast lane", "PyTorch eager", r, wanted_torch, f"{a:.0f} / {b:.0f} us"))
+            rows.append(
+                Row(
+                    f"un-jitted grad, {program.name}, fast lane",
+                    "PyTorch eager",
+                    r,
+                    wanted_torch,
+                    f"{a:.0f} / {b:.0f} us",
+                )
+            )
         r, a, b = ratio(lambda f=opened: f(*program.args), lambda f=theirs: f(*program.args), rounds, seconds)
-        rows.append(Row(f"un-jitted grad, {program.name}, plain jnp", "un-jitted jax.grad", r, 0.5, f"{a:.0f} / {b:.0f} us"))
+        rows.append(
+            Row(f"un-jitted grad, {program.name}, plain jnp", "un-jitted jax.grad", r, 0.5, f"{a:.0f} / {b:.0f} us")
+        )
     return rows
 
 
@@ -120,8 +144,19 @@ def jitted(rounds: int, seconds: float) -> list[Row]:
         rows.append(Row(f"jit(grad) run time, {program.name}", "jax.jit(jax.grad)", r, 1.05, f"{a:.0f} / {b:.0f} us"))
     for program in cases:
         ours, theirs = transformed(program)
-        a, b = (f.lower(*program.args).compile().memory_analysis().temp_size_in_bytes for f in (fgrad.jit(ours), jax.jit(theirs)))
-        rows.append(Row(f"compiled temporary memory, {program.name}", "jax.jit(jax.grad)", a / max(b, 1) if b else float(a > 0), 1.0, f"{a} / {b} bytes"))
+        a, b = (
+            f.lower(*program.args).compile().memory_analysis().temp_size_in_bytes
+            for f in (fgrad.jit(ours), jax.jit(theirs))
+        )
+        rows.append(
+            Row(
+                f"compiled temporary memory, {program.name}",
+                "jax.jit(jax.grad)",
+                a / max(b, 1) if b else float(a > 0),
+                1.0,
+                f"{a} / {b} bytes",
+            )
+        )
     return rows
 
 
@@ -140,7 +175,15 @@ def first_call(rounds: int) -> list[Row]:
             times.append(time.perf_counter() - start)
         pairs.append(times)
     a, b = (statistics.median(p[i] for p in pairs) * 1e3 for i in (0, 1))
-    return [Row("first call of jit(grad), 300 operations", "jax.jit(jax.grad)", statistics.median(p[0] / p[1] for p in pairs), 0.8, f"{a:.0f} / {b:.0f} ms")]
+    return [
+        Row(
+            "first call of jit(grad), 300 operations",
+            "jax.jit(jax.grad)",
+            statistics.median(p[0] / p[1] for p in pairs),
+            0.8,
+            f"{a:.0f} / {b:.0f} ms",
+        )
+    ]
 
 
 def recording(rounds: int, quick: bool) -> list[Row]:
@@ -165,7 +208,15 @@ def recording(rounds: int, quick: bool) -> list[Row]:
     cost(100)
     pairs = [(cost(sizes[1]), cost(sizes[0])) for _ in range(rounds)]
     a, b = (statistics.median(p[i] for p in pairs) * 1e6 for i in (0, 1))
-    return [Row(f"recording per operation, {sizes[1]} operations", "100 operations", statistics.median(p[0] / p[1] for p in pairs), 1.3, f"{a:.2f} / {b:.2f} us")]
+    return [
+        Row(
+            f"recording per operation, {sizes[1]} operations",
+            "100 operations",
+            statistics.median(p[0] / p[1] for p in pairs),
+            1.3,
+            f"{a:.2f} / {b:.2f} us",
+        )
+    ]
 
 
 def namespaces(rounds: int, seconds: float) -> list[Row]:
@@ -187,7 +238,8 @@ def table(rows: list[Row]) -> str:
 
 def machine() -> str:
     peer = f", torch {torch.__version__}" if torch is not None else ""
-    return f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, jax {jax.__version__}{peer}, {jax.default_backend()}"
+    cores = f"{os.cpu_count()} cores ({platform.machine()})"
+    return f"{cores}, Python {platform.python_version()}, jax {jax.__version__}{peer}, {jax.default_backend()}"
 
 
 def main() -> None:

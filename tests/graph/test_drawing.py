@@ -61,7 +61,7 @@ def test_by_function_joins_neighbours_of_one_function():
 
 def test_dot_quotes_and_clusters():
     text = to_dot(graph_of(PROGRAMS["scan"]), [ODD])
-    assert "label=\"p['a\\\"b<c>&|#']: f32[3]\"" in text
+    assert 'label="p[\'a\\"b<c>&|#\']: f32[3]"' in text
     assert "subgraph cluster_" in text
     assert text.count("{") == text.count("}")
     for line in text.splitlines():

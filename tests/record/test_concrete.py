@@ -78,14 +78,21 @@ def test_printing_shows_the_number(capsys):
 
 
 @pytest.mark.parametrize(
-    "ask", [bool, float, int, np.asarray, lambda x: x.item(), lambda x: f"{x:.1f}", lambda x: range(10)[x]],
+    "ask",
+    [bool, float, int, np.asarray, lambda x: x.item(), lambda x: f"{x:.1f}", lambda x: range(10)[x]],
     ids=["bool", "float", "int", "asarray", "item", "format", "index"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize(
-    "stage", [lambda f: fgrad.jit(f)(1.0), lambda f: fgrad.jit(fgrad.grad(f))(1.0), lambda f: jax.jit(fgrad.grad(f))(1.0),
-              lambda f: fgrad.make_graph(f)(1.0), lambda f: jax.vmap(fgrad.grad(f))(jnp.ones(2))],
+    "stage",
+    [
+        lambda f: fgrad.jit(f)(1.0),
+        lambda f: fgrad.jit(fgrad.grad(f))(1.0),
+        lambda f: jax.jit(fgrad.grad(f))(1.0),
+        lambda f: fgrad.make_graph(f)(1.0),
+        lambda f: jax.vmap(fgrad.grad(f))(jnp.ones(2)),
+    ],
     ids=["jit", "jit-grad", "jax.jit-grad", "make_graph", "vmap-grad"],
-)  # fmt: skip
+)
 def test_staged_code_names_the_line(ask, stage):
     def f(x):
         y = jnp.sin(x)

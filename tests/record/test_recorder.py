@@ -11,6 +11,7 @@ import pytest
 
 import fgrad
 import fgrad.numpy as fnp
+from fgrad.run import program
 
 
 def test_a_later_write_to_numpy_changes_nothing():
@@ -128,8 +129,6 @@ def test_memory_stays_flat():
 
 
 def test_caches_are_bounded(monkeypatch):
-    from fgrad.run import program
-
     monkeypatch.setattr(program, "PROGRAM_LIMIT", 8)
     for i in range(20):
         fgrad.vjp(lambda x, i=i: fnp.sum(x[: i + 1]), jnp.ones(30))

@@ -23,13 +23,17 @@ FUNCTIONS = {
     "indexing": lambda np_: lambda x: x[1:][::-1][0] * x[-1] + x[np_.array([0, 0, 2])].sum() + x[None, ..., 1][0],
     "at": lambda np_: lambda x: np_.sum(x.at[1].set(3.0) * x.at[0].add(x[2])),
     "kwargs": lambda np_: lambda x: np_.sum(np_.clip(x, min=-0.1, max=1.0) * np_.std(x, ddof=1)),
-    "reflected": lambda np_: lambda x: np_.sum(2.0 - x + 3 / (x + 5) + 2**x + (1.0 + x) * np.float32(2) - np.ones(4, np.float32) * x),
+    "reflected": lambda np_: (
+        lambda x: np_.sum(2.0 - x + 3 / (x + 5) + 2**x + (1.0 + x) * np.float32(2) - np.ones(4, np.float32) * x)
+    ),
     "pow": lambda np_: lambda x: np_.sum((x + 2.0) ** 3 + (x + 2.0) ** 0.5 + (x + 2.0) ** -2),
-    "comparison": lambda np_: lambda x: np_.sum(x * (x > 0.5) + x * (x == x) + x * (0.1 <= x)),
+    "comparison": lambda np_: lambda x: np_.sum(x * (x > 0.5) + x * (x == x) + x * (x >= 0.1)),
     "mod": lambda np_: lambda x: np_.sum(x % 0.5 + x // 0.5 + abs(x) - (-x) + (+x)),
     "norm": lambda np_: lambda x: np_.linalg.norm(x) + np_.fft.rfft(x).real.sum(),
     "loop": lambda np_: lambda x: sum(x[i] * i for i in range(4)),
-    "take": lambda np_: lambda x: np_.take(x, 2) + np_.sum(np_.stack([x, x], axis=1)[:, 0]) + np_.trace(np_.outer(x, x)),
+    "take": lambda np_: (
+        lambda x: np_.take(x, 2) + np_.sum(np_.stack([x, x], axis=1)[:, 0]) + np_.trace(np_.outer(x, x))
+    ),
 }
 
 
@@ -40,12 +44,27 @@ def test_equal_to_jax(name):
     for _ in range(3):  # recorded, interpreted from the template, compiled
         found = fgrad.value_and_grad(fast)(X)
         assert all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(found, expected, strict=True))
-    assert np.allclose(fgrad.grad(lambda x: fgrad.grad(fast)(x).sum())(X), jax.grad(lambda x: jax.grad(plain)(x).sum())(X), rtol=1e-4, atol=1e-5)
-    assert np.allclose(jax.vmap(fgrad.grad(fast))(jnp.stack([X, X])), jnp.stack([expected[1]] * 2), rtol=1e-5, atol=1e-6)
+    assert np.allclose(
+        fgrad.grad(lambda x: fgrad.grad(fast)(x).sum())(X),
+        jax.grad(lambda x: jax.grad(plain)(x).sum())(X),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    assert np.allclose(
+        jax.vmap(fgrad.grad(fast))(jnp.stack([X, X])), jnp.stack([expected[1]] * 2), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_results_have_jax_types():
-    for f in (lambda x: x * 2, lambda x: x + 1.5, lambda x: x > 0, lambda x: x @ x, lambda x: x**2, lambda x: 1 // x, lambda x: x.astype(int)):
+    for f in (
+        lambda x: x * 2,
+        lambda x: x + 1.5,
+        lambda x: x > 0,
+        lambda x: x @ x,
+        lambda x: x**2,
+        lambda x: 1 // x,
+        lambda x: x.astype(int),
+    ):
         for value in (1.0, X, X.astype(jnp.bfloat16), jnp.arange(4), np.float32(2)):
             try:
                 expected = jax.eval_shape(f, value)
@@ -55,11 +74,18 @@ def test_results_have_jax_types():
             assert (found.shape, found.dtype, found.weak_type) == (expected.shape, expected.dtype, expected.weak_type)
 
 
-@pytest.mark.parametrize("ours, theirs", [(fnp, jnp), (flax, jax.lax), (fnn, jax.nn), (fgrad.random, jax.random), (fgrad.scipy.special, jax.scipy.special)])
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [(fnp, jnp), (flax, jax.lax), (fnn, jax.nn), (fgrad.random, jax.random), (fgrad.scipy.special, jax.scipy.special)],
+)
 def test_every_public_name_is_there(ours, theirs):
     names = [n for n in dir(theirs) if not n.startswith("_")]
     assert not [n for n in names if not hasattr(ours, n)]
-    assert all(is_function(getattr(theirs, n)) == (getattr(ours, n) is not getattr(theirs, n)) for n in names if callable(getattr(theirs, n)))
+    assert all(
+        is_function(getattr(theirs, n)) == (getattr(ours, n) is not getattr(theirs, n))
+        for n in names
+        if callable(getattr(theirs, n))
+    )
 
 
 def test_unknown_name():

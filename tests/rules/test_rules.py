@@ -12,9 +12,9 @@ import pytest
 
 import fgrad
 import tests.rules as here
+from fgrad.graph.importing import IMPORTERS
 from fgrad.graph.regions import REGIONS
 from fgrad.jaxcore import all_primitives
-from fgrad.graph.importing import IMPORTERS
 from fgrad.rules.kinds import RULES, Undefined, Zero
 from tests.rules.samples import Sample
 from tests.rules.samples_collectives import NOT_RUN
@@ -115,12 +115,18 @@ def test_rule(sample, x64):
             np.testing.assert_allclose(a, b, rtol=scale, atol=scale * max(1.0, _size(b)), err_msg=f"{name} against JAX")
     if sample.smooth and xs:
         eps = 1e-6
-        moved = jax.jit(lambda xs, ts, h: mapped(flat)(*[x + (h * t).astype(x.dtype) for x, t in zip(xs, ts, strict=True)]))
+        moved = jax.jit(
+            lambda xs, ts, h: mapped(flat)(*[x + (h * t).astype(x.dtype) for x, t in zip(xs, ts, strict=True)])
+        )
         ahead, behind = moved(xs, ts, eps), moved(xs, ts, -eps)
         for a, p, m in zip(ours["jvp"], ahead, behind, strict=True):
             numerical = (np.asarray(p) - np.asarray(m)) / (2 * eps)
             np.testing.assert_allclose(
-                a, numerical, rtol=1e-4, atol=1e-4 * max(1.0, _size(numerical)), err_msg="jvp against finite differences"
+                a,
+                numerical,
+                rtol=1e-4,
+                atol=1e-4 * max(1.0, _size(numerical)),
+                err_msg="jvp against finite differences",
             )
 
 

@@ -23,7 +23,7 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
         builder = Builder(joint.graph.in_types)
         outs = builder.splice(simplify(joint.graph), builder.inputs)
         tangents = [
-            zeros(builder, tangent_type(strong(op.out_types[k]))) if joint.results[k] is None else outs[m + joint.results[k]]
+            zeros(builder, tangent_type(strong(op.out_types[k]))) if (at := joint.results[k]) is None else outs[m + at]
             for k in wanted
         ]
         widened.append(builder.finish([*outs[:m], *tangents]))
@@ -70,7 +70,11 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
         builder = Builder(half.known.in_types)
         outs = builder.splice(half.known, builder.inputs)
         by_slot = {s: outs[m + j] for j, s in enumerate(mine) if s >= 0}
-        forwards.append(builder.finish([*outs[:m], *(by_slot[s] if s in by_slot else zeros(builder, t) for s, t in enumerate(slots))]))
+        forwards.append(
+            builder.finish(
+                [*outs[:m], *(by_slot[s] if s in by_slot else zeros(builder, t) for s, t in enumerate(slots))]
+            )
+        )
         ct_types = half.unknown.in_types[half.num_residuals :]
         builder = Builder([*op.in_types[1:], *slots, *ct_types])
         at = builder.inputs
@@ -79,7 +83,10 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
         results = [joint.results[j] for j in wanted]
         backwards.append(
             builder.finish(
-                [zeros(builder, tangent_type(op.in_types[1 + wrt[j]])) if r is None else cts[r] for j, r in zip(wanted, results, strict=True)]
+                [
+                    zeros(builder, tangent_type(op.in_types[1 + wrt[j]])) if r is None else cts[r]
+                    for j, r in zip(wanted, results, strict=True)
+                ]
             )
         )
     forward_op = intern(cond, {"branches": tuple(forwards)}, op.in_types)

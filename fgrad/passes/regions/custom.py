@@ -30,10 +30,15 @@ def adjoint_of_tangents(op: Op, local: Local, needs: Sequence[bool], live: Seque
     residuals = halves.num_residuals
     linear = list(range(residuals, residuals + len(varied)))
     graph, results = transpose(halves.unknown, linear, [j for _, j in wanted if j is not None])
-    # its inputs are (residuals, chosen cotangents); a backward graph takes (inputs, outputs, residuals, live cotangents)
+    # its inputs are (residuals, chosen cotangents); a backward graph takes (inputs, outputs, residuals, cotangents)
     given = [k for k in range(m) if live[k]]
     builder = Builder(
-        [*op.in_types, *op.out_types, *halves.unknown.in_types[:residuals], *(tangent_type(op.out_types[k]) for k in given)]
+        [
+            *op.in_types,
+            *op.out_types,
+            *halves.unknown.in_types[:residuals],
+            *(tangent_type(op.out_types[k]) for k in given),
+        ]
     )
     at = builder.inputs
     place = {k: at[n + m + residuals + i] for i, k in enumerate(given)}
@@ -135,7 +140,12 @@ def _vjp_backward(
 ) -> tuple[Graph, tuple[int | None, ...]]:
     res_types = rule.forward.out_types[: len(rule.forward.outputs) - m]
     builder = Builder(
-        [*op.in_types, *op.out_types, *res_types, *(tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes)]
+        [
+            *op.in_types,
+            *op.out_types,
+            *res_types,
+            *(tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes),
+        ]
     )
     at = builder.inputs
     given = iter(at[n + m + len(res_types) :])

@@ -22,7 +22,9 @@ from fgrad.passes.vjp import vjp
 from fgrad.rules.kinds import Region, define
 
 
-def _varied_carry(body: Graph, before: Sequence[int], carry: Sequence[bool], after: Sequence[int], offset: int) -> list[bool]:
+def _varied_carry(
+    body: Graph, before: Sequence[int], carry: Sequence[bool], after: Sequence[int], offset: int
+) -> list[bool]:
     """Which carries vary, given the varied inputs before and after them: the smallest set closed under the body."""
     n = len(carry)
     carried = list(carry)
@@ -53,7 +55,14 @@ def _scan_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     types = [tangent_type(body.in_types[i]) for i in (*consts, *(nc + i for i in carry), *xs)]
     a, b = len(consts), len(consts) + len(carry)
     builder = Builder(
-        [*body.in_types[:nc], *types[:a], *body.in_types[nc : nc + nk], *types[a:b], *body.in_types[nc + nk :], *types[b:]]
+        [
+            *body.in_types[:nc],
+            *types[:a],
+            *body.in_types[nc : nc + nk],
+            *types[a:b],
+            *body.in_types[nc + nk :],
+            *types[b:],
+        ]
     )
     at = builder.inputs
     c0, k0, x0 = nc + a, nc + a + nk + len(carry), len(at) - len(xs)
@@ -128,7 +137,15 @@ def _scan_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Ad
     acc_types = [tangent_type(body.in_types[consts[j]]) for j in acc]
     live_ys = [k for k in range(nk, m) if live[k]]
     y_types = [tangent_type(body.out_types[k]) for k in live_ys]
-    step = Builder([*(res_types[k] for k in const_res), *carry_types, *acc_types, *(res_types[k] for k in (*s_res, *x_res)), *y_types])
+    step = Builder(
+        [
+            *(res_types[k] for k in const_res),
+            *carry_types,
+            *acc_types,
+            *(res_types[k] for k in (*s_res, *x_res)),
+            *y_types,
+        ]
+    )
     at = step.inputs
     a = len(const_res)
     b = a + len(carry)
@@ -216,7 +233,9 @@ def _while_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     a = len(consts)
     builder = Builder([*body.in_types[:nb], *types[:a], *body.in_types[nb:], *types[a:]])
     at = builder.inputs
-    outs = builder.splice(simplify(joint.graph), [*at[:nb], *at[nb + a : nb + a + m], *at[nb : nb + a], *at[nb + a + m :]])
+    outs = builder.splice(
+        simplify(joint.graph), [*at[:nb], *at[nb + a : nb + a + m], *at[nb : nb + a], *at[nb + a + m :]]
+    )
     tangents = []
     for i in carry:
         r = joint.results[i]

@@ -69,7 +69,9 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     second = builder.finish([numbers[i] for i in whole.outputs[m:]], used)
     # forward: the body, giving its outputs and what is saved
     first_graph = Builder(whole.in_types)
-    outs = first_graph.splice(Graph(whole.in_types, whole.consts, whole.nodes, (*whole.outputs[:m], *saved)), first_graph.inputs)
+    outs = first_graph.splice(
+        Graph(whole.in_types, whole.consts, whole.nodes, (*whole.outputs[:m], *saved)), first_graph.inputs
+    )
     forward = first_graph.finish(outs, first_graph.inputs[:n])
     forward_op = _wrapped(op, forward, op.params["barrier"])
     builder = Builder(op.in_types)

@@ -69,7 +69,9 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     k, start, nb = _sizes(op)
     p = op.params
     if p["transpose_solve"] is None:
-        raise errors.undefined(op.name, "it was given no transpose_solve; pass one, or symmetric=True, to lax.custom_linear_solve")
+        raise errors.undefined(
+            op.name, "it was given no transpose_solve; pass one, or symmetric=True, to lax.custom_linear_solve"
+        )
     n, m = len(op.in_types), len(op.out_types)
     forward = Builder(op.in_types)
     first = forward.emit(op, tuple(forward.inputs))
@@ -93,7 +95,9 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     if consts:
         matvec: Graph = p["matvec"]
         joint = vjp(matvec, consts)
-        outs = builder.splice(simplify(joint.graph), [*at[:k], *range(n, n + nb), *(_negated(builder, w + j) for j in range(nb))])
+        outs = builder.splice(
+            simplify(joint.graph), [*at[:k], *range(n, n + nb), *(_negated(builder, w + j) for j in range(nb))]
+        )
         for i, r in zip(consts, joint.results, strict=True):
             if r is not None:
                 place[i] = outs[len(matvec.outputs) + r]
