@@ -241,8 +241,9 @@ def _encode_object(value: Any, sink: Sink) -> Any:
         return None  # a file names no machine: the value goes where JAX puts it
     if isinstance(value, jax.sharding.NamedSharding) and value.mesh.empty:
         return None
-    if getattr(value, "__name__", None) in FUNCTIONS and getattr(lax, value.__name__) is value:
-        return {"function": value.__name__}
+    named = getattr(value, "__name__", None)
+    if named in FUNCTIONS and getattr(lax, named) is value:
+        return {"function": named}
     for name, known in key_implementations().items():
         if known == value:
             return {"key_implementation": name}

@@ -245,7 +245,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
             return template(trace, (other, self) if reflected else (self, other), frame_of(1))
         # one operation on the two operands in order: written here, since a call more would cost a third of the whole
         a = self.number if self._trace is trace else trace.number(self)
-        b = other.number if kind is Tracer and other._trace is trace else trace.number(other)
+        b = other.number if kind is Tracer and other._trace is trace else trace.number(other)  # type: ignore[attr-defined]
         frame = frame_of(1)
         number = trace.count
         trace.entries.append((op, (b, a) if reflected else (a, b)))
