@@ -1,7 +1,7 @@
 """fgrad: functional automatic differentiation on immutable graphs, over ``jax.numpy``."""
 
 import fgrad.passes.regions  # noqa: F401  (enters the regions' rules)
-from fgrad import errors, testing
+from fgrad import errors, lax as lax, nn as nn, numpy as numpy, random as random, scipy as scipy, testing
 from fgrad.api.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat
 from fgrad.api.custom import custom_jvp, custom_vjp
 from fgrad.api.forward import jvp, linear_transpose, linearize

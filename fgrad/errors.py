@@ -300,3 +300,15 @@ def graph_argument(path: str, expected: str, got: str) -> GraphArgumentError:
         f"  expected: {expected}\n  got:      {got}\n"
         "Ways out: convert it (x.astype, jnp.reshape), or make another graph for this type with make_graph."
     )
+
+
+def locate(error: Exception, source: Any) -> None:
+    """Add to an error's message the user's line from which the guilty operation was called, once."""
+    if source is not None and error.args and not getattr(error, "located", False):
+        where = f"\nThe operation was called at {source.file}:{source.line} (in {source.function})."
+        error.args = (f"{error.args[0]}{where}", *error.args[1:])
+        error.located = True  # type: ignore[attr-defined]
+
+
+#: the errors that refuse a derivative, to which the passes add the line of the operation
+REFUSALS = (MissingRuleError, UndefinedDerivativeError, ReverseWhileError, RuleTypeError)

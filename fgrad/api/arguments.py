@@ -170,7 +170,8 @@ def _matched(x: Any, type: ShapedArray, path: Callable[[], str], of: str) -> Any
     got = typeof(x)
     if got.shape == expected.shape and got.dtype == expected.dtype:
         return x
-    if got.shape == expected.shape and got.weak_type and jax.numpy.result_type(x, expected.dtype) == expected.dtype:
+    takes_numbers = expected.dtype != jax.dtypes.float0 and got.shape == expected.shape and got.weak_type
+    if takes_numbers and jax.numpy.result_type(x, expected.dtype) == expected.dtype:
         return jax.lax.convert_element_type(x, expected.dtype)  # a Python number takes the dtype that is wanted
     raise errors.mismatch(path(), expected.str_short(), got.str_short(), of)
 

@@ -325,6 +325,13 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
 def load(path: File) -> Graph:
     """The graph in a file that ``Graph.save`` wrote, checked; nothing in the file is ever executed.
 
+    >>> import fgrad, tempfile, os
+    >>> graph = fgrad.make_graph(lambda x: x * x)(3.0)
+    >>> path = os.path.join(tempfile.mkdtemp(), "square.fgrad")
+    >>> graph.save(path)
+    >>> fgrad.load(path) == graph
+    True
+
     Raises:
       GraphFileError: the file is damaged, of another version, or not what it claims; the message says where.
       OSError: it cannot be opened.

@@ -39,7 +39,7 @@ def render(graph: Graph, names: Sequence[str] | None = None, source: bool = True
     >>> import jax.numpy as jnp, jax
     >>> from fgrad.graph.importing import from_jaxpr
     >>> graph = from_jaxpr(jax.make_jaxpr(lambda x: jnp.sin(x) * 2.0)(jnp.zeros(3)))
-    >>> print(render(graph, ["x"]))
+    >>> print(render(graph, ["x"], source=False))
     graph(%0 x: f32[3]) -> f32[3]:
         %2: f32[3] = sin %0
         %3: f32[3] = mul %2 2.0

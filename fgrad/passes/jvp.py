@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Region
 from fgrad.graph.regions import is_inexact
-from fgrad.passes.local import is_zero, pushforward, tangent_type, tangents as region_tangents
+from fgrad.passes.local import at_node, is_zero, pushforward, tangent_type, tangents as region_tangents
 from fgrad.passes.vjp import Joint
 
 
@@ -21,8 +21,9 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
         args = [numbers[i] for i in node.inputs]
         varied = [tangents[i] for i in node.inputs if i in tangents]
         at = len(numbers)
-        if varied and not is_zero(op) and isinstance(op.primitive, Region):
-            local = region_tangents(op, tuple([i in tangents for i in node.inputs]))
+        varied = varied if not varied or not at_node(node, is_zero, op) else []
+        if varied and isinstance(op.primitive, Region):
+            local = at_node(node, region_tangents, op, tuple([i in tangents for i in node.inputs]))
             outs = builder.splice(local.graph, [*args, *varied], node.source)
             count = len(op.out_types)
             numbers += outs[:count]
@@ -30,9 +31,9 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
         else:
             first = builder.emit(op, tuple(args), node.source)
             numbers += range(first, first + len(op.out_types))
-            if not varied or is_zero(op):
+            if not varied:
                 continue
-            local = pushforward(op, tuple([i in tangents for i in node.inputs]))
+            local = at_node(node, pushforward, op, tuple([i in tangents for i in node.inputs]))
             source = node.source and node.source.derivative_of(op.name)
             found = builder.splice(local.graph, [*args, *numbers[at:], *varied], source)
         for k, result in enumerate(local.results):

@@ -18,7 +18,7 @@ from attrs import frozen
 from jax import lax
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.graph import Builder, Const, Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive, intern
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray, primitive, tangent_dtype
@@ -265,7 +265,7 @@ def _unbroadcast(ct: Any, x: Any) -> Any:
 
 
 def _sum(x: Any, axes: tuple[int, ...]) -> Any:
-    return lax.reduce(x, lax.full((), 0, x.dtype), lax.add, axes)
+    return lax.reduce_sum(x, axes)
 
 
 def _record(
@@ -365,6 +365,15 @@ def tangents(op: Op, live: tuple[bool, ...]) -> Local:
 # the two walks of reverse mode
 
 
+def at_node(node: Node, function: Callable[..., Any], *args: Any) -> Any:
+    """``function(*args)``, whose refusal of a derivative names the node's line."""
+    try:
+        return function(*args)
+    except errors.REFUSALS as error:
+        errors.locate(error, node.source)
+        raise
+
+
 def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
     """The inexact values that depend, differentiably, on the values ``wrt``."""
     varied = set(wrt)
@@ -372,7 +381,7 @@ def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
     for node in graph.nodes:
         op = node.op
         count = len(op.out_types)
-        if not varied.isdisjoint(node.inputs) and not is_zero(op):
+        if not varied.isdisjoint(node.inputs) and not at_node(node, is_zero, op):
             varied.update([number + k for k in range(count) if is_inexact(op.out_types[k])])
         number += count
     return varied
@@ -411,7 +420,7 @@ def forward(builder: Builder, graph: Graph, inputs: Sequence[int], wrt: Sequence
         if isinstance(op.primitive, RegionPrimitive) and any(number + k in reached for k in range(count)):
             needs = tuple([i in varied for i in node.inputs])
             may = tuple([number + k in reached for k in range(count)])
-            found = adjoint(op, needs, may)
+            found = at_node(node, adjoint, op, needs, may)
             outs = builder.splice(found.forward, args, node.source)
             numbers += outs[:count]
             regions[at] = (found, may, outs[count:])
@@ -450,7 +459,7 @@ def backward(walk: Walk, cts: dict[int, int]) -> dict[int, int]:
             ]
             graph_of, results = found.backward, found.results
         else:
-            local = pullback(op, needs, live)
+            local = at_node(node, pullback, op, needs, live)
             args += [cts.pop(first + k) for k in range(count) if live[k]]
             graph_of, results = local.graph, local.results
         outs = builder.splice(graph_of, args, source)

@@ -9,7 +9,7 @@ from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import linear_solve
 from fgrad.jaxcore import primitive
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, tangent_type
+from fgrad.passes.local import Adjoint, Local, add, tangent_type, zeros
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import vjp
 from fgrad.rules.kinds import Region, define
@@ -44,25 +44,16 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
             if r is not None:
                 moved = _negated(builder, outs[len(matvec.outputs) + r])
                 held = rhs[j]
-                rhs[j] = moved if held is None else _add(builder, held, moved)
+                rhs[j] = moved if held is None else add(builder, held, moved)
     m = len(op.out_types)
     if all(x is None for x in rhs):
         return Local(builder.finish(range(first, first + m)), (None,) * m)
-    full = [x if x is not None else _zeros_like(builder, xs[j]) for j, x in enumerate(rhs)]
+    full = [x if x is not None else zeros(builder, tangent_type(builder.types[xs[j]])) for j, x in enumerate(rhs)]
     ins = (*builder.inputs[:start], *full)
     solve = intern(linear_solve, op.params, [builder.types[i] for i in ins])
     at = builder.emit(solve, ins)
     results = tuple([j if j < nb else None for j in range(m)])
     return Local(builder.finish([*range(first, first + m), *range(at, at + nb)]), results)
-
-
-def _add(builder: Builder, a: int, b: int) -> int:
-    return builder.emit(intern(primitive("add_any"), {}, (builder.types[a], builder.types[b])), (a, b))
-
-
-def _zeros_like(builder: Builder, number: int) -> int:
-    zero = intern(primitive("sub"), {}, (builder.types[number], builder.types[number]))
-    return builder.emit(zero, (number, number))
 
 
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
@@ -79,7 +70,7 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
     builder = Builder([*op.in_types, *op.out_types, *ct_types])
     given = dict(zip([j for j in range(m) if live[j]], builder.inputs[n + m :], strict=True))
-    cts = [given[j] if j in given else _zeros_like(builder, n + j) for j in range(nb)]
+    cts = [given[j] if j in given else zeros(builder, tangent_type(builder.types[n + j])) for j in range(nb)]
     a, b, c, d = p["lengths"]
     at = builder.inputs
     swapped = (*at[a : a + b], *at[:a], *at[a + b + c : start], *at[a + b : a + b + c])
