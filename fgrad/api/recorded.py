@@ -44,7 +44,7 @@ class Recorded:
         """
         recorder = self.recorder
         nested = any(isinstance(x, Tracer) for x in recorder.inputs)
-        key = (kind, self.outputs, tuple(recorder.entries), tuple(recorder.sources) if nested else None)
+        key = (kind, self.outputs, recorder.key(), recorder.lines() if nested else None)
         found = _made.get(key)
         if found is None:
             found = make(self.graph())

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fgrad.record.templates import apply
+from fgrad.record.templates import apply, apply_pair
 from fgrad.record.tracer import Tracer
 
 
@@ -23,6 +23,8 @@ def fast(function: Any) -> Any:
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 2 and not kwargs and (type(args[0]) is Tracer or type(args[1]) is Tracer):
+            return apply_pair(function, args[0], args[1], sys._getframe(1))
         for x in args:
             kind = type(x)
             if kind is Tracer or ((kind is list or kind is tuple) and _within(x)):

@@ -7,13 +7,15 @@ operation none of whose arguments is being recorded is not recorded at all; it r
 under ``jax.grad``.  ``Stager`` knows types only (templates, ``make_graph``, ``jit``) and records everything.
 
 NOTE [The tape]
-A tape entry is ``(operation, input numbers)``.  Inputs, constants and embedded literals are entries too, so that
-the tuple of entries is a complete key of the program's structure and types: two recordings with equal keys do the
-same on other numbers.  Operations hash by identity (see NOTE [Interned operations]), which makes the key cheap.
+A tape entry is an operation with its input numbers.  Inputs, constants and embedded literals are entries too, so
+that the entries are a complete key of the program's structure and types: two recordings with equal keys do the same on
+other numbers.  Operations hash by identity (see NOTE [Interned operations]), which makes the key cheap.  The entries
+stand in flat lists (operations; all input numbers in a row) and not in a tuple each: the garbage collector passes over
+every tuple again and again, which made a long recording more than twice as dear per operation as a short one.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,10 +23,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.importing import IMPORTERS, at, custom_jvp_op, custom_vjp_op, import_equation, rule_key, vjp_rule
+from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, import_equation, rule_key, vjp_rule
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import Deferred, VjpRule, is_inexact, opaque, strong
-from fgrad.graph.source import RawSource, here
+from fgrad.graph.source import RawSource, Source, here
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
@@ -76,18 +78,37 @@ def configuration() -> tuple[Any, ...]:
     )
 
 
+def precision() -> Any:
+    """The precision of products that holds now."""
+    return jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+
+
 class Recording(TakesGraphs):
     """What both kinds share: the tape, lifting of values, inlining of calls."""
 
-    __slots__ = ("open", "entries", "sources", "count", "lifted", "consts", "const_numbers", "configuration")
+    __slots__ = (
+        "open",
+        "ops",
+        "args",
+        "codes",
+        "offsets",
+        "count",
+        "lifted",
+        "consts",
+        "const_numbers",
+        "configuration",
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self.order = next(_order)
         self.open = True
         self.configuration = configuration()
-        self.entries: list[tuple[Op, tuple[int, ...]]] = []
-        self.sources: list[RawSource | None] = []
+        #: the operations, all their input numbers in a row, and the user's code object and offset for each
+        self.ops: list[Op] = []
+        self.args: list[int] = []
+        self.codes: list[Any] = []
+        self.offsets: list[int] = []
         self.count = 0
         #: values of enclosing scopes that were met, by identity; each is held, so that its identity stays its own
         self.lifted: dict[int, tuple[int, Any]] = {}
@@ -99,10 +120,20 @@ class Recording(TakesGraphs):
     def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | None) -> int:
         """Write one operation; the number of its first output."""
         number = self.count
-        self.entries.append((op, inputs))
-        self.sources.append(source)
+        self.ops.append(op)
+        self.args.extend(inputs)
+        self._note(source)
         self.count = number + len(op.out_types)
         return number
+
+    def _note(self, source: Any) -> None:
+        """Keep where an operation comes from: a raw position, or a ``Source`` that a spliced node brought along."""
+        if type(source) is tuple:
+            self.codes.append(source[0])
+            self.offsets.append(source[1])
+        else:
+            self.codes.append(source)
+            self.offsets.append(0)
 
     def new_input(self, type: ShapedArray) -> Tracer:
         return new_tracer(self, type, self.append(_leaf(INPUT, type, type), (), None))
@@ -146,11 +177,12 @@ class Recording(TakesGraphs):
         for const in graph.consts:
             numbers.append(self.number(const.value) if type(const.value) is Tracer else self.literal(const))
         if not graph.effects:
-            entries, sources, count = self.entries, self.sources, self.count
+            ops, inputs, count = self.ops, self.args, self.count
             for node in graph.nodes:
                 op = node.op
-                entries.append((op, tuple([numbers[i] for i in node.inputs])))
-                sources.append(source or node.source)  # type: ignore[arg-type]
+                ops.append(op)
+                inputs.extend([numbers[i] for i in node.inputs])
+                self._note(source or node.source)
                 k = len(op.out_types)
                 numbers.extend(range(count, count + k))
                 count += k
@@ -167,13 +199,29 @@ class Recording(TakesGraphs):
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
+    def steps(self) -> Iterator[tuple[Op, tuple[int, ...], Source | None]]:
+        """Every entry of the tape: operation, input numbers, the user's line."""
+        at = 0
+        for op, code, offset in zip(self.ops, self.codes, self.offsets, strict=True):
+            start, at = at, at + len(op.in_types)
+            source = code if code is None or isinstance(code, Source) else Source(code, offset)
+            yield op, tuple(self.args[start:at]), source
+
+    def key(self) -> tuple[Any, ...]:
+        """What two recordings share when they do the same on values of the same types."""
+        return tuple(self.ops), tuple(self.args)
+
+    def lines(self) -> tuple[Any, ...]:
+        """What two recordings share when, besides, they come from the same lines."""
+        return tuple(self.codes), tuple(self.offsets)
+
     def graph(self, outputs: Sequence[int], inputs: int | None = None) -> tuple[Graph, list[Any]]:
         """The graph of the tape with its user constants as trailing inputs, and those constants."""
         builder = Builder()
         numbers: list[int] = []
         lifted: list[int] = []
         ins: list[int] = []
-        for (op, args), raw in zip(self.entries, self.sources, strict=True):
+        for op, args, source in self.steps():
             if op.primitive is INPUT:
                 ins.append(builder.input(op.out_types[0]))
                 numbers.append(ins[-1])
@@ -183,7 +231,6 @@ class Recording(TakesGraphs):
             elif op.primitive is LITERAL:
                 numbers.append(builder.const(op.params["key"]))
             else:
-                source = raw if raw is None or not isinstance(raw, tuple) else at(raw)
                 first = builder.emit(op, tuple([numbers[i] for i in args]), source)
                 numbers.extend(range(first, first + len(op.out_types)))
         return builder.finish([numbers[i] for i in outputs], [*ins, *lifted]), self.consts
@@ -195,10 +242,10 @@ class Recording(TakesGraphs):
         builder = Builder(graph.in_types[:n])
         return builder.finish(builder.splice(graph, [*builder.inputs, *(builder.const(Const.of(c)) for c in consts)]))
 
-    def source_of(self, number: int) -> RawSource | None:
+    def source_of(self, number: int) -> Source | None:
         """The line that made a value."""
         count = 0
-        for (op, _), source in zip(self.entries, self.sources, strict=True):
+        for op, _, source in self.steps():
             count += len(op.out_types)
             if number < count:
                 return source
@@ -400,7 +447,7 @@ class Recorder(Recording):
             first = self.count
             consts = dict(zip(self.const_numbers, self.consts, strict=True))
             wanted = set(missing)
-            for op, ins in reversed(self.entries):
+            for op, ins, _ in reversed(list(self.steps())):
                 first -= len(op.out_types)
                 outs = range(first, first + len(op.out_types))
                 if any(i in wanted and i not in known for i in outs):

@@ -23,8 +23,8 @@ from jax import tree_util
 from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, set_trace, typeof
-from fgrad.record.recorder import Stager, configuration
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
+from fgrad.record.recorder import Stager, configuration, precision
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.program import clears
 
@@ -57,14 +57,20 @@ class Template:
         """Write the template onto ``trace``'s tape."""
         if not trace.open:
             raise errors.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
-        source = (frame.f_code, frame.f_lasti)
         op = self.op
         if op is None:
-            return tree_util.tree_unflatten(self.tree, trace.splice(self.graph, args, source))
-        numbers = [x.number if type(x) is Tracer and x._trace is trace else trace.number(x) for x in args]
+            return tree_util.tree_unflatten(self.tree, trace.splice(self.graph, args, (frame.f_code, frame.f_lasti)))
+        if self.pair is not None:
+            a, b = args
+            numbers: tuple[int, ...] = (trace.number(a), trace.number(b))
+        else:
+            found = [trace.number(x) for x in args]
+            numbers = tuple([found[i] for i in self.order])
         number = trace.count
-        trace.entries.append((op, tuple([numbers[i] for i in self.order])))
-        trace.sources.append(source)
+        trace.ops.append(op)
+        trace.args.extend(numbers)
+        trace.codes.append(frame.f_code)
+        trace.offsets.append(frame.f_lasti)
         trace.count = number + 1
         return new_tracer(trace, self.type, number)
 
@@ -74,6 +80,36 @@ _lock = Lock()
 
 
 _UNKNOWN: Any = object()
+
+
+def apply_pair(function: Callable[..., Any], x: Any, y: Any, frame: Any) -> Any:
+    """``apply`` to two operands, the most frequent call, with as little work as the key allows."""
+    trace = None
+    if type(x) is Tracer:
+        trace = x._trace
+        first: Any = x.aval
+    elif is_array(x):
+        first = typeof(x)
+    else:
+        return apply(function, (x, y), {}, frame)
+    if type(y) is Tracer:
+        if trace is None or y._trace.order > trace.order:
+            trace = y._trace
+        second: Any = y.aval
+    elif is_array(y):
+        second = typeof(y)
+    elif type(y) is float:
+        second = float
+    else:
+        return apply(function, (x, y), {}, frame)
+    if trace is None:
+        return function(x, y)
+    # only the precision of products can be changed by a context manager inside the recorded function
+    key = (function, first, second, trace.configuration, precision())
+    template = _templates.get(key, _UNKNOWN)
+    if template is _UNKNOWN:
+        template = _make(key, function, (x, y), {}, (x, y))
+    return function(x, y) if template is None else template(trace, (x, y), frame)
 
 
 class _OpenLane(Exception):
@@ -135,7 +171,7 @@ def _key_of(x: Any, dynamic: list[Any], function: Any) -> Any:
         return (slice, *[_key_of(y, dynamic, None) for y in (x.start, x.stop, x.step)])
     if isinstance(x, JaxTracer):
         raise _OpenLane
-    if isinstance(x, jax.Array | np.ndarray | np.generic):
+    if is_array(x) or isinstance(x, np.ndarray | np.generic):
         dynamic.append(x)
         return typeof(x)
     if isinstance(x, dict):
@@ -215,7 +251,6 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     # what a template records: JAX's own operator, lest recording ask for the template again
     recorded = getattr(JaxTracer, f"__{function.__name__}__")
 
-    is_product = function is operator.matmul
     is_power = function is operator.pow
     new, table, lookup, frame_of = object.__new__, Tracer, _templates.get, sys._getframe
 
@@ -229,12 +264,15 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
                 trace = theirs
         elif kind is float or (kind is int and not is_power):
             part = kind
-        elif isinstance(other, jax.Array) and not isinstance(other, JaxTracer):
-            part = other.aval  # type: ignore[attr-defined]
+        elif kind is int and not reflected:
+            # the exponent of a power is part of the program: x ** 2 is a product
+            part = (int, other)
+        elif is_array(other):
+            part = typeof(other)
         else:
             return through_jax(self, other)
-        # only a product's precision can be changed by a context manager inside the function
-        key = (function, self.aval, part, reflected, configuration() if is_product else trace.configuration)
+        # only the precision of products can be changed by a context manager inside the recorded function
+        key = (function, self.aval, part, reflected, trace.configuration, precision())
         template = lookup(key)
         if template is None:
             template = _operator(key, recorded, self, other)
@@ -242,14 +280,17 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
                 return through_jax(self, other)
         op = template.pair
         if op is None or not trace.open:
-            return template(trace, (other, self) if reflected else (self, other), frame_of(1))
+            operands = (self,) if type(part) is tuple else (other, self) if reflected else (self, other)
+            return template(trace, operands, frame_of(1))
         # one operation on the two operands in order: written here, since a call more would cost a third of the whole
         a = self.number if self._trace is trace else trace.number(self)
         b = other.number if kind is Tracer and other._trace is trace else trace.number(other)  # type: ignore[attr-defined]
         frame = frame_of(1)
         number = trace.count
-        trace.entries.append((op, (b, a) if reflected else (a, b)))
-        trace.sources.append((frame.f_code, frame.f_lasti))
+        trace.ops.append(op)
+        trace.args.extend((b, a) if reflected else (a, b))
+        trace.codes.append(frame.f_code)
+        trace.offsets.append(frame.f_lasti)
         trace.count = number + 1
         tracer = new(table)
         tracer._trace = trace
@@ -265,8 +306,10 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
 def _operator(key: tuple[Any, ...], function: Any, x: Tracer, other: Any) -> Template | None:
     if key in _templates:
         return _templates[key]
+    if type(key[2]) is tuple:
+        return _make(key, function, (_Typed(x.aval), other), {}, (_Typed(x.aval),))
     args = (other, x) if key[3] else (x, other)
-    types = [y.aval if type(y) is Tracer else typeof(y) for y in args]
+    types = [typeof(y) for y in args]
     return _make(key, function, [_Typed(t) for t in types], {}, [_Typed(t) for t in types])
 
 

@@ -106,8 +106,7 @@ class Tracer(JaxTracer):
     @property
     def source(self) -> Source | None:
         """The user's line that computed this value."""
-        raw = self._trace.source_of(self.number)
-        return raw if raw is None or isinstance(raw, Source) else Source(*raw)
+        return self._trace.source_of(self.number)
 
 
 def new_tracer(trace: Any, type: ShapedArray, number: int) -> Tracer:
