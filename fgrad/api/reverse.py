@@ -96,6 +96,8 @@ def _value_and_grad(
         raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
     wanted = argnums_tuple(argnums, what)
     single = not isinstance(argnums, Sequence)
+    # of the graph's outputs (value, aux, gradients), grad leaves out the first: it need not even be computed
+    first = 1 if what == "grad" else 0
 
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
         positions = resolve(wanted, len(args), what)
@@ -116,14 +118,15 @@ def _value_and_grad(
         finally:
             recorder.open = False
         count = len(flat.values)
-        plan = recorded.made(("value_and_grad", count), lambda graph: _grad_plan(graph, count))
+        plan = recorded.made((what, count), lambda graph: _grad_plan(graph, count, first))
         outs = plan.program(recorded.values)
-        for i, x in zip(traced, outs[1 : 1 + len(traced)], strict=True):
+        for i, x in zip(traced, outs[1 - first : 1 - first + len(traced)], strict=True):
             aux_flat[i] = x
         grads = [outs[k] if k is not None else zero(typeof(x)) for k, x in zip(plan.at, flat.values, strict=True)]
         gradient = flat.unflatten(grads)
         gradient = gradient[0] if single else gradient
-        return ((outs[0], tree_util.tree_unflatten(aux_tree, aux_flat)) if has_aux else outs[0]), gradient
+        value = None if first else outs[0]
+        return ((value, tree_util.tree_unflatten(aux_tree, aux_flat)) if has_aux else value), gradient
 
     return value_and_grad_fun
 
@@ -136,8 +139,8 @@ class _Plan:
     at: tuple[int | None, ...]
 
 
-def _grad_plan(graph: Graph, count: int) -> _Plan:
-    """The joint graph of value and gradient, the cotangent of the first output being one."""
+def _grad_plan(graph: Graph, count: int, first: int) -> _Plan:
+    """The joint graph of value and gradient, the cotangent of the value being one; its outputs from ``first`` on."""
     wrt = inexact_inputs(graph.in_types, count)
     joint = vjp_pass.vjp(graph, wrt, [k == 0 for k in range(len(graph.outputs))])
     builder = Builder(graph.in_types)
@@ -150,8 +153,8 @@ def _grad_plan(graph: Graph, count: int) -> _Plan:
     for i, k in zip(wrt, joint.results, strict=True):
         if k is not None:
             outs[m + k] = weak_as(builder, outs[m + k], graph.in_types[i])
-            at[i] = m + k
-    return _Plan(program(simplify(builder.finish(outs))), tuple(at))
+            at[i] = m + k - first
+    return _Plan(program(simplify(builder.finish(outs[first:]))), tuple(at))
 
 
 def zero(type: ShapedArray) -> Any:

@@ -23,11 +23,23 @@ def fast(function: Any) -> Any:
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 2 and not kwargs and (type(args[0]) is Tracer or type(args[1]) is Tracer):
-            return apply_pair(function, args[0], args[1], sys._getframe(1))
+        # the usual calls first: this test is all that an ordinary array pays for the fast lane
+        if not kwargs:
+            if len(args) == 1:
+                kind = type(args[0])
+                if kind is Tracer:
+                    return apply(function, args, kwargs, sys._getframe(1))
+                if kind is not list and kind is not tuple:
+                    return function(args[0])
+            elif len(args) == 2:
+                x, y = args
+                kind, other = type(x), type(y)
+                if kind is Tracer or other is Tracer:
+                    return apply_pair(function, x, y, sys._getframe(1))
+                if kind is not list and kind is not tuple and other is not list and other is not tuple:
+                    return function(x, y)
         for x in args:
-            kind = type(x)
-            if kind is Tracer or ((kind is list or kind is tuple) and _within(x)):
+            if type(x) is Tracer or (type(x) in (list, tuple) and _within(x)):
                 return apply(function, args, kwargs, sys._getframe(1))
         if kwargs:
             for x in kwargs.values():
