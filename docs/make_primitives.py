@@ -23,7 +23,7 @@ from fgrad.graph.op import Op
 from fgrad.graph.regions import REGIONS, is_inexact
 from fgrad.jaxcore import typeof
 from fgrad.passes.local import pullback
-from fgrad.record.recorder import stage_closed
+from fgrad.record.recording import stage_closed
 from fgrad.rules.kinds import RULES, Bilinear, Elementwise, Linear, Undefined, Zero
 
 

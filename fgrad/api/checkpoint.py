@@ -12,7 +12,8 @@ from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import remat as remat_region
 from fgrad.graph.source import here
 from fgrad.jaxcore import current_trace, is_evaluating, primitive, set_trace, typeof
-from fgrad.record.recorder import Recorder, Recording, stage
+from fgrad.record.recorder import Recorder
+from fgrad.record.recording import Recording, stage
 
 
 def checkpoint(

@@ -19,7 +19,7 @@ from fgrad.passes import jvp as jvp_pass
 from fgrad.passes.local import transpose
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
-from fgrad.record.recorder import stage
+from fgrad.record.recording import stage
 from fgrad.run.program import program, run
 
 

@@ -26,7 +26,7 @@ from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render, type_text
 from fgrad.jaxcore import ShapedArray, Tracer, copied, primitive, tangent_dtype, typeof
 from fgrad.passes.simplify import simplify
-from fgrad.record.recorder import stage_closed
+from fgrad.record.recording import stage_closed
 from fgrad.run.program import run
 
 #: how many nodes ``repr`` and notebooks show

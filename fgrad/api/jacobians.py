@@ -23,7 +23,7 @@ from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype
 from fgrad.passes.simplify import simplify
-from fgrad.record.recorder import stage_closed
+from fgrad.record.recording import stage_closed
 from fgrad.run.program import program
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")

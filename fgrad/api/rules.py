@@ -16,7 +16,7 @@ from fgrad.api import differences as fd
 from fgrad.api.custom import custom_jvp, custom_vjp, zero_tangent_of
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import Primitive, current_trace, primitive, remember_primitive, typeof
-from fgrad.record.recorder import Recording
+from fgrad.record.recording import Recording
 from fgrad.rules.kinds import RULES, General, Linear, Rule
 from fgrad.run.program import clear_cache
 

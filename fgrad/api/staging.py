@@ -15,7 +15,7 @@ from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import Tracer, typeof
 from fgrad.passes.simplify import simplify
-from fgrad.record.recorder import stage
+from fgrad.record.recording import stage
 from fgrad.run.program import run
 
 

@@ -8,6 +8,9 @@ NOTE [One rule, two modes]
 ``Elementwise`` scales serve both modes.  ``Linear`` and ``Bilinear`` push forward by applying the primitive itself
 to tangents.  A ``General`` rule gives one mode; the other is the transpose of its graph, which is linear in the
 (co)tangents: the transpose of a push-forward is a pull-back and the reverse.
+
+This is one file, and a long one, because a missing mode is the transpose of the given one, and transposing walks
+backward over pull-backs: the two halves call each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +26,7 @@ from fgrad.graph.op import Op, Region as RegionPrimitive, intern
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray, primitive, tangent_dtype
 from fgrad.passes.trim import trim
-from fgrad.record.recorder import stage_closed
+from fgrad.record.recording import stage_closed
 from fgrad.rules.kinds import RULES, Bilinear, Elementwise, General, Linear, Region, Rule, Undefined, Zero
 
 

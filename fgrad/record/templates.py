@@ -24,7 +24,7 @@ from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
-from fgrad.record.recorder import Stager, configuration, precision
+from fgrad.record.recording import Stager, configuration, precision
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.program import clears
 

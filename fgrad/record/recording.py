@@ -1,0 +1,434 @@
+"""Recordings: JAX traces that write what runs under them onto a flat tape.
+
+NOTE [Two kinds of recording]
+``Recorder`` knows the values of its inputs (arrays, or tracers of an outer trace), so that a Python branch can ask
+for them: the part of the tape that the answer needs is then run under the outer trace, and recording goes on.  An
+operation none of whose arguments is being recorded is not recorded at all; it runs under the outer trace at once, as
+under ``jax.grad``.  ``Stager`` knows types only (templates, ``make_graph``, ``jit``) and records everything.
+
+NOTE [The tape]
+A tape entry is an operation with its input numbers.  Inputs, constants and embedded literals are entries too, so
+that the entries are a complete key of the program's structure and types: two recordings with equal keys do the same on
+other numbers.  Operations hash by identity (see NOTE [Interned operations]), which makes the key cheap.  The entries
+stand in flat lists (operations; all input numbers in a row) and not in a tuple each: the garbage collector passes over
+every tuple again and again, which made a long recording more than twice as dear per operation as a short one.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad import errors
+from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, import_equation, rule_key, vjp_rule
+from fgrad.graph.op import Op, intern
+from fgrad.graph.regions import Deferred, VjpRule, is_inexact, strong
+from fgrad.graph.source import RawSource, Source, here
+from fgrad.jaxcore import (
+    ShapedArray,
+    Tracer as JaxTracer,
+    bind_custom_jvp,
+    bind_custom_vjp,
+    copied,
+    set_trace,
+    typeof,
+    zero_tangent,
+)
+from fgrad.record.tracer import Tracer, new_tracer
+from fgrad.run.program import TakesGraphs
+
+_order = itertools.count(1)
+
+
+class _Marker:
+    """A pseudo-primitive of the tape."""
+
+    multiple_results = False
+
+    def __init__(self, name: str):
+        self.name = name
+
+
+INPUT, CONST, LITERAL = _Marker("input"), _Marker("const"), _Marker("literal")
+_leaf_ops: dict[tuple[_Marker, Any], Op] = {}
+
+
+def _leaf(marker: _Marker, key: Any, type: ShapedArray) -> Op:
+    op = _leaf_ops.get((marker, key))
+    if op is None:
+        if len(_leaf_ops) > 1 << 14:
+            _leaf_ops.clear()
+        op = _leaf_ops[marker, key] = Op(marker, {"key": key}, (marker, key), (), (type,), False)
+    return op
+
+
+def configuration() -> tuple[Any, ...]:
+    """JAX's settings on which the meaning of recorded code depends."""
+    config = jax.config
+    return (
+        config.jax_enable_x64,  # type: ignore[attr-defined]
+        config.jax_default_matmul_precision,  # type: ignore[attr-defined]
+        config.jax_numpy_dtype_promotion,  # type: ignore[attr-defined]
+        config.jax_numpy_rank_promotion,  # type: ignore[attr-defined]
+    )
+
+
+def precision() -> Any:
+    """The precision of products that holds now."""
+    return jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+
+
+class Recording(TakesGraphs):
+    """What both kinds share: the tape, lifting of values, inlining of calls."""
+
+    __slots__ = (
+        "open",
+        "ops",
+        "args",
+        "codes",
+        "offsets",
+        "count",
+        "lifted",
+        "consts",
+        "configuration",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order = next(_order)
+        self.open = True
+        self.configuration = configuration()
+        #: the operations, all their input numbers in a row, and the user's code object and offset for each
+        self.ops: list[Op] = []
+        self.args: list[int] = []
+        self.codes: list[Any] = []
+        self.offsets: list[int] = []
+        self.count = 0
+        #: values of enclosing scopes that were met, by identity; each is held, so that its identity stays its own
+        self.lifted: dict[int, tuple[int, Any]] = {}
+        self.consts: list[Any] = []
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | None) -> int:
+        """Write one operation; the number of its first output."""
+        number = self.count
+        self.ops.append(op)
+        self.args.extend(inputs)
+        self._note(source)
+        self.count = number + len(op.out_types)
+        return number
+
+    def _note(self, source: Any) -> None:
+        """Keep where an operation comes from: a raw position, or a ``Source`` that a spliced node brought along."""
+        if type(source) is tuple:
+            self.codes.append(source[0])
+            self.offsets.append(source[1])
+        else:
+            self.codes.append(source)
+            self.offsets.append(0)
+
+    def new_input(self, type: ShapedArray) -> Tracer:
+        return new_tracer(self, type, self.append(_leaf(INPUT, type, type), (), None))
+
+    def number(self, value: Any) -> int:
+        """The number of a value on this tape; values from outside are entered as constants, NumPy arrays copied."""
+        if type(value) is Tracer and value._trace is self:
+            return value.number
+        if isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0:
+            value = copied(value)
+        held = self.lifted.get(id(value))
+        if held is None:
+            held = self.lifted[id(value)] = (self.lift(value), value)
+        return held[0]
+
+    def lift(self, value: Any) -> int:
+        if type(value) is Tracer and not value._trace.open:
+            raise errors.leaked(value)
+        kind = typeof(value)
+        self.consts.append(value)
+        return self.append(_leaf(CONST, kind, kind), (), None)
+
+    def literal(self, const: Const) -> int:
+        """The number of a constant that is part of the program (it comes from a template, not from the user)."""
+        held = self.lifted.get(id(const))
+        if held is None:
+            held = self.lifted[id(const)] = (self.append(_leaf(LITERAL, const, const.type), (), None), const)
+        return held[0]
+
+    def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
+        """Record ``op`` on values; the tracers of its outputs."""
+        first = self.append(op, tuple([self.number(x) for x in args]), source)
+        return [new_tracer(self, t, first + i) for i, t in enumerate(op.out_types)]
+
+    def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
+        """Record a whole graph applied to values; its outputs (values that pass through come back as they were)."""
+        numbers = [self.number(x) for x in args]
+        n = len(numbers)
+        for const in graph.consts:
+            numbers.append(self.number(const.value) if type(const.value) is Tracer else self.literal(const))
+        if not graph.effects:
+            ops, inputs, count = self.ops, self.args, self.count
+            for node in graph.nodes:
+                op = node.op
+                ops.append(op)
+                inputs.extend([numbers[i] for i in node.inputs])
+                self._note(source or node.source)
+                k = len(op.out_types)
+                numbers.extend(range(count, count + k))
+                count += k
+            self.count = count
+            types = graph.types
+            return [args[i] if i < n else new_tracer(self, types[i], numbers[i]) for i in graph.outputs]
+        values: list[Any] = [
+            *args,
+            *(new_tracer(self, c.type, i) for c, i in zip(graph.consts, numbers[n:], strict=True)),
+        ]
+        for node in graph.nodes:
+            values += self.emit(node.op, [values[i] for i in node.inputs], source)
+        return [values[i] for i in graph.outputs]
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def steps(self) -> Iterator[tuple[Op, tuple[int, ...], Source | None]]:
+        """Every entry of the tape: operation, input numbers, the user's line."""
+        at = 0
+        for op, code, offset in zip(self.ops, self.codes, self.offsets, strict=True):
+            start, at = at, at + len(op.in_types)
+            source = code if code is None or isinstance(code, Source) else Source(code, offset)
+            yield op, tuple(self.args[start:at]), source
+
+    def key(self) -> tuple[Any, ...]:
+        """What two recordings share when they do the same on values of the same types."""
+        return tuple(self.ops), tuple(self.args)
+
+    def lines(self) -> tuple[Any, ...]:
+        """What two recordings share when, besides, they come from the same lines."""
+        return tuple(self.codes), tuple(self.offsets)
+
+    def graph(self, outputs: Sequence[int], inputs: int | None = None) -> tuple[Graph, list[Any]]:
+        """The graph of the tape with its user constants as trailing inputs, and those constants."""
+        builder = Builder()
+        numbers: list[int] = []
+        lifted: list[int] = []
+        ins: list[int] = []
+        for op, args, source in self.steps():
+            if op.primitive is INPUT:
+                ins.append(builder.input(op.out_types[0]))
+                numbers.append(ins[-1])
+            elif op.primitive is CONST:
+                lifted.append(builder.input(op.out_types[0]))
+                numbers.append(lifted[-1])
+            elif op.primitive is LITERAL:
+                numbers.append(builder.const(op.params["key"]))
+            else:
+                first = builder.emit(op, tuple([numbers[i] for i in args]), source)
+                numbers.extend(range(first, first + len(op.out_types)))
+        return builder.finish([numbers[i] for i in outputs], [*ins, *lifted]), self.consts
+
+    def closed_graph(self, outputs: Sequence[int]) -> Graph:
+        """The graph of the tape with its user constants embedded."""
+        graph, consts = self.graph(outputs)
+        n = len(graph.in_types) - len(consts)
+        builder = Builder(graph.in_types[:n])
+        return builder.finish(builder.splice(graph, [*builder.inputs, *(builder.const(Const.of(c)) for c in consts)]))
+
+    def source_of(self, number: int) -> Source | None:
+        """The line that made a value."""
+        count = 0
+        for op, _, source in self.steps():
+            count += len(op.out_types)
+            if number < count:
+                return source
+        return None
+
+    # -- JAX's side ---------------------------------------------------------------------------------------------------
+
+    def process_primitive(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], /) -> Any:
+        if not self.records(args):
+            return self.outside(primitive, args, params)
+        if primitive.name in IMPORTERS:
+            types = [typeof(x) for x in args]
+            found = import_equation(primitive, params, types)
+        else:
+            found = intern(primitive, params, [typeof(x) for x in args])
+        source = here(2)
+        outs = self.emit(found, args, source) if isinstance(found, Op) else self.splice(found, args, source)
+        return outs if primitive.multiple_results else outs[0]
+
+    def stage_value(self, value: Any) -> Any:
+        """A value as an array; what comes from outside is recorded when an operation reads it."""
+        return value if isinstance(value, jax.Array) else copied(value)
+
+    def process_call(self, primitive: Any, f: Any, args: Sequence[Any], params: dict[str, Any], /) -> Any:
+        with set_trace(self):
+            return f.call_wrapped(*args)
+
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], /, *, symbolic_zeros: Any
+    ) -> Any:
+        if not self.records(args):
+            return bind_custom_jvp(self.outer(), primitive, fun, jvp, args, symbolic_zeros)
+        types = [typeof(x) for x in args]
+        call, lifted = self.inner(fun.call_wrapped, args)
+        inexact = [is_inexact(t) for t in types]
+        tangent_types = [strong(t) for t, yes in zip(types, inexact, strict=True) if yes]
+
+        def rule(*flat: Any) -> Any:
+            live = iter(flat[len(types) :])
+            tangents = [
+                next(live) if yes else np.zeros(t.shape, jax.dtypes.float0)
+                for yes, t in zip(inexact, types, strict=True)
+            ]
+            outs = jvp.call_wrapped(*flat[: len(types)], *tangents)
+            n = len(outs) // 2
+            return [
+                *outs[:n],
+                *(_filled(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o))),
+            ]
+
+        deferred = Deferred(rule_key(jvp, types), lambda: stage_closed(rule, [*types, *tangent_types]))
+        every = [*lifted, *args]
+        op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
+        return self.emit(op, every, here(2))
+
+    def process_custom_vjp_call(
+        self,
+        primitive: Any,
+        fun: Any,
+        fwd: Any,
+        bwd: Any,
+        args: Sequence[Any],
+        /,
+        *,
+        out_trees: Any,
+        symbolic_zeros: Any,
+    ) -> Any:
+        if not self.records(args):
+            return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
+        types = [typeof(x) for x in args]
+        call, lifted = self.inner(fun.call_wrapped, args)
+
+        def rule() -> VjpRule:
+            forward = stage_closed(lambda *xs: fwd.call_wrapped(*[item for x in xs for item in (x, True)]), types)
+            builder = Builder(types)
+            return vjp_rule(call, builder, builder.splice(forward, builder.inputs), out_trees(), bwd)
+
+        deferred = Deferred((rule_key(fwd, types), rule_key(bwd, types)), rule)
+        every = [*lifted, *args]
+        op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
+        return self.emit(op, every, here(2))
+
+    def process_shard_map(self, primitive: Any, fun: Any, args: Sequence[Any], **params: Any) -> Any:
+        if not self.records(args):
+            with set_trace(self.outer()):
+                return self.outer().process_shard_map(primitive, fun, args, **params)
+        raise errors.undefined(
+            "shard_map",
+            "fgrad does not differentiate through it. Differentiate inside the mapped function, or let the compiler "
+            "partition the whole program: jit with sharded arguments and jax.lax.with_sharding_constraint",
+        )
+
+    # -- what the two kinds differ in --------------------------------------------------------------------------------
+
+    def records(self, args: Sequence[Any]) -> bool:
+        raise NotImplementedError
+
+    def outside(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def outer(self) -> Any:
+        raise NotImplementedError
+
+    def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
+        """The graph of a function called on values of this recording, and the outside values that it closes over."""
+        raise NotImplementedError
+
+    def concrete(self, number: int) -> Any:
+        return None
+
+
+def _filled(tangent: Any, out: Any) -> Any:
+    """A rule's tangent output as a value: symbolic zeros made whole."""
+    return zero_tangent(typeof(out)) if type(tangent) is jax.custom_derivatives.SymbolicZero else tangent
+
+
+def _label(fun: Any) -> str:
+    return getattr(fun, "__name__", "function")
+
+
+def _lead(graph: Graph, lifted: int) -> Graph:
+    """The same graph with its last ``lifted`` inputs first."""
+    builder = Builder(
+        [*graph.in_types[len(graph.in_types) - lifted :], *graph.in_types[: len(graph.in_types) - lifted]]
+    )
+    return builder.finish(builder.splice(graph, [*builder.inputs[lifted:], *builder.inputs[:lifted]]))
+
+
+class Stager(Recording):
+    """Records a function on types alone; everything that runs under it is recorded."""
+
+    __slots__ = ()
+
+    def records(self, args: Sequence[Any]) -> bool:
+        return True
+
+    def outer(self) -> Any:
+        return self
+
+    def number(self, value: Any) -> int:
+        # scalars and NumPy scalars in staged code are part of the program
+        if not isinstance(value, Tracer) and isinstance(value, int | float | complex | np.generic):
+            return self.literal(_scalar(value))
+        return super().number(value)
+
+    def lift(self, value: Any) -> int:
+        if (
+            isinstance(value, jax.Array)
+            and not isinstance(value, JaxTracer)
+            and value.ndim == 0
+            and not jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended)
+        ):
+            return self.literal(_scalar(value))
+        return super().lift(value)
+
+    def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
+        return stage(function, [typeof(x) for x in args])
+
+
+_scalars: dict[Any, Const] = {}
+
+
+def _scalar(value: Any) -> Const:
+    """The one ``Const`` for a scalar, so that a tape enters it once."""
+    const = Const.of(value)
+    if len(_scalars) > 1 << 14:
+        _scalars.clear()
+    return _scalars.setdefault(const, const)
+
+
+def stage(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Graph, list[Any]]:
+    """The graph of a flat function on values of these types, outside values as trailing inputs; and those values."""
+    stager, numbers = _staged(function, in_types)
+    return stager.graph(numbers)
+
+
+def stage_closed(function: Any, in_types: Sequence[ShapedArray]) -> Graph:
+    """``stage`` with outside values embedded as constants."""
+    stager, numbers = _staged(function, in_types)
+    return stager.closed_graph(numbers)
+
+
+def _staged(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Stager, list[int]]:
+    """The finished tape of a flat function, and the numbers of its outputs on it."""
+    stager = Stager()
+    tracers = [stager.new_input(t) for t in in_types]
+    try:
+        with set_trace(stager):
+            outs = function(*tracers)
+            return stager, [stager.number(x) for x in outs]
+    finally:
+        stager.open = False
