@@ -115,8 +115,10 @@ def test_rule(sample, x64):
         found, moved = run(xs, cts, ts, (fgrad,))
     ours, theirs = found["fgrad"], found.get("jax", {})
     scale = max(sample.tolerance, 1e-6)
+    # a conversion to a narrow type rounds the two pairings differently
+    agree = max([scale, *(8 * float(jnp.finfo(y.dtype).eps) for y in ours["value"])])
     forward, backward = _pair(cts, ours["jvp"]), _pair(ours["vjp"], ts)
-    np.testing.assert_allclose(forward, backward, rtol=scale, atol=scale * max(1.0, abs(forward)), err_msg="both modes")
+    np.testing.assert_allclose(forward, backward, rtol=agree, atol=agree * max(1.0, abs(forward)), err_msg="both modes")
     for name, expected in theirs.items():
         for a, b in zip(jax.tree.leaves(ours[name]), jax.tree.leaves(expected), strict=True):
             assert a.dtype == b.dtype and a.shape == b.shape, name
