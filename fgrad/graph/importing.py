@@ -23,7 +23,7 @@ from fgrad.graph.regions import (
     scan,
     while_,
 )
-from fgrad.graph.source import RawSource, Source, from_traceback
+from fgrad.graph.source import from_traceback
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer,
@@ -98,10 +98,6 @@ def import_equation(
     if out_types is None:
         return intern(primitive, params, in_types)
     return intern_typed(primitive, params, in_types, out_types, effects)
-
-
-def at(raw: RawSource | None) -> Source | None:
-    return None if raw is None else Source(*raw)
 
 
 # --------------------------------------------------------------------------------------------------------------------

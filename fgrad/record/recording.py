@@ -209,7 +209,7 @@ class Recording(TakesGraphs):
         """What two recordings share when, besides, they come from the same lines."""
         return tuple(self.codes), tuple(self.offsets)
 
-    def graph(self, outputs: Sequence[int], inputs: int | None = None) -> tuple[Graph, list[Any]]:
+    def graph(self, outputs: Sequence[int]) -> tuple[Graph, list[Any]]:
         """The graph of the tape with its user constants as trailing inputs, and those constants."""
         builder = Builder()
         numbers: list[int] = []
