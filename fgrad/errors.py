@@ -312,3 +312,10 @@ def locate(error: Exception, source: Any) -> None:
 
 #: the errors that refuse a derivative, to which the passes add the line of the operation
 REFUSALS = (MissingRuleError, UndefinedDerivativeError, ReverseWhileError, RuleTypeError)
+
+#: what asking for the number behind a traced value raises, whoever's tracer it is
+CONCRETIZATIONS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)

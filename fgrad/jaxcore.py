@@ -43,6 +43,7 @@ __all__ = [
     "remember_primitive",
     "scan_counts",
     "set_trace",
+    "settle_outputs",
     "take_trace",
     "tangent_dtype",
     "typeof",
@@ -56,7 +57,9 @@ def typeof(value: Any) -> ShapedArray:
     # an array on one device has its type at hand; jax.typeof takes 3 us to work the same out
     if type(value) in _array_classes and type(value.sharding) is jax.sharding.SingleDeviceSharding:
         return value.aval
-    if isinstance(value, jax.Array) and not isinstance(value, Tracer):
+    if isinstance(value, Tracer):
+        return value.aval  # type: ignore[return-value]
+    if isinstance(value, jax.Array):
         _array_classes.add(type(value))
     return jax.typeof(value)
 
@@ -211,6 +214,21 @@ def bind_custom_vjp(
         return trace.process_custom_vjp_call(
             prim, fun, fwd, bwd, args, out_trees=out_trees, symbolic_zeros=symbolic_zeros
         )
+
+
+def settle_outputs(fun: Any, rule: Any) -> None:
+    """Where a custom rule has run, make its function look as if it had not.
+
+    JAX takes the structure of the outputs from the one of the two that ran, and complains where both did.
+    """
+    try:
+        ran = [store.val for store in rule.stores if store is not None]
+    except Exception:  # a private class: the store is empty
+        return
+    if ran:
+        for store in fun.stores:
+            if store is not None:
+                store.reset()
 
 
 def bind_remat(

@@ -1,8 +1,6 @@
 """Recording a function's call, and the cache from recordings to transformed programs."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from threading import Lock
 from typing import Any
 
 from attrs import frozen
@@ -10,11 +8,10 @@ from attrs import frozen
 from fgrad.graph.graph import Graph
 from fgrad.jaxcore import Tracer, set_trace
 from fgrad.record.recorder import Recorder
-from fgrad.run.program import PROGRAM_LIMIT, Program, clears, program
+from fgrad.run.cache import Cache
+from fgrad.run.program import PROGRAM_LIMIT, Program, program
 
-Made = OrderedDict[Hashable, Any]
-_made: Made = clears(OrderedDict())
-_lock = Lock()
+_made: Cache[Hashable, Any] = Cache(PROGRAM_LIMIT)
 
 
 @frozen(eq=False)
@@ -47,11 +44,7 @@ class Recorded:
         key = (kind, self.outputs, recorder.key(), recorder.lines() if nested else None)
         found = _made.get(key)
         if found is None:
-            found = make(self.graph())
-            with _lock:
-                while len(_made) >= PROGRAM_LIMIT:
-                    _made.popitem(last=False)
-                _made[key] = found
+            found = _made.enter(key, make(self.graph()), len(recorder.ops))
         return found
 
     def program(self, kind: Hashable, make: Callable[[Graph], Graph]) -> Program:

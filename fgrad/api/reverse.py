@@ -13,14 +13,14 @@ from fgrad import errors
 from fgrad.api.arguments import Argnums, argnums_tuple, leaves, matching, resolve, stripped, with_positions
 from fgrad.api.called import call, inexact_inputs, split_aux, weak_as, with_weakness
 from fgrad.api.recorded import close, record
-from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.graph import Const, Graph
 from fgrad.graph.regions import is_inexact, strong
 from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
-from fgrad.passes import vjp as vjp_pass
 from fgrad.passes.local import tangent_type
 from fgrad.passes.partition import Halves, partition
-from fgrad.passes.simplify import simplify
+from fgrad.passes.simplify import Simplifier, simplify
+from fgrad.passes.vjp import pulled, vjp as vjp_pass
 from fgrad.run.program import program, run
 
 
@@ -142,19 +142,17 @@ class _Plan:
 def _grad_plan(graph: Graph, count: int, first: int) -> _Plan:
     """The joint graph of value and gradient, the cotangent of the value being one; its outputs from ``first`` on."""
     wrt = inexact_inputs(graph.in_types, count)
-    joint = vjp_pass.vjp(graph, wrt, [k == 0 for k in range(len(graph.outputs))])
-    builder = Builder(graph.in_types)
-    value_type = graph.out_types[0]
-    seed_type = tangent_type(value_type)
+    builder = Simplifier(graph.in_types)
+    seed_type = tangent_type(graph.out_types[0])
     one = builder.const(Const(np.ones((), seed_type.dtype), seed_type))
-    outs = builder.splice(joint.graph, [*builder.inputs, one])
-    m = len(graph.outputs)
+    outputs, cts = pulled(builder, graph, wrt, [(graph.outputs[0], one)])
+    outs = outputs[first:]
     at: list[int | None] = [None] * count
-    for i, k in zip(wrt, joint.results, strict=True):
-        if k is not None:
-            outs[m + k] = weak_as(builder, outs[m + k], graph.in_types[i])
-            at[i] = m + k - first
-    return _Plan(program(simplify(builder.finish(outs[first:]))), tuple(at))
+    for i in wrt:
+        if i in cts:
+            at[i] = len(outs)
+            outs.append(weak_as(builder, cts[i], graph.in_types[i]))
+    return _Plan(program(builder.finish(outs)), tuple(at))
 
 
 def zero(type: ShapedArray) -> Any:
@@ -174,15 +172,15 @@ def check_inputs(
       TypeError: an input is integer (without ``allow_int``) or, with ``holomorphic``, not complex.
     """
     for i, x in enumerate(values):
-        dtype = typeof(x).dtype
+        type = typeof(x)
         if holomorphic:
-            if not jax.dtypes.issubdtype(dtype, np.complexfloating):
+            if not jax.dtypes.issubdtype(type.dtype, np.complexfloating):
                 raise TypeError(
-                    f"{what} with holomorphic=True needs complex inputs, but {path(i)} has dtype {dtype}. "
+                    f"{what} with holomorphic=True needs complex inputs, but {path(i)} has dtype {type.dtype}. "
                     "Convert it, e.g. x.astype(jnp.complex64), or leave holomorphic out for a real-valued function."
                 )
-        elif not is_inexact(typeof(x)) and not allow_int:
-            raise errors.integer_input(path(i), typeof(x).str_short(), what)
+        elif not is_inexact(type) and not allow_int:
+            raise errors.integer_input(path(i), type.str_short(), what)
 
 
 def arg_path(chosen: Any, positions: Sequence[int], i: int) -> str:
@@ -303,7 +301,7 @@ def split(graph: Graph, outputs: int, inputs: int) -> Split:
     """The reverse mode of the first ``outputs`` outputs in the first ``inputs`` inputs, in two halves."""
     wrt = inexact_inputs(graph.in_types, inputs)
     live = [k < outputs and is_inexact(t) for k, t in enumerate(graph.out_types)]
-    joint = vjp_pass.vjp(graph, wrt, live)
+    joint = vjp_pass(graph, wrt, live)
     at: list[int | None] = [None] * inputs
     for i, k in zip(wrt, joint.results, strict=True):
         at[i] = k

@@ -185,22 +185,25 @@ class Builder:
     def finish(self, outputs: Sequence[int], inputs: Sequence[int] | None = None) -> Graph:
         """The graph of what is needed for ``outputs`` (effects included): dead nodes and constants are left out."""
         inputs = self.inputs if inputs is None else inputs
-        alive = set(outputs)
+        alive = bytearray(len(self.types))
+        for i in outputs:
+            alive[i] = 1
         kept: list[tuple[int, Op, tuple[int, ...], Source | None]] = []
         for step in reversed(self.steps):
             first, op, args, _ = step
-            if op.effects or any(i in alive for i in range(first, first + len(op.out_types))):
-                alive.update(args)
+            if op.effects or 1 in alive[first : first + len(op.out_types)]:
+                for i in args:
+                    alive[i] = 1
                 kept.append(step)
         kept.reverse()
-        consts = [number for number in self.consts if number in alive]
+        consts = [number for number in self.consts if alive[number]]
         new = {number: i for i, number in enumerate([*inputs, *consts])}
         count = len(new)
         nodes = []
         for first, op, args, source in kept:
             nodes.append(Node(op, tuple([new[i] for i in args]), source))
-            for i in range(len(op.out_types)):
-                new[first + i] = count
+            for i in range(first, first + len(op.out_types)):
+                new[i] = count
                 count += 1
         return Graph(
             tuple([self.types[i] for i in inputs]),

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax import lax, tree_util
 
+from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
 from fgrad.graph.regions import (
@@ -19,6 +20,7 @@ from fgrad.graph.regions import (
     custom_vmap,
     is_inexact,
     linear_solve,
+    python_call_graph,
     remat,
     scan,
     while_,
@@ -244,7 +246,10 @@ def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
 
 
 def vjp_rule(call: Graph, builder: Builder, outs: Sequence[int], trees: Any, bwd: Any) -> VjpRule:
-    """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents."""
+    """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents.
+
+    A ``bwd`` that asks for numbers is called when the backward pass runs.
+    """
     _, res_tree, forwards = trees
     num_res = res_tree.num_leaves
     pruned = num_res - sum(f is not None for f in forwards)
@@ -257,19 +262,33 @@ def vjp_rule(call: Graph, builder: Builder, outs: Sequence[int], trees: Any, bwd
     types = [builder.types[i] for i in args]
     wrt: list[int] = []
 
-    def backward(*flat: Any) -> Any:
+    def cotangents(*flat: Any) -> list[tuple[int, Any]]:
         cts = iter(flat[num_res:])
         full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in call.out_types]
         found = bwd.call_wrapped(*flat[:num_res], *full)
         if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], list | tuple):
             found = found[0]  # JAX 0.12 returns (cotangents, log)
-        live = [(i, ct) for i, ct in enumerate(found) if _is_value(ct) and is_inexact(types[i])]
+        return [(i, ct) for i, ct in enumerate(found) if _is_value(ct) and is_inexact(types[i])]
+
+    def backward(*flat: Any) -> list[Any]:
+        live = cotangents(*flat)
         wrt[:] = [i for i, _ in live]
         return [ct for _, ct in live]
 
+    def called(*flat: Any) -> list[Any]:
+        live = dict(cotangents(*flat))
+        return [live[i] if i in live else jax.numpy.zeros(t.shape, t.dtype) for i, t in wanted]
+
     ct_types = [t for t in call.out_types if is_inexact(t)]
-    shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in (*(builder.types[i] for i in residuals), *ct_types)]
-    return VjpRule(forward, from_jaxpr(jax.make_jaxpr(backward)(*shapes)), tuple(wrt))
+    in_types = [ShapedArray(t.shape, t.dtype) for t in (*(builder.types[i] for i in residuals), *ct_types)]
+    shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in in_types]
+    try:
+        return VjpRule(forward, from_jaxpr(jax.make_jaxpr(backward)(*shapes)), tuple(wrt))
+    except errors.CONCRETIZATIONS:
+        wanted = [(i, t) for i, t in enumerate(types) if is_inexact(t)]
+        function = Deferred((_key(bwd, types), res_tree), lambda: called)
+        graph = python_call_graph(function, in_types, [ShapedArray(t.shape, t.dtype) for _, t in wanted])
+        return VjpRule(forward, graph, tuple([i for i, _ in wanted]))
 
 
 def _is_value(x: Any) -> bool:

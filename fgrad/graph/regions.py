@@ -3,6 +3,7 @@
 Each says how it runs, through JAX's public control flow.  Their derivatives stand in ``fgrad/passes/regions``.
 """
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ import jax.custom_batching
 from attrs import frozen
 from jax import lax
 
-from fgrad.graph.graph import Graph, evaluate
-from fgrad.graph.op import Region
+from fgrad.graph.graph import Builder, Graph, evaluate
+from fgrad.graph.op import Op, Region, intern
 from fgrad.jaxcore import ShapedArray, bind_remat, zero_tangent
 
 
@@ -176,7 +177,7 @@ class CustomJvp(Region):
         return params["call"].out_types
 
 
-@frozen(eq=False)
+@frozen
 class VjpRule:
     """``forward``: primals to (residuals, outputs); ``backward``: (residuals, cotangents of the inexact outputs) to
     cotangents of the primals at positions ``wrt``."""
@@ -321,9 +322,42 @@ class Opaque(Region):
         return in_types[: params["count"]]
 
 
+class PythonCall(Region):
+    """A user's function that is called on the values when the graph runs, because it asks for numbers known only then.
+
+    Parameters: ``function``: a deferred flat function, told apart by its key; ``out_types``.
+
+    It counts as an effect, so that nothing merges, moves or compiles it.  Recording it calls it on the tracers.
+    """
+
+    name = "python_call"
+
+    def bind(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
+        return op.params["function"]()(*args)
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["out_types"]
+
+    def has_effects(self, params: dict[str, Any]) -> bool:
+        return True
+
+
+def python_call_graph(function: Deferred, in_types: Sequence[ShapedArray], out_types: Sequence[ShapedArray]) -> Graph:
+    """The graph of nothing but a call of ``function``."""
+    builder = Builder(in_types)
+    op = intern(python_call, {"function": function, "out_types": tuple(out_types)}, in_types)
+    first = builder.emit(op, tuple(builder.inputs))
+    return builder.finish(range(first, first + len(op.out_types)))
+
+
 def is_inexact(type: ShapedArray) -> bool:
     """Whether values of this type have tangents: floating point or complex."""
-    return jax.dtypes.issubdtype(type.dtype, jax.numpy.inexact)
+    return _is_inexact(type.dtype)
+
+
+@functools.cache
+def _is_inexact(dtype: Any) -> bool:
+    return jax.dtypes.issubdtype(dtype, jax.numpy.inexact)
 
 
 def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
@@ -332,8 +366,8 @@ def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([next(found) if is_inexact(jax.typeof(x)) else zero_tangent(x) for x in outs])
 
 
-scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, opaque = (
-    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve(), Opaque()
+scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, opaque, python_call = (
+    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve(), Opaque(), PythonCall()
 )  # fmt: skip
 
 REGIONS: dict[str, Region] = {

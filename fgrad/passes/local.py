@@ -24,6 +24,7 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive, intern
 from fgrad.graph.regions import is_inexact
+from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, primitive, tangent_dtype
 from fgrad.passes.trim import trim
 from fgrad.record.recording import stage_closed
@@ -385,7 +386,7 @@ def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
         op = node.op
         count = len(op.out_types)
         if not varied.isdisjoint(node.inputs) and not at_node(node, is_zero, op):
-            varied.update([number + k for k in range(count) if is_inexact(op.out_types[k])])
+            varied.update([number + k for k, t in enumerate(op.out_types) if is_inexact(t)])
         number += count
     return varied
 
@@ -412,7 +413,7 @@ def forward(builder: Builder, graph: Graph, inputs: Sequence[int], wrt: Sequence
     for node in reversed(graph.nodes):
         count = len(node.op.out_types)
         first -= count
-        if any(first + k in reached for k in range(count)):
+        if not reached.isdisjoint(range(first, first + count)):
             reached.update([i for i in node.inputs if i in varied])
     numbers = [*inputs, *(builder.const(const) for const in graph.consts)]
     regions: dict[int, tuple[Adjoint, tuple[bool, ...], list[int]]] = {}
@@ -440,17 +441,23 @@ def backward(walk: Walk, cts: dict[int, int]) -> dict[int, int]:
     """
     builder, graph, numbers, varied = walk.builder, walk.graph, walk.numbers, walk.varied
     first = len(graph.types)
+    sources: dict[tuple[int, str], Source] = {}
     for at in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[at]
         op = node.op
         count = len(op.out_types)
         first -= count
         live = tuple([first + k in cts and first + k in varied for k in range(count)])
-        if not any(live):
+        if True not in live:
             continue
         needs = tuple([i in varied for i in node.inputs])
-        source = node.source and node.source.derivative_of(op.name)
-        args = [*(numbers[i] for i in node.inputs), *numbers[first : first + count]]
+        source = node.source
+        if source is not None:
+            # one object for all the rounds of a loop
+            key = (id(source), op.name)
+            source = sources[key] = sources.get(key) or source.derivative_of(op.name)
+        args = [numbers[i] for i in node.inputs]
+        args += numbers[first : first + count]
         if at in walk.regions:
             # the region was prepared for every output that might get a cotangent
             found, may, residuals = walk.regions[at]

@@ -1,7 +1,7 @@
 """Smaller graphs that compute the same: common sub-expressions, trivial algebra, scalar constants, dead code.
 
-One forward walk rewrites each node in terms of what has been written already; a rewrite fires only where the result
-has the same type and, but for the sign of a zero, the same value.  Nothing is reassociated.
+A builder rewrites each operation, as it is written, in terms of what has been written already; a rewrite fires only
+where the result has the same type and, but for the sign of a zero, the same value.  Nothing is reassociated.
 
 NOTE [Splats]
 A *splat* is a value all of whose elements are one known scalar: a scalar constant, or a broadcast of one.  Seeds of
@@ -28,35 +28,50 @@ SCALAR_OPERANDS = frozenset(
 LOOK_INTO = 1
 
 
-class Writer:
-    """The builder of the simplified graph, and what is known of each of its values."""
+class Simplifier(Builder):
+    """A builder that writes an equal value where it knows a simpler one, and nothing that stands there already."""
 
-    def __init__(self, graph: Graph):
-        self.builder = Builder(graph.in_types)
+    def __init__(self, in_types: Sequence[ShapedArray] = ()):
+        super().__init__(in_types)
         self.splats: dict[int, Any] = {}
         self.made_by: dict[int, tuple[Op, tuple[int, ...]]] = {}
         self.seen: dict[tuple[Op, tuple[int, ...]], int] = {}
 
     def type(self, number: int) -> ShapedArray:
-        return self.builder.types[number]
+        return self.types[number]
 
     def const(self, const: Const) -> int:
-        number = self.builder.const(const)
+        known = len(self.types)
+        number = super().const(const)
+        if number < known:
+            return number
         value = const.value
         if const.type.size == LOOK_INTO and not isinstance(value, Tracer) and _is_number(const.type):
             self.splats[number] = np.asarray(value).reshape(())[()]
         return number
 
+    def emit(self, op: Op, inputs: tuple[int, ...], source: Source | None = None) -> int:
+        """Rewrite the operation, or write it; the number of its first output."""
+        name = op.name
+        rewrite = REWRITES.get(name)
+        if rewrite is not None:
+            found = _attempt(rewrite, self, op, inputs, source)
+            if found is not None:
+                return found
+        if name in SCALAR_OPERANDS and not self.splats.keys().isdisjoint(inputs):
+            op, inputs = _scalar_operand(self, op, inputs)
+        return self.write(op, inputs, source)
+
     def write(self, op: Op, args: tuple[int, ...], source: Source | None) -> int:
-        """Emit a node unless the same one stands there already."""
+        """Append a node unless the same one stands there already."""
         if op.effects:
-            return self.builder.emit(op, args, source)
+            return super().emit(op, args, source)
         if op.name in COMMUTATIVE and args[0] > args[1] and op.in_types[0] == op.in_types[1]:
             args = (args[1], args[0])
         key = (op, args)
         number = self.seen.get(key)
         if number is None:
-            number = self.seen[key] = self.builder.emit(op, args, source)
+            number = self.seen[key] = super().emit(op, args, source)
             self.made_by[number] = key
         return number
 
@@ -89,27 +104,12 @@ def _is_number(type: ShapedArray) -> bool:
 
 def simplify(graph: Graph) -> Graph:
     """An equivalent graph with the same inputs and outputs and no more nodes."""
-    w = Writer(graph)
-    numbers = list(w.builder.inputs)
-    numbers += [w.const(const) for const in graph.consts]
-    for node in graph.nodes:
-        op = node.op
-        args = tuple([numbers[i] for i in node.inputs])
-        rewrite = REWRITES.get(op.name)
-        if rewrite is not None:
-            found = _attempt(rewrite, w, op, args, node.source)
-            if found is not None:
-                numbers.append(found)
-                continue
-        if op.name in SCALAR_OPERANDS:
-            op, args = _scalar_operand(w, op, args)
-        first = w.write(op, args, node.source)
-        numbers += range(first, first + len(op.out_types))
-    return w.builder.finish([numbers[i] for i in graph.outputs], w.builder.inputs)
+    w = Simplifier(graph.in_types)
+    return w.finish(w.splice(graph, w.inputs), w.inputs)
 
 
 def _attempt(
-    rewrite: Callable[..., int | None], w: Writer, op: Op, args: tuple[int, ...], source: Source | None
+    rewrite: Callable[..., int | None], w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None
 ) -> int | None:
     try:
         found = rewrite(w, op, args, source)
@@ -118,7 +118,7 @@ def _attempt(
     return found if found is not None and w.type(found) == op.out_types[0] else None
 
 
-def _scalar_operand(w: Writer, op: Op, args: tuple[int, ...]) -> tuple[Op, tuple[int, ...]]:
+def _scalar_operand(w: Simplifier, op: Op, args: tuple[int, ...]) -> tuple[Op, tuple[int, ...]]:
     """Use the scalar itself where an operand is a broadcast of it and the other operand has the full shape."""
     shape = op.out_types[0].shape
     if not shape:
@@ -144,39 +144,39 @@ def _scalar_operand(w: Writer, op: Op, args: tuple[int, ...]) -> tuple[Op, tuple
 # rewrites: (writer, op, args, source) -> number of an equal value, or None
 
 
-def _is(w: Writer, number: int, value: float) -> bool:
+def _is(w: Simplifier, number: int, value: float) -> bool:
     splat = w.splats.get(number)
     return splat is not None and bool(splat == value)
 
 
-def _fold(w: Writer, op: Op, args: Sequence[int], source: Source | None) -> int | None:
+_FOLDS: dict[str, Callable[..., Any]] = {
+    "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "div": np.divide,
+}  # fmt: skip
+
+
+def _fold(w: Simplifier, op: Op, args: Sequence[int], source: Source | None) -> int | None:
     """All arguments are known scalars: work the operation out, in the type it has."""
-    values = [w.splats.get(i) for i in args]
+    values = []
+    for i in args:
+        value = w.splats.get(i)
+        if value is None:
+            return None
+        values.append(value)
     type = op.out_types[0]
-    if any(v is None for v in values) or type.dtype == np.bool_:
-        return None
-    function = {
-        "add": np.add,
-        "add_any": np.add,
-        "sub": np.subtract,
-        "mul": np.multiply,
-        "neg": np.negative,
-        "div": np.divide,
-    }[op.name]
-    if op.name == "div" and not np.issubdtype(type.dtype, np.inexact):
+    if type.dtype == np.bool_ or (op.name == "div" and not np.issubdtype(type.dtype, np.inexact)):
         return None
     with np.errstate(all="ignore"):
-        return w.splat(function(*[np.asarray(v).astype(type.dtype) for v in values]), type, source)
+        return w.splat(_FOLDS[op.name](*[np.asarray(v).astype(type.dtype) for v in values]), type, source)
 
 
-def _add(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _add(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     for k in (0, 1):
         if _is(w, args[k], 0) and w.type(args[1 - k]) == op.out_types[0]:
             return args[1 - k]
     return _fold(w, op, args, source)
 
 
-def _sub(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _sub(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     if _is(w, args[1], 0):
         return args[0]
     negated = _negated(w, args[1])
@@ -185,14 +185,11 @@ def _sub(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int
     return _fold(w, op, args, source)
 
 
-def _mul(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _mul(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     for k in (0, 1):
-        other = args[1 - k]
-        if w.type(other) == op.out_types[0]:
-            if _is(w, args[k], 1):
-                return other
-            if _is(w, args[k], -1):
-                return _neg_of(w, other, source)
+        splat, other = w.splats.get(args[k]), args[1 - k]
+        if splat is not None and (splat == 1 or splat == -1) and w.type(other) == op.out_types[0]:
+            return other if splat == 1 else _neg_of(w, other, source)
     folded = _fold(w, op, args, source)
     if folded is not None:
         return folded
@@ -209,33 +206,33 @@ def _mul(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int
     return None
 
 
-def _neg_of(w: Writer, number: int, source: Source | None) -> int:
+def _neg_of(w: Simplifier, number: int, source: Source | None) -> int:
     inner = _negated(w, number)
     if inner is not None:
         return inner
     return w.write(intern(primitive("neg"), {}, [w.type(number)]), (number,), source)
 
 
-def _negated(w: Writer, number: int) -> int | None:
+def _negated(w: Simplifier, number: int) -> int | None:
     made = w.made_by.get(number)
     return made[1][0] if made is not None and made[0].name == "neg" else None
 
 
-def _neg(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _neg(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     inner = _negated(w, args[0])
     return inner if inner is not None else _fold(w, op, args, source)
 
 
-def _div(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _div(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     return args[0] if _is(w, args[1], 1) else _fold(w, op, args, source)
 
 
-def _same_type(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _same_type(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     """Conversions, reshapes, broadcasts and the like that change nothing."""
     return args[0] if w.type(args[0]) == op.out_types[0] else None
 
 
-def _convert(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _convert(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     type = op.out_types[0]
     if w.type(args[0]) == type:
         return args[0]
@@ -245,7 +242,7 @@ def _convert(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) ->
     return w.splat(splat, type, source)
 
 
-def _broadcast(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _broadcast(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     if len(args) != 1:
         return None
     if w.type(args[0]) == op.out_types[0]:
@@ -254,7 +251,7 @@ def _broadcast(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) 
     return None if splat is None else w.splat(splat, op.out_types[0], source)
 
 
-def _reshape(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _reshape(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     found = _broadcast(w, op, args, source)
     if found is not None or op.name != "reshape" or op.params.get("dimensions") is not None:
         return found
@@ -267,7 +264,7 @@ def _reshape(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) ->
     return None
 
 
-def _transpose(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _transpose(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     permutation = tuple(op.params["permutation"])
     if permutation == tuple(range(len(permutation))):
         return args[0]
@@ -284,26 +281,26 @@ def _transpose(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) 
     return None
 
 
-def _reduce_sum(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _reduce_sum(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     if not op.params["axes"]:
         return args[0]
     return None
 
 
-def _integer_pow(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _integer_pow(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     return args[0] if op.params["y"] == 1 else None
 
 
-def _select(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _select(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     return args[1] if all(i == args[1] for i in args[2:]) else None
 
 
-def _rev(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+def _rev(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     return args[0] if not op.params["dimensions"] else None
 
 
 def _inverse(of: str) -> Callable[..., int | None]:
-    def rewrite(w: Writer, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    def rewrite(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
         made = w.made_by.get(args[0])
         return made[1][0] if made is not None and made[0].name == of else None
 

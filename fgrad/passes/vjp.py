@@ -26,17 +26,30 @@ def vjp(graph: Graph, wrt: Sequence[int], live: Sequence[bool] | None = None) ->
     """The graph (inputs, cotangents of the live outputs) -> (outputs, cotangents of the inputs ``wrt``)."""
     live = [is_inexact(t) for t in graph.out_types] if live is None else live
     builder = Builder(graph.in_types)
-    seeds = [value for value, yes in zip(graph.outputs, live, strict=True) if yes]
-    walk = forward(builder, graph, builder.inputs[:], wrt, seeds)
-    cts: dict[int, int] = {}
-    for value in seeds:
-        ct = builder.input(tangent_type(graph.types[value]))
-        if value in walk.varied:
-            cts[value] = add(builder, cts[value], ct) if value in cts else ct
-    cts = backward(walk, cts)
-    outputs = [walk.numbers[i] for i in graph.outputs]
+    seeds = [
+        (value, builder.input(tangent_type(graph.types[value])))
+        for value, yes in zip(graph.outputs, live, strict=True)
+        if yes
+    ]
+    outputs, cts = pulled(builder, graph, wrt, seeds)
     found: dict[int, int] = {}
     for i in wrt:
         if i in cts:
             found[i] = len(found)
     return Joint(builder.finish([*outputs, *(cts[i] for i in found)]), tuple([found.get(i) for i in wrt]))
+
+
+def pulled(
+    builder: Builder, graph: Graph, wrt: Sequence[int], seeds: Sequence[tuple[int, int]]
+) -> tuple[list[int], dict[int, int]]:
+    """Write ``graph``, applied to the first inputs of ``builder``, and its pull-back.
+
+    ``seeds`` are values of the graph with their cotangents in the builder.  Returns where the graph's outputs and the
+    cotangents of its inputs ``wrt`` (but for zeros) stand.
+    """
+    walk = forward(builder, graph, builder.inputs[: len(graph.in_types)], wrt, [value for value, _ in seeds])
+    cts: dict[int, int] = {}
+    for value, ct in seeds:
+        if value in walk.varied:
+            cts[value] = add(builder, cts[value], ct) if value in cts else ct
+    return [walk.numbers[i] for i in graph.outputs], backward(walk, cts)

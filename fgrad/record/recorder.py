@@ -1,22 +1,62 @@
-"""The recorder: a recording that knows the values of its inputs, and works out others when Python asks for them."""
+"""The recorder: a recording that knows the values of its inputs, and works out others when Python asks for them.
 
-from collections.abc import Iterable, Sequence
+NOTE [Custom rules that ask for numbers]
+A custom rule is tried on types when its function is first met, and kept for all calls.  One that asks for a number is
+recorded again for each call, on the numbers of its arguments (tangents have none, as in JAX), and told apart by the
+graph that came of it, so that calls that take the same branch share their programs.  A rule that calls its own function
+on its own arguments, as many do, is recorded twice: first with a stand-in for itself, which gives the graph it is told
+apart by, then with itself.  A backward rule that asks is called when the backward pass runs (``PythonCall``), for its
+cotangents are not known before.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
-from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import is_inexact, opaque
+from fgrad.graph.op import Kept, Op, intern
+from fgrad.graph.regions import Deferred, PythonCall, is_inexact, opaque
 from fgrad.graph.source import RawSource
-from fgrad.jaxcore import is_concrete, set_trace, take_trace, typeof
-from fgrad.record.recording import LITERAL, Recording
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_concrete, set_trace, take_trace, typeof
+from fgrad.record.recording import INPUT, LITERAL, Recording
 from fgrad.record.tracer import Tracer
-from fgrad.run.program import run
+from fgrad.run.cache import Cache
+from fgrad.run.program import PROGRAM_LIMIT, run
+
+#: in the body of a function that has a custom rule
+_ELSEWHERE: tuple[Hashable, Deferred] = (None, Deferred(None, lambda: None))
+
+
+def _numbers_of(value: Any) -> Any:
+    """A value whose numbers are known, without the tracers around it."""
+    while isinstance(value, JaxTracer):
+        value = value.to_concrete_value()
+    return value
+
+
+class _Unknown(Exception):
+    """A value depends on an input of which only the type is known."""
+
+
+#: which custom rules ask for the numbers behind their arguments, by the key of the rule
+_asks: Cache[Hashable, bool] = Cache(PROGRAM_LIMIT)
+
+
+def _asks_for_numbers(rule: Deferred) -> bool:
+    """Whether a rule cannot be recorded on types alone."""
+    try:
+        rule()
+    except errors.CONCRETIZATIONS:
+        return True
+    except Exception:  # it will be raised again, with the user's line, where the rule is needed
+        return False
+    return False
 
 
 class Recorder(Recording):
     """Records a function on values; see NOTE [Two kinds of recording]."""
 
-    __slots__ = ("parent", "inputs", "known")
+    __slots__ = ("parent", "inputs", "known", "within")
 
     def __init__(self, inputs: Sequence[Any]):
         super().__init__()
@@ -25,6 +65,8 @@ class Recorder(Recording):
         self.inputs = list(inputs)
         #: values worked out on demand, by number
         self.known: dict[int, Any] = {}
+        #: the custom rule that is being recorded, if one is: its key, and the rule itself
+        self.within: tuple[Hashable, Deferred] | None = None
 
     def start(self) -> list[Tracer]:
         tracers = [self.new_input(typeof(x)) for x in self.inputs]
@@ -47,11 +89,14 @@ class Recorder(Recording):
             return primitive.bind(*args, **params)
 
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
-        if not op.effects:
+        if not op.effects or isinstance(op.primitive, PythonCall):
             return super().emit(op, args, source)
         # a print or a callback runs now and once; what it returns is then a value like any other from outside
         numbers = [self.number(x) for x in args]
-        values = self.values(numbers)
+        try:
+            values = self.values(numbers)
+        except _Unknown:
+            return super().emit(op, args, source)
         with set_trace(self.parent):
             results = list(op.bind(values))
         if not any(map(is_inexact, op.out_types)) or not any(map(is_inexact, op.in_types)):
@@ -65,6 +110,7 @@ class Recorder(Recording):
         # the inner recording knows the same values, so that a function with a custom rule may branch on them too
         with set_trace(self):
             child = Recorder(args)
+        child.within = _ELSEWHERE
         tracers = child.start()
         try:
             with set_trace(child):
@@ -73,10 +119,69 @@ class Recorder(Recording):
         finally:
             child.open = False
 
+    def rule(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        others: Sequence[ShapedArray],
+        whole: Callable[[Graph], Any],
+    ) -> Deferred:
+        staged = super().rule(key, function, args, others, whole)
+        asks = _asks.get(key)
+        if asks is None:
+            if self.within is _ELSEWHERE:
+                return staged  # a rule within a function that has its own is hardly ever wanted
+            asks = _asks.enter(key, _asks_for_numbers(staged))
+        if not asks or not self._knows_numbers():
+            return staged
+        numbers = [self.number(x) for x in args]
+        within = self.within
+        if within is not None and within[0] == key and numbers == [*range(len(args))]:
+            return within[1]  # the rule calls its own function on the same values
+        try:
+            values = [_numbers_of(x) for x in self.values(numbers)]
+        except _Unknown:
+            return staged
+
+        def on_values(own: Deferred) -> Graph:
+            with set_trace(self.parent):
+                child = Recorder(values)
+            child.within = (key, own)
+            tracers = child.start()
+            tracers += [child.new_input(t) for t in others]
+            try:
+                with set_trace(child):
+                    outs = function(*tracers)
+                return child.closed_graph([child.number(x) for x in outs])
+            finally:
+                child.open = False
+
+        if within is not None:
+            # a rule may call functions on ever other values: their rules wait until they are asked for
+            return Deferred(Kept(values), lambda: whole(on_values(staged)))
+        own = Deferred(("own", key), staged)
+        try:
+            graph = on_values(own)
+        except errors.CONCRETIZATIONS:
+            return staged  # it asks for the numbers of the others: staging it again will say so in its place
+        made = whole(graph)
+        rule = Deferred((key, made), lambda: made)
+        if any(node.op.params.get("rule") == own for node in graph.nodes):
+            # once more, now that the rule is known by the branch that it took
+            made = whole(on_values(rule))
+        return rule
+
+    def _knows_numbers(self) -> bool:
+        return all(map(is_concrete, self.inputs))
+
     def concrete(self, number: int) -> Any:
-        if not all(map(is_concrete, self.inputs)):
+        if not self._knows_numbers():
             return None
-        (value,) = self.values([number])
+        try:
+            (value,) = self.values([number])
+        except _Unknown:
+            return None
         return value if is_concrete(value) else None
 
     def values(self, numbers: Sequence[int]) -> list[Any]:
@@ -94,6 +199,8 @@ class Recorder(Recording):
                 first -= len(op.out_types)
                 outs = range(first, first + len(op.out_types))
                 if not wanted.isdisjoint(outs):
+                    if op.primitive is INPUT:
+                        raise _Unknown
                     wanted.difference_update(outs)
                     ins = tuple(self.args[start:end])
                     wanted.update([i for i in ins if i not in known])

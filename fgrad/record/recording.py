@@ -15,7 +15,7 @@ every tuple again and again, which made a long recording more than twice as dear
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -25,7 +25,7 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, import_equation, rule_key, vjp_rule
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import Deferred, VjpRule, is_inexact, strong
+from fgrad.graph.regions import Deferred, PythonCall, VjpRule, custom_vjp, is_inexact, strong
 from fgrad.graph.source import RawSource, Source, here
 from fgrad.jaxcore import (
     ShapedArray,
@@ -34,6 +34,7 @@ from fgrad.jaxcore import (
     bind_custom_vjp,
     copied,
     set_trace,
+    settle_outputs,
     typeof,
     zero_tangent,
 )
@@ -161,6 +162,9 @@ class Recording(TakesGraphs):
 
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
         """Record ``op`` on values; the tracers of its outputs."""
+        if isinstance(op.primitive, PythonCall):
+            with set_trace(self):
+                return list(op.bind(args))
         first = self.append(op, tuple([self.number(x) for x in args]), source)
         return [new_tracer(self, t, first + i) for i, t in enumerate(op.out_types)]
 
@@ -176,11 +180,16 @@ class Recording(TakesGraphs):
                 op = node.op
                 ops.append(op)
                 inputs.extend([numbers[i] for i in node.inputs])
-                self._note(source or node.source)
                 k = len(op.out_types)
                 numbers.extend(range(count, count + k))
                 count += k
             self.count = count
+            if source is None:
+                for node in graph.nodes:
+                    self._note(node.source)
+            else:
+                self.codes.extend([source[0]] * len(graph.nodes))
+                self.offsets.extend([source[1]] * len(graph.nodes))
             types = graph.types
             return [args[i] if i < n else new_tracer(self, types[i], numbers[i]) for i in graph.outputs]
         values: list[Any] = [
@@ -196,9 +205,14 @@ class Recording(TakesGraphs):
     def steps(self) -> Iterator[tuple[Op, tuple[int, ...], Source | None]]:
         """Every entry of the tape: operation, input numbers, the user's line."""
         at = 0
+        sources: dict[tuple[int, int], Source] = {}
         for op, code, offset in zip(self.ops, self.codes, self.offsets, strict=True):
             start, at = at, at + len(op.in_types)
-            source = code if code is None or isinstance(code, Source) else Source(code, offset)
+            source = code
+            if code is not None and type(code) is not Source:
+                source = sources.get((id(code), offset))
+                if source is None:
+                    source = sources[id(code), offset] = Source(code, offset)
             yield op, tuple(self.args[start:at]), source
 
     def key(self) -> tuple[Any, ...]:
@@ -290,7 +304,11 @@ class Recording(TakesGraphs):
                 *(_filled(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o))),
             ]
 
-        deferred = Deferred(rule_key(jvp, types), lambda: stage_closed(rule, [*types, *tangent_types]))
+        # where the body has a rule for reverse mode (NOTE [A function with both rules]), this one may never be wanted
+        both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
+        made_by = Recording.rule if both else type(self).rule
+        deferred = made_by(self, rule_key(jvp, types), rule, args, tangent_types, lambda graph: graph)
+        settle_outputs(fun, jvp)
         every = [*lifted, *args]
         op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
         return self.emit(op, every, here(2))
@@ -312,12 +330,15 @@ class Recording(TakesGraphs):
         types = [typeof(x) for x in args]
         call, lifted = self.inner(fun.call_wrapped, args)
 
-        def rule() -> VjpRule:
-            forward = stage_closed(lambda *xs: fwd.call_wrapped(*[item for x in xs for item in (x, True)]), types)
-            builder = Builder(types)
-            return vjp_rule(call, builder, builder.splice(forward, builder.inputs), out_trees(), bwd)
+        def forward(*xs: Any) -> Any:
+            return fwd.call_wrapped(*[item for x in xs for item in (x, True)])
 
-        deferred = Deferred((rule_key(fwd, types), rule_key(bwd, types)), rule)
+        def whole(graph: Graph) -> VjpRule:
+            builder = Builder(types)
+            return vjp_rule(call, builder, builder.splice(graph, builder.inputs), out_trees(), bwd)
+
+        deferred = self.rule((rule_key(fwd, types), rule_key(bwd, types)), forward, args, (), whole)
+        settle_outputs(fun, fwd)
         every = [*lifted, *args]
         op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
         return self.emit(op, every, here(2))
@@ -346,6 +367,18 @@ class Recording(TakesGraphs):
     def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
         """The graph of a function called on values of this recording, and the outside values that it closes over."""
         raise NotImplementedError
+
+    def rule(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        others: Sequence[ShapedArray],
+        whole: Callable[[Graph], Any],
+    ) -> Deferred:
+        """The custom rule ``whole(graph)``, of the graph of ``function`` of ``args`` and values of types ``others``."""
+        types = [*map(typeof, args), *others]
+        return Deferred(key, lambda: whole(stage_closed(function, types)))
 
     def concrete(self, number: int) -> Any:
         return None

@@ -11,9 +11,7 @@ A Python float, or an int that is an operand, is an input, so that a changing nu
 
 import operator
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any
 
 import jax
@@ -26,7 +24,7 @@ from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
 from fgrad.record.recording import Stager, configuration, precision
 from fgrad.record.tracer import Tracer, new_tracer
-from fgrad.run.program import clears
+from fgrad.run.cache import Cache
 
 TEMPLATE_LIMIT = 1 << 14
 
@@ -82,8 +80,7 @@ class Template:
 
 
 _blank = object.__new__
-_templates: OrderedDict[tuple[Any, ...], Template | None] = clears(OrderedDict())
-_lock = Lock()
+_templates: Cache[tuple[Any, ...], Template | None] = Cache(TEMPLATE_LIMIT)
 
 
 _UNKNOWN: Any = object()
@@ -209,11 +206,7 @@ def _make(
     except Exception:
         # the open lane will raise the error anew, on the user's own values, if it is one of use
         template = None
-    with _lock:
-        while len(_templates) >= TEMPLATE_LIMIT:
-            _templates.popitem(last=False)
-        _templates[key] = template
-    return template
+    return _templates.enter(key, template)
 
 
 def _record(

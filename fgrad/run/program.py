@@ -3,26 +3,31 @@
 NOTE [When a graph is compiled]
 A structure met once is interpreted: compiling would cost more than it saves, and random programs, or a Python loop
 that runs a different number of times, meet each structure once.  Met again, it is compiled whole and kept in a
-bounded cache; a graph of many nodes must be met more often, since XLA's time grows faster than its length.
+bounded cache.  XLA's time grows with the square of a graph's length, and so does the number of times that a long graph
+must be met first; until then it is run in stretches (``stretches.py``).
 Arguments that are tracers make no program at all: a recording takes the graph's nodes over, and any other JAX trace
 gets them bound one by one.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import jax
 from attrs import frozen
 
 from fgrad.graph import op as ops
-from fgrad.graph.graph import Graph, evaluate
-from fgrad.jaxcore import ShapedArray, Trace, Tracer, primitive
+from fgrad.graph.graph import Const, Graph, evaluate
+from fgrad.graph.regions import PythonCall
+from fgrad.jaxcore import ShapedArray, Trace, Tracer, current_trace, is_evaluating, primitive
+from fgrad.run.cache import Cache, clear_all
+from fgrad.run.stretches import LENGTH, Stretches, cut
 
 PROGRAM_LIMIT = 4096
-#: how many nodes one extra sighting pays for
-NODES_PER_SIGHTING = 2000
+#: a graph of up to so many outputs is compiled whole in a time that does not depend on their number
+FEW_OUTPUTS = 32
+#: how often a graph of one stretch's length is run before it is compiled whole
+PATIENCE = 32
 
 
 class TakesGraphs(Trace):
@@ -40,12 +45,15 @@ class TakesGraphs(Trace):
 class Program:
     """A graph and, once it has been met often enough, its compiled form."""
 
-    __slots__ = ("graph", "met", "compiled")
+    __slots__ = ("graph", "met", "compiled", "patience", "stretches")
 
     def __init__(self, graph: Graph):
         self.graph = graph
         self.met = 0
         self.compiled: Any = None
+        #: how often it is run in another way before it is compiled whole
+        self.patience: float = inf if _calls_python(graph) else 1 + PATIENCE * _lengths(graph) ** 2
+        self.stretches: Stretches | None = None
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
         """Run on flat arguments; the flat results."""
@@ -57,12 +65,31 @@ class Program:
         return self._unseen(args)
 
     def _unseen(self, args: Sequence[Any]) -> Sequence[Any]:
+        graph = self.graph
         self.met += 1
-        if self.met > 1 + len(self.graph.nodes) // NODES_PER_SIGHTING:
-            graph = self.graph
-            self.compiled = jax.jit(lambda *args: evaluate(graph, args))
+        if self.met > self.patience:
+            self.compiled, self.stretches = jax.jit(lambda *args: evaluate(graph, args)), None
             return self.compiled(*args)
-        return [_array(x, t) for x, t in zip(evaluate(self.graph, args), self.graph.out_types, strict=True)]
+        if 1 < self.patience < inf and is_evaluating(current_trace()) and not any(map(_is_traced, graph.consts)):
+            if self.stretches is None:
+                self.stretches = cut(graph)
+            outs = self.stretches(args)
+        else:
+            outs = evaluate(graph, args)
+        return [_array(x, t) for x, t in zip(outs, graph.out_types, strict=True)]
+
+
+def _calls_python(graph: Graph) -> bool:
+    return graph.effects and any(isinstance(node.op.primitive, PythonCall) for node in graph.nodes)
+
+
+def _lengths(graph: Graph) -> int:
+    """How many stretches' worth of work a graph is to XLA, which computes each of many outputs from the start."""
+    return len(graph.nodes) * (1 + len(graph.outputs) // FEW_OUTPUTS) // LENGTH
+
+
+def _is_traced(const: Const) -> bool:
+    return isinstance(const.value, Tracer)
 
 
 def _traced(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
@@ -87,19 +114,13 @@ def _array(value: Any, type: ShapedArray) -> Any:
     return primitive("convert_element_type").bind(value, **params)
 
 
-_programs: OrderedDict[Graph, Program] = OrderedDict()
-_lock = threading.Lock()
+_programs: Cache[Graph, Program] = Cache(PROGRAM_LIMIT)
 
 
 def program(graph: Graph) -> Program:
     """The program of a graph, shared by all graphs of equal structure."""
     found = _programs.get(graph)
-    if found is None:
-        with _lock:
-            while len(_programs) >= PROGRAM_LIMIT:
-                _programs.popitem(last=False)
-            found = _programs.setdefault(graph, Program(graph))
-    return found
+    return _programs.enter(graph, Program(graph), len(graph.nodes)) if found is None else found
 
 
 def run(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
@@ -129,17 +150,8 @@ def cache_info() -> CacheInfo:
     >>> fgrad.cache_info()
     CacheInfo(programs=0, compiled=0, operations=0)
     """
-    with _lock:
-        return CacheInfo(len(_programs), sum(p.compiled is not None for p in _programs.values()), ops.table_size())
-
-
-_caches: list[Any] = []
-
-
-def clears(cache: Any) -> Any:
-    """Have ``clear_cache`` empty this dict too."""
-    _caches.append(cache)
-    return cache
+    programs = list(_programs.values())
+    return CacheInfo(len(programs), sum(p.compiled is not None for p in programs), ops.table_size())
 
 
 def clear_cache() -> None:
@@ -148,8 +160,5 @@ def clear_cache() -> None:
     >>> import fgrad
     >>> fgrad.clear_cache()
     """
-    with _lock:
-        _programs.clear()
-    for cache in list(_caches):
-        cache.clear()
+    clear_all()
     ops.clear_table()

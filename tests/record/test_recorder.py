@@ -129,7 +129,7 @@ def test_memory_stays_flat():
 
 
 def test_caches_are_bounded(monkeypatch):
-    monkeypatch.setattr(program, "PROGRAM_LIMIT", 8)
+    monkeypatch.setattr(program._programs, "limit", 8)
     for i in range(20):
         fgrad.vjp(lambda x, i=i: fnp.sum(x[: i + 1]), jnp.ones(30))
     assert fgrad.cache_info().programs <= 8
@@ -154,15 +154,28 @@ def test_eight_threads():
     assert not wrong
 
 
-def test_long_chain():
-    n = 20_000
-
+@pytest.mark.parametrize("n", [20_000, 100_000])
+def test_long_chain(n):
     def f(x):
         for _ in range(n):
             x = x * 1.00001
+        return fnp.sum(x)
+
+    assert np.allclose(fgrad.grad(f)(jnp.ones(4)), 1.00001**n, rtol=1e-1)
+
+
+def test_long_chain_whose_values_are_all_kept():
+    n = 30_000
+
+    def f(x):
+        for _ in range(n):
+            x = fnp.sin(x)
         return x
 
-    assert np.allclose(fgrad.grad(f)(1.0), 1.00001**n, rtol=1e-2)
+    values = [np.float64(1.0)]
+    for _ in range(n):
+        values.append(np.sin(values[-1]))
+    assert np.allclose(fgrad.grad(f)(1.0), np.prod(np.cos(values[:-1])), rtol=1e-2, atol=0)
 
 
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])

@@ -15,3 +15,13 @@ def _refuse(op: Op, *_: Any) -> NoReturn:
 
 
 define("opaque", Region(adjoint=_refuse, tangents=_refuse))
+
+
+def _ask(op: Op, *_: Any) -> NoReturn:
+    raise errors.undefined(
+        "a custom rule that branches on numbers",
+        "which are known only when it runs, so that it cannot be transposed. Write it with jnp.where or jax.lax.cond",
+    )
+
+
+define("python_call", Region(adjoint=_ask, tangents=_ask))

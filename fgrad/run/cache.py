@@ -1,0 +1,54 @@
+"""Bounded tables: what was made is kept until newer things need its room."""
+
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+#: what one entry counts for at least, in nodes of a graph
+ENTRY = 1000
+
+_caches: list["Cache[Any, Any]"] = []
+
+
+class Cache(dict[Key, Value], Generic[Key, Value]):
+    """A dict that drops its oldest entries when it holds more than ``limit`` graphs of ordinary length.
+
+    A long graph counts for several, so that a few huge ones do not stay in memory.  Reading is a dict's own; ``enter``
+    may be called from several threads.
+    """
+
+    def __init__(self, limit: int):
+        super().__init__()
+        self.limit = limit
+        self._sizes: dict[Key, int] = {}
+        self._held = 0
+        self._lock = Lock()
+        _caches.append(self)
+
+    def enter(self, key: Key, value: Value, nodes: int = 0) -> Value:
+        """Keep ``value``, made of so many nodes; or give the value that another thread entered first."""
+        size = max(ENTRY, nodes)
+        with self._lock:
+            found = self.setdefault(key, value)
+            if key not in self._sizes:
+                self._sizes[key] = size
+                self._held += size
+            while self._held > self.limit * ENTRY and len(self) > 1:
+                oldest = next(iter(self))
+                del self[oldest]
+                self._held -= self._sizes.pop(oldest)
+            return found
+
+    def clear(self) -> None:
+        with self._lock:
+            super().clear()
+            self._sizes.clear()
+            self._held = 0
+
+
+def clear_all() -> None:
+    """Empty every cache."""
+    for cache in _caches:
+        cache.clear()

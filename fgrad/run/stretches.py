@@ -1,0 +1,119 @@
+"""Long graphs, run in stretches: equal ones share one compiled program.
+
+NOTE [Stretches]
+Interpreting costs some 20 us a node, and compiling a whole graph takes time that grows faster than its length.  A long
+graph was a loop, though, so cut into stretches of equal length it is a few programs, each run again and again.  The
+length has many divisors: a loop of ten operations or fewer then gives a handful of distinct stretches.  Loops of
+different lengths share them.
+
+A stretch is compiled without fusion, for which it must not be called while JAX traces.  XLA fuses by computing each
+output from the start, which takes quadratic time and code where, as in a forward pass whose values are kept, every
+value along a chain is an output.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from attrs import frozen
+
+from fgrad.graph.graph import Graph, Node, evaluate
+from fgrad.graph.op import Op
+from fgrad.run.cache import Cache
+
+LENGTH = 840
+#: compiling a stretch takes the time of so many interpreted runs
+SIGHTINGS = 16
+PART_LIMIT = 512
+UNFUSED = {"xla_disable_hlo_passes": "fusion"}
+
+
+class Part:
+    """The graph of equal stretches and, once it has been met often enough, its compiled form."""
+
+    __slots__ = ("graph", "met", "compiled")
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.met = 0
+        self.compiled: Any = None
+
+    def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        if self.compiled is not None:
+            return self.compiled(*args)
+        self.met += 1
+        if self.met > SIGHTINGS:
+            graph = self.graph
+            self.compiled = jax.jit(lambda *args: evaluate(graph, args), compiler_options=UNFUSED)
+        return evaluate(self.graph, args)
+
+
+@frozen(eq=False)
+class Stretch:
+    """Some nodes in a row: the values that they read and give, and those that nobody needs afterwards."""
+
+    part: Part
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    dead: tuple[int, ...]
+
+
+@frozen(eq=False)
+class Stretches:
+    """A graph in stretches; calling it runs it on flat values."""
+
+    graph: Graph
+    stretches: tuple[Stretch, ...]
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        graph = self.graph
+        values: list[Any] = [*args, *(const.value for const in graph.consts)]
+        values += [None] * (len(graph.types) - len(values))
+        for stretch in self.stretches:
+            for i, out in zip(stretch.outs, stretch.part([values[i] for i in stretch.ins]), strict=True):
+                values[i] = out
+            for i in stretch.dead:
+                values[i] = None
+        return [values[i] for i in graph.outputs]
+
+
+_parts: Cache[Graph, Part] = Cache(PART_LIMIT)
+
+
+def cut(graph: Graph) -> Stretches:
+    """A graph in stretches of ``LENGTH`` nodes."""
+    count = -(-len(graph.nodes) // LENGTH)
+    last = _last_readers(graph, count)
+    met: dict[tuple[tuple[Op, ...], tuple[tuple[int, ...], ...], tuple[int, ...]], Part] = {}
+    stretches = []
+    number = len(graph.in_types) + len(graph.consts)
+    for at in range(count):
+        nodes = graph.nodes[at * LENGTH : (at + 1) * LENGTH]
+        end = number + sum([len(node.op.out_types) for node in nodes])
+        ins = tuple(dict.fromkeys([i for node in nodes for i in node.inputs if i < number]))
+        outs = tuple([i for i in range(number, end) if last[i] > at])
+        # the stretch's own numbers: what it reads from outside by first use, then what it makes
+        own = {i: k for k, i in enumerate([*ins, *range(number, end)])}
+        reads = tuple([tuple([own[i] for i in node.inputs]) for node in nodes])
+        gives = tuple([own[i] for i in outs])
+        key = (tuple([node.op for node in nodes]), reads, gives)
+        part = met.get(key)
+        if part is None:
+            types = tuple([graph.types[i] for i in ins])
+            copies = [Node(node.op, read, node.source) for node, read in zip(nodes, reads, strict=True)]
+            part = Part(Graph(types, (), tuple(copies), gives))
+            part = met[key] = _parts.enter(part.graph, part)
+        stretches.append(Stretch(part, ins, outs, tuple([i for i in ins if last[i] == at])))
+        number = end
+    return Stretches(graph, tuple(stretches))
+
+
+def _last_readers(graph: Graph, count: int) -> list[int]:
+    """For each value, the last stretch that reads it; ``count`` for an output of the graph, -1 for nobody."""
+    last = [-1] * len(graph.types)
+    for at, node in enumerate(graph.nodes):
+        for i in node.inputs:
+            last[i] = at // LENGTH
+    for i in graph.outputs:
+        last[i] = count
+    return last

@@ -1,0 +1,149 @@
+"""Custom rules that ask for numbers: un-jitted they get them where JAX gives them, staged they are refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgrad
+from fgrad import errors
+
+
+def branching_vjp(library, nondiff=()):
+    """A function whose fwd branches on its argument, and whose bwd on residuals' structure, numbers and cotangents."""
+
+    @library.custom_vjp
+    def f(x, n):
+        return jnp.sin(x) if x > 0 else jnp.cos(x)
+
+    def fwd(x, n):
+        return (jnp.sin(x), (x,)) if x > 0 else (jnp.cos(x), {"a": x, "b": 2 * x})
+
+    def bwd(residuals, ct):
+        if isinstance(residuals, dict):
+            return -3 * ct * jnp.sin(residuals["a"]), None
+        if ct > 1:
+            return 5 * ct * jnp.cos(residuals[0]), None
+        return (7 if residuals[0] > 2 else 1) * ct * jnp.cos(residuals[0]), None
+
+    f.defvjp(fwd, bwd)
+    return lambda x: f(x, 2)
+
+
+def branching_bwd(library):
+    """Only the backward rule asks."""
+
+    @library.custom_vjp
+    def f(x):
+        return {"y": jnp.sum(x**2), "z": x}
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct["y"] * (2 * x if x.max() > 1 else x) + ct["z"],))
+    return lambda x: f(x * jnp.ones(2))["y"] + f(x * jnp.ones(2))["z"][0]
+
+
+def branching_jvp(library):
+    @library.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        return f(x), (3 if x > 0 else 1) * jnp.cos(x) * t
+
+    return f
+
+
+MAKERS = [branching_vjp, branching_bwd, branching_jvp]
+POINTS = (0.5, -0.5, 2.5, 0.5)
+
+
+def programs(f, api):
+    yield "grad", lambda x: api.grad(f)(x)
+    yield "grad of more", lambda x: api.grad(lambda x: f(x) * f(-x) + f(f(3 * x)))(x)
+    yield "value_and_grad", lambda x: api.value_and_grad(f)(x)
+    yield "vjp", lambda x: [api.vjp(f, x)[1](ct) for ct in (0.5, 2.0)]
+    yield "second order", lambda x: api.grad(api.grad(lambda x: x * f(x)))(x)
+
+
+def forward_programs(f, api):
+    yield "jvp", lambda x: api.jvp(f, (x,), (2.0,))
+    yield "linearize", lambda x: api.linearize(f, x)[1](2.0)
+    yield "hessian", lambda x: api.hessian(f)(x)
+
+
+@pytest.mark.parametrize("library", [jax, fgrad])
+@pytest.mark.parametrize("maker", MAKERS)
+def test_rules_get_numbers(maker, library):
+    kinds = [programs, forward_programs] if maker is branching_jvp else [programs]
+    for kind in kinds:
+        ours, theirs = kind(maker(library), fgrad), kind(maker(jax), jax)
+        for (name, a), (_, b) in zip(ours, theirs, strict=True):
+            for x in POINTS:
+                for p, q in zip(jax.tree.leaves(a(x)), jax.tree.leaves(b(x)), strict=True):
+                    np.testing.assert_allclose(p, q, rtol=1e-5, err_msg=f"{name} at {x}")
+
+
+@pytest.mark.parametrize("library", [jax, fgrad])
+@pytest.mark.parametrize("maker", MAKERS)
+def test_staged_rules_have_none(maker, library):
+    f = maker(library)
+    fgrad.grad(f)(0.5)
+    with pytest.raises(errors.NotConcreteError):
+        fgrad.jit(fgrad.grad(f))(0.5)
+    with pytest.raises(jax.errors.ConcretizationTypeError):
+        fgrad.vmap(fgrad.grad(f))(jnp.ones(2))
+    with pytest.raises(jax.errors.JAXTypeError):
+        jax.jit(fgrad.grad(f))(0.5)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_equal_branches_share_what_was_made(maker):
+    f = maker(fgrad)
+    for x in POINTS:
+        fgrad.grad(f)(x)
+    before = fgrad.cache_info()
+    for x in (0.1, 0.2, -0.3, 2.4):
+        fgrad.grad(f)(x)
+    assert fgrad.cache_info() == before
+
+
+def test_a_bwd_that_asks_is_called_once_per_backward_pass():
+    seen = []
+
+    @fgrad.custom_vjp
+    def f(x):
+        return jnp.sin(x)
+
+    def bwd(x, ct):
+        seen.append(float(ct))
+        return (ct * jnp.cos(x),)
+
+    f.defvjp(lambda x: (f(x), x), bwd)
+    for ct in (1.0, 2.0, 2.0):
+        seen.clear()
+        fgrad.grad(lambda x, ct=ct: ct * f(x))(0.5)
+        assert seen == [ct]
+    value, back = fgrad.vjp(f, 0.5)
+    seen.clear()
+    back(3.0), back(4.0)
+    assert seen == [3.0, 4.0]
+
+
+def test_unknown_tangents_are_refused_in_reverse_mode():
+    @fgrad.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        return f(x), t * (2.0 if t > 0 else jnp.cos(x))
+
+    with pytest.raises(errors.NotConcreteError, match="test_custom_concrete"):
+        fgrad.grad(f)(1.0)
+
+
+def test_forward_mode_through_a_bwd_that_asks_is_refused():
+    with pytest.raises(errors.UndefinedDerivativeError, match="branches on numbers"):
+        fgrad.jvp(branching_bwd(fgrad), (0.5,), (1.0,))

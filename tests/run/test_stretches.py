@@ -1,0 +1,120 @@
+"""Long graphs: cut in stretches, equal ones compiled once; values as JAX gives them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgrad
+import fgrad.numpy as fnp
+from fgrad.jaxcore import typeof
+from fgrad.record.recording import stage_closed
+from fgrad.run import stretches
+from fgrad.run.program import Program, program
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Stretches of 12 nodes, compiled when they have been met once."""
+    fgrad.clear_cache()
+    monkeypatch.setattr(stretches, "LENGTH", 12)
+    monkeypatch.setattr("fgrad.run.program.LENGTH", 12)
+    monkeypatch.setattr(stretches, "SIGHTINGS", 1)
+    yield
+    fgrad.clear_cache()
+
+
+def mixed(length):
+    def f(x, w):
+        y = x
+        for i in range(length):
+            y = fnp.sin(y) * w + x
+            if i % 7 == 3:
+                y = y - fnp.cumsum(y)[0]
+        return fnp.sum(y * x)
+
+    return f
+
+
+X = jnp.linspace(0.1, 0.7, 4)
+W = jnp.linspace(-0.5, 0.5, 4)
+
+
+@pytest.mark.parametrize("length", [1, 3, 12, 13, 60])
+def test_gradients(length):
+    f = mixed(length)
+    expected = jax.jit(jax.value_and_grad(f, (0, 1)))(X, W)
+    for _ in range(3):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6),
+                     fgrad.value_and_grad(f, (0, 1))(X, W), expected)  # fmt: skip
+
+
+def test_pullbacks_keep_many_values():
+    f = mixed(40)
+    expected = jax.jit(jax.grad(f))(X, W)
+    for _ in range(3):
+        value, back = fgrad.vjp(lambda x: f(x, W), X)
+        np.testing.assert_allclose(back(jnp.ones_like(value))[0], expected, rtol=2e-4)
+
+
+def test_equal_stretches_are_one_program():
+    def f(x):
+        for _ in range(1200):
+            x = fnp.sin(x)
+        return x
+
+    graph = stage_closed(lambda x: [f(x)], [typeof(X)])
+    cut = stretches.cut(graph)
+    assert len(cut.stretches) == 100
+    # the last one gives the output only, as the others do
+    assert len({s.part for s in cut.stretches}) == 1
+    np.testing.assert_allclose(cut([X])[0], f(X), rtol=1e-6)
+    assert cut.stretches[0].part.compiled is not None
+    # a loop of another length has the same stretches
+    assert {s.part for s in stretches.cut(stage_closed(lambda x: [f(f(x))], [typeof(X)])).stretches} == {
+        cut.stretches[0].part
+    }
+
+
+def test_values_are_let_go():
+    graph = stage_closed(lambda x: [mixed(40)(x, W)], [typeof(X)])
+    cut = stretches.cut(graph)
+    dead = [i for s in cut.stretches for i in s.dead]
+    assert len(dead) == len(set(dead))
+    assert {i for s in cut.stretches for i in s.ins} == set(dead)
+
+
+def test_what_passes_through_and_what_is_constant():
+    w = np.arange(3.0, dtype=np.float32)
+
+    def f(x):
+        y = x
+        for _ in range(30):
+            y = y * 1.01 + w
+        return y, x, jnp.asarray(w)
+
+    graph = stage_closed(f, [typeof(jnp.ones(3))])
+    for _ in range(2):
+        for a, b in zip(program(graph)([jnp.ones(3)]), f(jnp.ones(3)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_inside_other_transformations():
+    f = mixed(30)
+    expected = jax.jit(jax.grad(f))(X, W)
+    for _ in range(3):
+        fgrad.grad(f)(X, W)
+    # concrete arguments under a trace: the stretches' programs cannot be nested in another one
+    np.testing.assert_allclose(jax.jit(lambda: fgrad.grad(f)(X, W))(), expected, rtol=2e-4)
+    np.testing.assert_allclose(jax.vmap(fgrad.grad(f), (0, None))(X[None], W)[0], expected, rtol=2e-4)
+    np.testing.assert_allclose(fgrad.grad(lambda s: jnp.sum(s * fgrad.grad(f)(X, W)))(1.0), np.sum(expected), rtol=2e-4)
+
+
+def test_a_long_graph_met_very_often_is_compiled_whole(monkeypatch):
+    monkeypatch.setattr("fgrad.run.program.PATIENCE", 2)
+    graph = stage_closed(lambda x: [mixed(10)(x, W)], [typeof(X)])
+    runner = Program(graph)
+    assert runner.patience > 9
+    values = [runner([X])[0] for _ in range(runner.patience + 2)]
+    assert runner.compiled is not None
+    np.testing.assert_allclose(values, values[0], rtol=1e-5)
