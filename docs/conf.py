@@ -1,6 +1,7 @@
 """The Sphinx configuration: ``python -m sphinx -W -b html docs docs/_build/html``.
 
-Before the pages are read, the code that they show is run, and so their pictures and the table of primitives are made.
+Before the pages are read, the code that they show is run, and so their pictures and the tables of primitives and of
+operations are made.
 """
 
 import contextlib
@@ -51,6 +52,12 @@ def make_primitives(app: Any) -> None:
     (HERE / "_build" / "primitives.md").write_text(table)
 
 
+def make_operations(app: Any) -> None:
+    """Write the table that the page on the mutable layer's operations includes."""
+    table = importlib.import_module("make_operations").table()
+    (HERE / "_build" / "operations.md").write_text(table)
+
+
 def plain_sections(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Section names of the docstrings in the words that napoleon knows."""
     lines[:] = ["Raises:" if line.strip() == "Raises, when called:" else line for line in lines]
@@ -60,4 +67,5 @@ def setup(app: Any) -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     app.connect("builder-inited", make_pictures)
     app.connect("builder-inited", make_primitives)
+    app.connect("builder-inited", make_operations)
     app.connect("autodoc-process-docstring", plain_sections, priority=400)  # before napoleon

@@ -25,7 +25,8 @@ from attrs import frozen  # noqa: E402
 
 import fgrad  # noqa: E402
 import fgrad.numpy as fnp  # noqa: E402
-from tests.benchmarks import programs  # noqa: E402
+import fgrad.torch  # noqa: E402
+from tests.benchmarks import mutable, programs  # noqa: E402
 
 torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 
@@ -228,6 +229,21 @@ def namespaces(rounds: int, seconds: float) -> list[Row]:
     return rows
 
 
+def mutable_layer(rounds: int, seconds: float) -> list[Row]:
+    """The mutable layer against PyTorch eager; a call is over when its result's array is there."""
+    if torch is None:
+        return []
+
+    def waited(call: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: fgrad.torch.to_jax(call())
+
+    rows = []
+    for program in mutable.PROGRAMS:
+        r, a, b = ratio(waited(program.make(fgrad.torch)), program.make(torch), rounds, seconds)
+        rows.append(Row(program.name, "PyTorch eager", r, program.wanted, f"{a:.0f} / {b:.0f} us"))
+    return rows
+
+
 def table(rows: list[Row]) -> str:
     lines = ["| work | against | ratio | wanted at most | fgrad / other |", "|---|---|---|---|---|"]
     for row in rows:
@@ -251,7 +267,7 @@ def main() -> None:
         torch.set_num_threads(os.cpu_count() or 1)
     rounds, seconds = (3, 0.05) if options.quick else (7, 0.25)
     rows = unjitted(rounds, seconds) + jitted(rounds, seconds) + first_call(3 if options.quick else 5)
-    rows += recording(rounds, options.quick) + namespaces(rounds, seconds)
+    rows += recording(rounds, options.quick) + namespaces(rounds, seconds) + mutable_layer(rounds, seconds)
     text = f"Measured on {machine()}.\n\n{table(rows)}"
     print(text)
     if options.readme:

@@ -1,0 +1,81 @@
+"""PyTorch's tensors and autograd on fgrad's immutable graph: ``import fgrad.torch as torch``.
+
+>>> import fgrad.torch as torch
+>>> x = torch.tensor([1., 2.], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4.])
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from fgrad.torch import (
+    autograd as autograd,
+    cuda as cuda,
+    dtypes,
+    fft as fft,
+    formats,
+    func as func,
+    legacy,
+    linalg as linalg,
+    nn as nn,
+    ops as ops,
+    optim as optim,
+    random as random,
+    return_types as return_types,
+    special as special,
+    utils as utils,
+)
+from fgrad.torch.autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
+from fgrad.torch.core import explain as _explain, replay as _replay  # noqa: F401  (they enter what they give)
+from fgrad.torch.core.modes import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+from fgrad.torch.core.tensor import Tensor as Tensor
+from fgrad.torch.devices import (
+    device as device,
+    get_default_device as get_default_device,
+    set_default_device as set_default_device,
+)
+from fgrad.torch.diagnosis import audit as audit, compat as compat, inplace as inplace, why_no_grad as why_no_grad
+from fgrad.torch.dtypes import (
+    dtype as dtype,
+    get_default_dtype as get_default_dtype,
+    set_default_dtype as set_default_dtype,
+)
+from fgrad.torch.formats import layout as layout, memory_format as memory_format
+from fgrad.torch.func.functionalization import functionalize as functionalize
+from fgrad.torch.legacy import set_default_tensor_type as set_default_tensor_type
+from fgrad.torch.limits import finfo as finfo, iinfo as iinfo
+from fgrad.torch.methods import autograd as _a, conversion as _c, memory as _m  # noqa: F401  (methods of tensors)
+from fgrad.torch.ops.table import TABLE
+from fgrad.torch.printing import set_printoptions as set_printoptions
+from fgrad.torch.promotion import can_cast as can_cast, promote_types as promote_types
+from fgrad.torch.random import (
+    default_generator as default_generator,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
+)
+from fgrad.torch.random.public import Generator as Generator
+from fgrad.torch.serialization import load as load, save as save
+from fgrad.torch.size import Size as Size
+
+globals().update(dtypes.NAMES)
+globals().update(legacy.NAMES)
+globals().update({each.name: each for each in (*formats.memory_format, *formats.layout)})
+globals().update({name: entry.call for name, entry in TABLE.items() if entry.function})
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,98 @@
+"""Anomaly mode: backward looks for NaN, and an error in it shows the forward call it belongs to.
+
+Source: `Anomaly detection <https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection>`_.
+"""
+
+import warnings
+from typing import Any
+
+from fgrad.torch.core import engine
+from fgrad.torch.core.modes import Mode, modes
+from fgrad.torch.core.node import Node
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return modes.anomaly
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN."""
+    return modes.check_nan
+
+
+class set_detect_anomaly(Mode):
+    """Sets anomaly mode: at once as a function, for a block as a context manager."""
+
+    def __init__(self, mode: bool, check_nan: bool = True):
+        self.previous = modes.anomaly, modes.check_nan
+        self.mode, self.check = mode, check_nan
+        modes.anomaly, modes.check_nan = mode, check_nan
+
+    def clone(self) -> "set_detect_anomaly":
+        return set_detect_anomaly(self.mode, self.check)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.anomaly, modes.check_nan = self.previous
+
+
+class detect_anomaly(Mode):
+    """Anomaly mode for a block.
+
+    >>> import warnings, fgrad.torch as torch
+    >>> with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
+    ...     torch.is_anomaly_enabled()
+    True
+    """
+
+    def __init__(self, check_nan: bool = True):
+        self.check = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            stacklevel=2,
+        )
+
+    def clone(self) -> "detect_anomaly":
+        return detect_anomaly(self.check)
+
+    def __enter__(self) -> None:
+        self.previous = modes.anomaly, modes.check_nan
+        modes.anomaly, modes.check_nan = True, self.check
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.anomaly, modes.check_nan = self.previous
+
+
+def _report(node: Node) -> None:
+    """Warn with the traceback of the forward call of a node that failed, and of the call that made that node."""
+    if not modes.anomaly:
+        return
+    if node.forward_trace is None:
+        warnings.warn(
+            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return
+    warnings.warn(
+        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
+        + "".join(node.forward_trace),
+        UserWarning,
+        stacklevel=2,
+    )
+    parent = node.parent
+    if parent is not None and parent.forward_trace is not None:
+        warnings.warn(
+            f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced the previous "
+            "calculation:\n" + "".join(parent.forward_trace),
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+engine.anomaly.report = _report

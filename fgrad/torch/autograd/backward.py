@@ -1,0 +1,250 @@
+"""``backward`` and ``grad``: roots and targets, checked as PyTorch checks them, and handed to the engine."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.torch.core import engine
+from fgrad.torch.core.evaluation import constant
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.tensor import (
+    GradientEdge,
+    Tensor,
+    accumulator,
+    gradient_edge,
+    gradient_function,
+    is_tracked,
+    new_tensor,
+)
+from fgrad.torch.core.types import TensorType
+from fgrad.torch.size import Size
+from fgrad.torch.type_names import type_name
+
+CREATE_GRAPH = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+    "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+    "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break the "
+    "cycle and avoid the leak."
+)
+
+
+#: what has been warned of in this process: PyTorch warns of it once
+_warned: list[str] = []
+
+
+def _listed(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    return [given] if isinstance(given, Tensor | GradientEdge) else list(given)
+
+
+def _type_of(root: Tensor | GradientEdge) -> TensorType:
+    return root._type if isinstance(root, Tensor) else root.node.out_types[root.output_nr]
+
+
+def _ones(type: TensorType) -> Tensor:
+    return new_tensor(constant(np.ones(type.shape, type.dtype.numpy)), type)
+
+
+def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[Tensor | None]:
+    """The gradients to begin with, ones where an output of one element is given none."""
+    found: list[Tensor | None] = []
+    for i, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
+        type = _type_of(output)
+        if isinstance(grad, Tensor):
+            shape: Ints = grad._type.shape[1:] if batched else grad._type.shape
+            if shape != type.shape:
+                if batched:
+                    raise RuntimeError(
+                        f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+                        f"batch "
+                        f"dimension. The sizes of the remaining dimensions are expected to match the shape of "
+                        f"corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of "
+                        f"{grad.shape} and output[{i}] has a shape of {Size(type.shape)}. If you only want some "
+                        f"tensors "
+                        "in `grad_output` to be considered batched, consider using vmap."
+                    )
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {Size(grad._type.shape)} and output[{i}] "
+                    f"has a "
+                    f"shape of {Size(type.shape)}."
+                )
+            if type.dtype.is_complex != grad._type.dtype.is_complex:
+                raise RuntimeError(
+                    "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+                    f"dtype: grad_output[{i}] has a dtype of {grad._type.dtype} and output[{i}] has a dtype of "
+                    f"{type.dtype}."
+                )
+            found.append(grad)
+        elif grad is None:
+            if isinstance(output, Tensor) and not is_tracked(output):
+                found.append(None)
+                continue
+            if type.numel != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if not type.dtype.is_floating_point:
+                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {type.dtype}")
+            found.append(_ones(type))
+        else:
+            raise TypeError("gradients can be either Tensors or None, but got " + type_name(grad))
+    return found
+
+
+def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None], what: str) -> list[Any]:
+    roots = []
+    for i, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
+        edge = (output.node, output.output_nr) if isinstance(output, GradientEdge) else gradient_edge(output)
+        if edge is None:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        roots.append((edge, grad))
+    return roots
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of tensors to the ``.grad`` of the leaves that they were made from.
+
+    Arguments:
+      tensors: a tensor, gradient edge, or sequence of them.
+      grad_tensors: the gradient to begin with for each, None for 1 where a tensor has one element.
+      retain_graph: keep what the graph has saved, for another backward; by default what ``create_graph`` is.
+      create_graph: record backward too, so that the gradients can be differentiated.
+      inputs: accumulate into these only.
+
+    Raises:
+      RuntimeError: a tensor does not require grad or is no scalar and has no gradient given, the graph was freed, or
+        a saved tensor was written since.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.tensor([1., 2.], requires_grad=True)
+    >>> torch.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 4.])
+
+    Source: `torch.autograd.backward <https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html>`_.
+    """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
+                "use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    targets = None if inputs is None else _listed(inputs)
+    if targets is not None and not targets:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    outputs = _listed(tensors)
+    grads = _listed(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
+    if len(grads) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+    keep = create_graph if retain_graph is None else retain_graph
+    roots = _roots(outputs, seeds(outputs, grads, False), "tensors")
+    if create_graph and targets is None and not _warned:
+        _warned.append(CREATE_GRAPH)
+        warnings.warn(CREATE_GRAPH, UserWarning, stacklevel=2)
+    edges = None
+    if targets is not None:
+        edges = [_target(x, True) for x in targets]
+    engine.run_backward(roots, keep, create_graph, edges, True)
+
+
+def _target(target: Any, accumulate: bool) -> Any:
+    if isinstance(target, GradientEdge):
+        return target.node, target.output_nr
+    if accumulate and not is_tracked(target):
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if not is_tracked(target):
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    if accumulate and gradient_function(target) is not None and not target._retains_grad:
+        target.retain_grad()
+    edge = gradient_edge(target)
+    return (accumulator(target), 0) if edge is None else edge
+
+
+UNUSED = "appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of outputs with respect to inputs, which may be tensors anywhere in the graph.
+
+    Arguments:
+      outputs, inputs: tensors, gradient edges, or sequences of them.
+      grad_outputs: the gradient to begin with for each output.
+      retain_graph, create_graph: as in ``backward``.
+      allow_unused: give None for an input that the outputs do not depend on, instead of raising.
+      is_grads_batched: ``grad_outputs`` have a leading axis of many gradients; so have the results.
+      materialize_grads: give zeros instead of None.
+
+    Raises:
+      RuntimeError: as ``backward`` does, or an input is not part of the graph.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.tensor(3., requires_grad=True)
+    >>> torch.autograd.grad(x ** 2, x)
+    (tensor(6.),)
+
+    Source: `torch.autograd.grad <https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html>`_.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    allow = bool(materialize_grads if allow_unused is None else allow_unused)
+    outs, targets = _listed(outputs), _listed(inputs)
+    grads = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outs)
+    if len(grads) != len(outs):
+        raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
+    keep = create_graph if retain_graph is None else retain_graph
+    roots = _roots(outs, seeds(outs, grads, is_grads_batched), "tensors")
+    edges = [_target(x, False) for x in targets]
+    if is_grads_batched:
+        found = batching.run(roots, keep, create_graph, edges)
+    else:
+        found = engine.run_backward(roots, keep, create_graph, edges, False)
+    return materialized(found, targets, allow, materialize_grads)
+
+
+def materialized(
+    found: Sequence[Tensor | None], targets: Sequence[Any], allow: bool, materialize: bool
+) -> tuple[Any, ...]:
+    """The gradients with those that are missing refused, or made zeros."""
+    if materialize:
+        return tuple(
+            [
+                new_tensor(constant(np.zeros(_type_of(t).shape, _type_of(t).dtype.numpy)), _type_of(t))
+                if g is None
+                else g
+                for g, t in zip(found, targets, strict=True)
+            ]
+        )
+    for i, g in enumerate(found):
+        if g is None and not allow:
+            raise RuntimeError(f"The differentiated Tensor at index {i} {UNUSED}")
+    return tuple(found)
+
+
+class _Batching:
+    """What runs backward for many gradients at once; ``fgrad.torch.func`` enters it when it is defined."""
+
+    run: Any = None
+
+
+batching = _Batching()

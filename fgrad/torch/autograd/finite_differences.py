@@ -1,0 +1,233 @@
+"""Derivatives the slow way: numerical ones by central differences, analytical ones row by row or column by column.
+
+A Jacobian here is a matrix with a row for each element of the input and a column for each of the output.
+
+NOTE [Checking complex derivatives]
+Only real perturbations are made.  For a complex input the derivative along the imaginary axis is taken too, and the two
+make up PyTorch's gradient, which is that of a real output: complex outputs are checked by their parts, one at a time.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+from fgrad.torch import ops
+from fgrad.torch.autograd.backward import grad
+from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from fgrad.torch.core.tensor import Tensor
+
+#: a direction in the space of an input: a vector, or of a complex input its real and imaginary part
+Direction = Any
+
+
+class GradcheckError(RuntimeError):
+    """What ``gradcheck`` raises when a derivative is wrong."""
+
+
+def tupled(x: Any) -> tuple[Any, ...]:
+    return x if isinstance(x, tuple) else tuple(x) if isinstance(x, list) else (x,)
+
+
+def wanted(inputs: Sequence[Any]) -> list[int]:
+    """The positions of the inputs that require grad."""
+    return [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+
+
+def is_inexact(x: Any) -> bool:
+    return isinstance(x, Tensor) and x._type.inexact
+
+
+# -- numerical -------------------------------------------------------------------------------------------------------
+
+
+def numerical_jacobians(
+    func: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Tensor], eps: float, forward: bool
+) -> list[list[Tensor]]:
+    """For each input that requires grad the Jacobian of each inexact output.
+
+    Raises:
+      ValueError: an output is complex, and reverse mode is to be checked.
+    """
+    if not forward and any(x.is_complex() for x in outputs):
+        raise ValueError(
+            "Expected output to be non-complex. get_numerical_jacobian no longer supports functions that return "
+            "complex outputs."
+        )
+    return [_numerical_jacobian(func, inputs, i, outputs, eps, forward) for i in wanted(inputs)]
+
+
+def _numerical_jacobian(
+    func: Callable[..., Any], inputs: Sequence[Any], place: int, outputs: Sequence[Tensor], eps: float, forward: bool
+) -> list[Tensor]:
+    x = inputs[place]
+    jacobians = [
+        out.new_zeros((x.numel(), out.numel()), dtype=x.dtype if x.is_complex() else out.dtype)
+        for out in outputs
+        if is_inexact(out)
+    ]
+    data = x.data
+    for row, index in enumerate(product(*map(range, x.shape))):
+        found = _derivatives(func, inputs, data[index], eps, eps, x.is_complex(), f"on index {index} ")
+        for k, jacobian in enumerate(jacobians):
+            jacobian[row] = found[k]
+    return jacobians
+
+
+def numerical_derivatives(
+    func: Callable[..., Any], inputs: Sequence[Any], place: int, direction: Direction, eps: float
+) -> list[Tensor]:
+    """The derivative of each output along a direction in the space of an input."""
+    x = inputs[place]
+    if isinstance(direction, tuple):
+        step = tuple([part.reshape(x.shape) * eps for part in direction])
+    else:
+        step = direction.reshape(x.shape) * eps
+    return _derivatives(func, inputs, x.data, step, eps, x.is_complex(), "")
+
+
+def _derivatives(
+    func: Callable[..., Any], inputs: Sequence[Any], data: Tensor, step: Any, eps: float, is_complex: bool, where: str
+) -> list[Tensor]:
+    parts = step if isinstance(step, tuple) else (step, step)
+    along_real = _difference(func, inputs, data, parts[0], eps, where)
+    if not is_complex:
+        return along_real
+    along_imaginary = _difference(func, inputs, data, parts[1] * 1j, eps, where)
+    return [a + b * 1j for a, b in zip(along_real, along_imaginary, strict=True)]
+
+
+def _difference(
+    func: Callable[..., Any], inputs: Sequence[Any], data: Tensor, step: Any, eps: float, where: str
+) -> list[Tensor]:
+    """The central difference of the outputs for a step of the elements ``data``, which stand in an input."""
+    before = data.clone()
+    data.copy_(before - step)
+    lower = [x.clone() for x in tupled(func(*inputs))]
+    data.copy_(before + step)
+    upper = [x.clone() for x in tupled(func(*inputs))]
+    data.copy_(before)
+    for a, b in zip(lower, upper, strict=True):
+        for what, one, other in (("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)):
+            if one != other:
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {what} when inputs are perturbed {where}by "
+                    f"{eps}, but got: {what}s {one} and {other}."
+                )
+    return [((b - a) / (2 * eps)).detach().reshape(-1) for a, b in zip(lower, upper, strict=True)]
+
+
+# -- analytical ------------------------------------------------------------------------------------------------------
+
+
+def reverse_jacobians(
+    inputs: Sequence[Any], output: Tensor, tolerance: float, check_dtypes: bool, advice: str
+) -> list[Tensor]:
+    """The Jacobian of an output with respect to each input that requires grad, by backward from each element.
+
+    Raises:
+      GradcheckError: a gradient has the wrong type or size, or is another one the second time.
+    """
+    basis = []
+    for j in range(output.numel()):
+        one = ops.zeros_like(output)
+        one.view(-1)[j] = 1.0
+        basis.append(one)
+    return checked_rows(inputs, output, basis, tolerance, check_dtypes, advice)
+
+
+def checked_rows(
+    inputs: Sequence[Any],
+    output: Tensor,
+    cotangents: Sequence[Tensor],
+    tolerance: float,
+    check_dtypes: bool,
+    advice: str,
+) -> list[Tensor]:
+    """For each input that requires grad the gradients for some cotangents, side by side."""
+    sources = [inputs[i] for i in wanted(inputs)]
+
+    def rows() -> list[tuple[Any, ...]]:
+        copy = output.clone()
+        return [
+            grad(copy, sources, ct.reshape(output.shape), retain_graph=True, allow_unused=True) for ct in cotangents
+        ]
+
+    first, second = rows(), rows()
+    given = [(g, x) for row in first for g, x in zip(row, sources, strict=True) if g is not None]
+    if check_dtypes and any(g.shape == x.shape and g.dtype != x.dtype for g, x in given):
+        raise GradcheckError("Gradient has dtype mismatch")
+    if any(g.shape != x.shape for g, x in given):
+        raise GradcheckError("Analytical gradient has incorrect size")
+    once, twice = _side_by_side(first, sources), _side_by_side(second, sources)
+    if any(a.numel() and bool((a - b).abs().max() > tolerance) for a, b in zip(once, twice, strict=True)):
+        raise GradcheckError(
+            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
+            "different values, although analytical gradient matches numerical gradient.The tolerance for "
+            f"nondeterminism was {tolerance}." + advice
+        )
+    return once
+
+
+def _side_by_side(rows: Sequence[Sequence[Any]], sources: Sequence[Tensor]) -> list[Tensor]:
+    found = []
+    for i, x in enumerate(sources):
+        matrix = x.new_zeros((x.numel(), len(rows)))
+        for j, row in enumerate(rows):
+            if row[i] is not None:
+                matrix[:, j] = row[i].reshape(-1)
+        found.append(matrix)
+    return found
+
+
+def forward_jacobians(
+    func: Callable[..., Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Tensor],
+    check_dtypes: bool,
+    directions: Sequence[Direction] | None = None,
+) -> list[list[Tensor]]:
+    """For each input that requires grad the Jacobian of each inexact output, by forward mode.
+
+    With ``directions``, one for each such input, the derivative along that direction as a vector instead.
+
+    Raises:
+      GradcheckError: a tangent is complex where its output is not, or the other way round.
+    """
+    found = []
+    for k, place in enumerate(wanted(inputs)):
+        x = inputs[place]
+        if directions is not None:
+            tangents = [directions[k].reshape(x.shape)]
+        else:
+            tangents = []
+            for index in product(*map(range, x.shape)):
+                one = ops.zeros_like(x.detach())
+                one[index] = 1.0
+                tangents.append(one)
+        shapes = [out for out in outputs if is_inexact(out)]
+        matrices = [out.new_zeros((len(tangents), out.numel())) for out in shapes]
+        for row, tangent in enumerate(tangents):
+            for out, value in zip(matrices, _pushed(func, inputs, place, tangent, check_dtypes), strict=True):
+                if value is not None:
+                    out[row] = value.reshape(-1)
+        found.append([m[0] for m in matrices] if directions is not None else matrices)
+    return found
+
+
+def _pushed(
+    func: Callable[..., Any], inputs: Sequence[Any], place: int, tangent: Tensor, check_dtypes: bool
+) -> list[Tensor | None]:
+    with dual_level():
+        needed = set(wanted(inputs))
+        duals = [
+            make_dual(x.detach(), tangent if i == place else ops.zeros_like(x.detach())) if i in needed else x
+            for i, x in enumerate(inputs)
+        ]
+        found: list[Tensor | None] = []
+        for out in tupled(func(*duals)):
+            if is_inexact(out):
+                primal, pushed = unpack_dual(out)
+                if check_dtypes and pushed is not None and primal.is_complex() != pushed.is_complex():
+                    raise GradcheckError("Forward AD gradient has dtype mismatch.")
+                found.append(pushed)
+        return found

@@ -1,0 +1,121 @@
+"""``torch.autograd.forward_ad``: dual numbers, that is, tensors with a tangent.
+
+Source: `Forward-mode AD <https://docs.pytorch.org/docs/stable/autograd.html#forward-mode-automatic-differentiation>`_.
+"""
+
+from typing import Any, NamedTuple
+
+from fgrad.torch.core import forward
+from fgrad.torch.core.forward import set_tangent, tangent_of
+from fgrad.torch.core.geometry import overlaps
+from fgrad.torch.core.modes import Mode, modes
+from fgrad.torch.core.tensor import Tensor, alias
+from fgrad.torch.ops.views import view_sizes
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A tensor and its tangent, None where it has none."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Open the level of forward mode, and return its number.
+
+    Raises:
+      RuntimeError: it is open already.
+    """
+    if modes.dual_level >= 0:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    return forward.enter_level()
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the level; the tensors that had tangents lose them."""
+    if modes.dual_level < 0:
+        raise RuntimeError(
+            "Trying to exit a forward AD level but no level is currently active."
+            if level is not None
+            else "Dual level must be a positive number."
+        )
+    forward.exit_level()
+
+
+class dual_level(Mode):
+    """Opens the level of forward mode for a block.
+
+    >>> import fgrad.torch as torch
+    >>> import fgrad.torch.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(torch.tensor(3.), torch.tensor(1.))
+    ...     fwAD.unpack_dual(x * x).tangent
+    tensor(6.)
+    """
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *exception: Any) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A view of a tensor that has a tangent.
+
+    Raises:
+      RuntimeError: no level is open, or the shapes differ.
+      ValueError: the tensor or the tangent is not of an inexact type.
+    """
+    if modes.dual_level < 0:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    for x, what in ((tensor, "primal"), (tangent, "tangent")):
+        if not (x.is_floating_point() or x.is_complex()):
+            raise ValueError(f"Expected {what} to be floating point or complex, but got: {x.dtype}")
+    if tangent_of(tensor) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
+            f"{modes.dual_level} is not supported."
+        )
+    if tangent._type.shape != tensor._type.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor._type.shape)} while the given forward gradient is of size "
+            f"{list(tangent._type.shape)}."
+        )
+    g = tensor._geometry_of()
+    dual = tensor.clone() if overlaps(g.sizes, g.strides) else view_sizes(tensor, tensor._type.shape)
+    if dual._view is not None:
+        dual._view.dual = dual
+    for outer in range(modes.dual_level):
+        forward.carry(tensor, dual, outer, lambda above: above)
+    forward.enter_tangent(dual, forward.laid_out(tangent, dual), modes.dual_level)
+    return dual
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """A tensor without its tangent, and the tangent."""
+    if modes.dual_level < 0:
+        return UnpackedDualTensor(tensor, None)
+    tangent = tangent_of(tensor)
+    if tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    primal = alias(tensor)
+    primal._requires_grad = tensor._requires_grad
+    primal._grad_fn, primal._output_nr, primal._accumulator = tensor._grad_fn, tensor._output_nr, tensor._accumulator
+    for outer in range(modes.dual_level):
+        forward.carry(tensor, primal, outer, lambda above: above)
+    return UnpackedDualTensor(primal, tangent)
+
+
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "set_tangent",
+    "unpack_dual",
+]

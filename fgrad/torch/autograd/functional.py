@@ -1,0 +1,232 @@
+"""``torch.autograd.functional``: Jacobians and Hessians of functions, and their products with vectors.
+
+Source: `torch.autograd.functional
+<https://docs.pytorch.org/docs/stable/autograd.html#functional-higher-level-api>`_.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad.torch import ops
+from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from fgrad.torch.autograd.products import hvp, jvp, vhp, vjp
+from fgrad.torch.autograd.strictness import (
+    Tensors,
+    check_dependent,
+    gradients,
+    prepared,
+    released,
+    tupled,
+    untupled,
+)
+from fgrad.torch.core.levels import cross_in, cross_out, mapping
+from fgrad.torch.core.modes import enable_grad
+from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.tensor import Tensor, is_tracked
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of a function.
+
+    Arguments:
+      func: takes tensors and returns a tensor or a tuple of them.
+      inputs: a tensor or a tuple of them.
+      create_graph: whether the Jacobian can be differentiated again.
+      strict: whether an output that does not depend on the inputs is an error; else its derivative is zero.
+      vectorize: compute all rows, or columns, in one mapped pass.
+      strategy: "reverse-mode", or "forward-mode" (which needs ``vectorize``).
+
+    Returns:
+      A tensor of shape ``output.shape + input.shape``; a tuple of them if there are several outputs or several inputs,
+      a tuple (outputs) of tuples (inputs) if both.
+
+    Raises:
+      TypeError: something given or returned is no tensor.
+      RuntimeError: an output does not depend on an input, with ``strict``; ``strict`` with what it cannot go with.
+      AssertionError: no such strategy.
+      NotImplementedError: forward mode with ``create_graph`` or without ``vectorize``, as in PyTorch.
+
+    >>> import fgrad.torch as torch
+    >>> torch.autograd.functional.jacobian(lambda x: x ** 2, torch.tensor([1., 2.]))
+    tensor([[2., 0.],
+            [0., 4.]])
+
+    Source: `torch.autograd.functional.jacobian
+    <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jacobian.html>`_.
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
+            'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    if strategy == "forward-mode":
+        if create_graph:
+            raise NotImplementedError(
+                'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not '
+                'supported together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+            )
+        return _by_columns(func, inputs, strict, vectorize)
+    with enable_grad():
+        several, given = tupled(inputs, "inputs", "jacobian")
+        made = prepared(given, create_graph, True)
+        several_out, outputs = tupled(func(*made), "outputs of the user-provided function", "jacobian")
+        if strict:
+            check_dependent(outputs, "outputs")
+        if vectorize and strict:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+                "Please either set `strict=False` or `vectorize=False`."
+            )
+        rows = _rows_at_once(outputs, made, create_graph) if vectorize else _rows(outputs, made, create_graph, strict)
+    rows = released(rows, create_graph)
+    return untupled(tuple([untupled(row, several) for row in rows]), several_out)
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The Hessian of a function that returns one number.
+
+    Arguments are those of ``jacobian``; ``outer_jacobian_strategy`` is how the second derivative is taken.
+
+    Returns:
+      A tensor of shape ``input.shape + input.shape``, or a tuple of tuples of them.
+
+    Raises:
+      RuntimeError: the function returns something else than one number; and what ``jacobian`` raises.
+
+    >>> import fgrad.torch as torch
+    >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+
+    Source: `torch.autograd.functional.hessian
+    <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hessian.html>`_.
+    """
+    several, given = tupled(inputs, "inputs", "hessian")
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+
+    def number(*args: Tensor) -> Tensor:
+        output = func(*args)
+        several_out, outputs = tupled(output, "outputs of the user-provided function", "hessian")
+        if strict:
+            check_dependent(outputs, "outputs")
+        if several_out:
+            raise RuntimeError("The function given to hessian should return a single Tensor")
+        if output.nelement() != 1:
+            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
+        return output.squeeze()
+
+    def gradient(*args: Tensor) -> Any:
+        if outer_jacobian_strategy == "forward-mode":
+            for x in args:
+                x._requires_grad = True
+        found = jacobian(number, args, create_graph=True)
+        if strict:
+            check_dependent(found, "jacobian")
+        return found
+
+    found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return found if several else found[0][0]
+
+
+def _rows(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: bool) -> tuple[Tensors, ...]:
+    """The Jacobian one row after the other."""
+    found = []
+    for i, out in enumerate(outputs):
+        rows: list[list[Tensor]] = [[] for _ in inputs]
+        for j in range(out.nelement()):
+            row = gradients((out.reshape(-1)[j],), inputs, retain_graph=True, create_graph=create_graph)
+            for k, (part, x) in enumerate(zip(row, inputs, strict=True)):
+                if part is None and strict:
+                    raise RuntimeError(
+                        f"Output {i} of the user-provided function is independent of input {k}. This is not allowed in "
+                        "strict mode."
+                    )
+                if part is not None and strict and create_graph and not is_tracked(part):
+                    raise RuntimeError(
+                        f"The jacobian of the user-provided function is independent of input {i}. This is not allowed "
+                        "in strict mode when create_graph=True."
+                    )
+                rows[k].append(zeros(x._type) if part is None else part)
+        found.append(
+            tuple([ops.stack(parts).view(out.size() + x.size()) for parts, x in zip(rows, inputs, strict=True)])
+        )
+    return tuple(found)
+
+
+def _basis(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The standard basis of the space of all elements: a matrix for each tensor, with a row for each vector."""
+    sizes = [x.numel() for x in tensors]
+    found = []
+    begin = 0
+    for x, size in zip(tensors, sizes, strict=True):
+        block = x.new_zeros(sum(sizes), size)
+        block.diagonal(-begin).fill_(1)
+        found.append(block)
+        begin += size
+    return found
+
+
+def _rows_at_once(outputs: Tensors, inputs: Tensors, create_graph: bool) -> tuple[Tensors, ...]:
+    """The Jacobian by one backward for all rows."""
+    sizes = [x.numel() for x in outputs]
+    flat = tuple([x.reshape(-1) for x in outputs])
+    found = gradients(flat, inputs, _basis(outputs), create_graph=create_graph, batched=True)
+    whole = [x.new_zeros(sum(sizes), *x.shape) if part is None else part for part, x in zip(found, inputs, strict=True)]
+    parts = [part.split(sizes, dim=0) for part in whole]
+    return tuple(
+        [
+            tuple([part[i].view(out.shape + x.shape) for part, x in zip(parts, inputs, strict=True)])
+            for i, out in enumerate(outputs)
+        ]
+    )
+
+
+def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: bool) -> Any:
+    """The Jacobian by one forward pass for all columns."""
+    if strict:
+        raise RuntimeError(
+            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
+            'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
+        )
+    several, given = tupled(inputs, "inputs", "jacobian")
+    if not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
+            "`vectorize=True`."
+        )
+    sizes = [x.numel() for x in given]
+    with mapping(sum(sizes), "error") as level, dual_level():
+        duals = [make_dual(x, cross_in(block, level).view_as(x)) for x, block in zip(given, _basis(given), strict=True)]
+        outputs = func(*duals)
+        several_out, listed = tupled(outputs, "outputs", "None")
+        pairs = [unpack_dual(x) for x in listed]
+        columns = [cross_out(zeros(primal._type) if tangent is None else tangent, level) for primal, tangent in pairs]
+    # PyTorch gives lists here where it has several of both
+    found: Any = [
+        [
+            part.permute(*range(1, part.ndim), 0).reshape(primal.shape + x.shape)
+            for part, x in zip(column.split(sizes, dim=0), given, strict=True)
+        ]
+        for column, (primal, _) in zip(columns, pairs, strict=True)
+    ]
+    if not several:
+        found = tuple([row[0] for row in found])
+    return untupled(found, several_out)
+
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -1,0 +1,206 @@
+"""``torch.autograd.graph``: what concerns the backward graph itself: hooks on saved tensors and on several tensors.
+
+Source: `torch.autograd.graph <https://docs.pytorch.org/docs/stable/autograd.html#autograd-graph>`_.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad.torch.core import engine
+from fgrad.torch.core.hooks import RemovableHandle
+from fgrad.torch.core.modes import Mode, modes
+from fgrad.torch.core.node import Node
+from fgrad.torch.core.tensor import GradientEdge, Tensor, gradient_edge
+from fgrad.torch.methods.autograd import increment_version
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Where the gradient of a tensor goes.
+
+    Raises:
+      RuntimeError: the tensor does not require grad.
+    """
+    edge = gradient_edge(tensor)
+    if edge is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*edge)
+
+
+class saved_tensors_hooks(Mode):
+    """What operations of the block save goes through ``pack_hook``, and comes back through ``unpack_hook``.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True), torch.tensor):
+    ...     y = (x * x).sum()
+    >>> y.backward(); x.grad
+    tensor([2., 2.])
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def clone(self) -> "saved_tensors_hooks":
+        return type(self)(self.pack_hook, self.unpack_hook)
+
+    def __enter__(self) -> None:
+        if modes.saved_hooks_disabled is not None:
+            raise RuntimeError(modes.saved_hooks_disabled)
+        modes.saved_hooks = (*modes.saved_hooks, (self.pack_hook, self.unpack_hook))
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.saved_hooks = modes.saved_hooks[:-1]
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """What operations of the block save is kept on the CPU until backward."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        def pack(tensor: Tensor) -> Any:
+            return tensor.device, tensor.cpu()
+
+        def unpack(packed: Any) -> Tensor:
+            device, tensor = packed
+            return tensor.to(device)
+
+        super().__init__(pack, unpack)
+        self.pin_memory = pin_memory
+        self.device_type = device_type
+
+    def clone(self) -> "save_on_cpu":
+        return save_on_cpu(self.pin_memory, self.device_type)
+
+
+class disable_saved_tensors_hooks(Mode):
+    """Refuses hooks on saved tensors within the block, with the message given."""
+
+    def __init__(self, error_message: str):
+        self.message = error_message
+
+    def clone(self) -> "disable_saved_tensors_hooks":
+        return disable_saved_tensors_hooks(self.message)
+
+    def __enter__(self) -> None:
+        if modes.saved_hooks:
+            raise RuntimeError(self.message)
+        self.previous = modes.saved_hooks_disabled
+        modes.saved_hooks_disabled = self.message
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.saved_hooks_disabled = self.previous
+
+
+class set_warn_on_accumulate_grad_stream_mismatch(Mode):
+    """Accepted as in PyTorch; there are no streams here."""
+
+    def __init__(self, enabled: bool):
+        self.enabled = enabled
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: Any) -> None:
+        return None
+
+
+class allow_mutation_on_saved_tensors(Mode):
+    """Saved tensors may be written: backward reads what they were.
+
+    Arrays are immutable, so the old values are still there and nothing is copied.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x * 2
+    ...     z = (y * y).sum()
+    ...     _ = y.zero_()
+    ...     z.backward()
+    >>> x.grad
+    tensor([8., 8.])
+    """
+
+    def __enter__(self) -> Any:
+        if modes.snapshot:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        modes.snapshot = True
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.snapshot = False
+
+    def clear(self) -> None:
+        """Accepted as in PyTorch; there are no copies to forget."""
+
+
+class _Handles(RemovableHandle):
+    """Removes the hooks of several tensors."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]):
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all"
+) -> RemovableHandle:
+    """Call ``fn`` once in a backward: with all gradients of the tensors when the last has come, or with the first.
+
+    Tensors that get no gradient in that backward are not waited for; None stands for theirs.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    if mode == "any":
+        once = _Any(fn)
+        return _Handles([t.register_hook(once) for t in tensors if t.requires_grad])
+    gathered = _All(fn, tensors)
+    return _Handles([t.register_hook(gathered.hook(i)) for i, t in enumerate(tensors)])
+
+
+class _Any:
+    """Passes on the first gradient of a backward."""
+
+    def __init__(self, fn: Callable[[Tensor], Any]):
+        self.fn = fn
+
+    def __call__(self, grad: Tensor) -> None:
+        notes = engine.running.tasks[-1].notes
+        if not notes.get(self):
+            notes[self] = True
+            self.fn(grad)
+
+
+class _All:
+    """Gathers the gradients of a backward and passes them on together."""
+
+    def __init__(self, fn: Callable[[Sequence[Tensor | None]], Any], tensors: Sequence[Tensor]):
+        self.fn = fn
+        self.nodes: list[Any] = [get_gradient_edge(t).node for t in tensors]
+
+    def hook(self, place: int) -> Callable[[Tensor], None]:
+        def inner(grad: Tensor) -> None:
+            task = engine.running.tasks[-1]
+            seen = task.notes.setdefault(self, [None] * len(self.nodes))
+            left = task.notes.setdefault((self, "left"), [sum(map(task.runs, self.nodes))])
+            seen[place] = grad
+            left[0] -= 1
+            if not left[0]:
+                self.fn(task.notes.pop(self))
+
+        return inner
+
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]

@@ -1,0 +1,162 @@
+"""What the functions of ``torch.autograd.functional`` share: arguments made ready, and what ``strict`` checks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.torch.autograd.backward import grad
+from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.tensor import Tensor, alias, is_tracked
+
+Tensors = tuple[Tensor, ...]
+
+
+def tupled(given: Any, argument: str, function: str) -> tuple[bool, Tensors]:
+    """Whether a tuple was given, and the tensors as a tuple.
+
+    Raises:
+      TypeError: something given is no tensor.
+    """
+    several = isinstance(given, tuple)
+    listed = given if several else (given,)
+    for i, x in enumerate(listed):
+        if not isinstance(x, Tensor):
+            which = f"the value at index {i}" if several else f"the given {argument}"
+            raise TypeError(
+                f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but {which} has "
+                f"type {type(x)}."
+            )
+    return several, listed
+
+
+def untupled(found: Any, several: bool) -> Any:
+    """A tuple as the tuple that was given, or its only part."""
+    return found if several else found[0]
+
+
+def prepared(inputs: Sequence[Tensor], create_graph: bool, need_graph: bool) -> Tensors:
+    """New handles of tensors, which the function cannot mistake for those that it closes over.
+
+    They are connected to the given ones if ``create_graph`` says so; otherwise they are leaves that require grad if
+    ``need_graph`` says so.
+    """
+    return tuple(
+        [x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_(need_graph) for x in inputs]
+    )
+
+
+def released(found: Any, create_graph: bool) -> Any:
+    """Results without history, unless ``create_graph`` asks for it."""
+    if create_graph:
+        return found
+    return tuple([x.detach() if isinstance(x, Tensor) else released(x, create_graph) for x in found])
+
+
+def vector(v: Any, like: Tensors, several: bool, function: str, create_graph: bool) -> Tensors | None:
+    """The vector of a product, made ready.
+
+    Raises:
+      RuntimeError: it does not fit ``like``.
+    """
+    _, given = tupled(v, "v", function)
+    made = prepared(given, create_graph, False)
+    if len(made) != len(like):
+        if several:
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(made)}.")
+        raise RuntimeError("The given v should contain a single Tensor.")
+    for i, (x, other) in enumerate(zip(made, like, strict=True)):
+        if x._type.shape != other._type.shape:
+            which = f"Entry {i} in " if several else ""
+            raise RuntimeError(f"{which}v has invalid size: should be {other.size()} but got {x.size()}.")
+    return made
+
+
+_INDEPENDENT = {
+    "outputs": "Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
+    "differentiable manner from the input when running in strict mode.",
+    "grad_inputs": "The gradient with respect to input {i} is independent of the inputs of the user-provided function. "
+    "This is not allowed in strict mode.",
+    "jacobian": "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+    "input {i} is independent of the input. This is not allowed in strict mode. You should ensure that your function "
+    "is twice differentiable and that the jacobian depends on the inputs (this would be violated by a linear function "
+    "for example).",
+    "hessian": "The hessian of the user-provided function with respect to input {i} is independent of the input. This "
+    "is not allowed in strict mode. You should ensure that your function is thrice differentiable and that the hessian "
+    "depends on the inputs.",
+}
+
+
+def check_dependent(found: Sequence[Tensor | None], what: str) -> None:
+    """For ``strict``: raise if something does not depend on the inputs."""
+    for i, x in enumerate(found):
+        if x is None:
+            raise RuntimeError(
+                f"The output of the user-provided function is independent of input {i}. This is not allowed in strict "
+                "mode."
+            )
+        if not is_tracked(x):
+            raise RuntimeError(_INDEPENDENT[what].format(i=i))
+
+
+def gradients(
+    outputs: Sequence[Tensor | None],
+    inputs: Sequence[Tensor],
+    seeds: Sequence[Tensor | None] | None = None,
+    *,
+    create_graph: bool = False,
+    retain_graph: bool | None = None,
+    batched: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """``autograd.grad`` of the outputs that require grad; None where an input is not reached."""
+    given = [None] * len(outputs) if seeds is None else seeds
+    pairs = [(x, g) for x, g in zip(outputs, given, strict=True) if x is not None and is_tracked(x)]
+    if not pairs:
+        return (None,) * len(inputs)
+    return grad(
+        [x for x, _ in pairs],
+        inputs,
+        [g for _, g in pairs],
+        allow_unused=True,
+        create_graph=create_graph,
+        retain_graph=retain_graph,
+        is_grads_batched=batched,
+    )
+
+
+#: for each step: what an input that is not reached means
+_UNREACHED = {
+    "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
+    "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using "
+    "the double backward trick to compute forward mode gradients. This is not allowed in strict mode.",
+    "double_back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
+    "strict mode.",
+    "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian. "
+    "This is not allowed in strict mode as it prevents from using the double backward trick to replace forward mode "
+    "AD.",
+}
+
+
+def filled(found: Sequence[Tensor | None], like: Tensors, strict: bool, create_graph: bool, step: str) -> Tensors:
+    """Gradients with zeros where there are none.
+
+    Raises:
+      RuntimeError: with ``strict``, there is none, or one that is to be differentiated again has no history.
+    """
+    results = []
+    for i, (g, x) in enumerate(zip(found, like, strict=True)):
+        if g is None and strict:
+            raise RuntimeError(_UNREACHED[step].format(i=i))
+        if g is not None and strict and create_graph and not is_tracked(g):
+            raise RuntimeError(
+                f"The {'hessian' if 'double' in step else 'jacobian'} of the user-provided function is independent of "
+                f"input {i}. This is not allowed in strict mode when create_graph=True."
+            )
+        results.append(zeros(x._type) if g is None else g)
+    return tuple(results)
+
+
+def tracked_zeros(like: Sequence[Tensor]) -> Tensors:
+    """Zeros that require grad."""
+    made = tuple([alias(zeros(x._type)) for x in like])
+    for x in made:
+        x._requires_grad = True
+    return made

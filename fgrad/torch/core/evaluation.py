@@ -1,0 +1,106 @@
+"""The one place where operations get values: recorded graphs, and the policy by which they run.
+
+NOTE [Evaluation is a policy]
+Nothing in this layer computes with arrays directly.  An operation is recorded once for its types into a graph, and
+``Routine.__call__`` is the only call that turns a graph and values into new values.  Policy *eager* is here: the graph
+runs at once (interpreted when met first, compiled from then on; see NOTE [When a graph is compiled]).  A policy that
+lets graphs pile up would return placeholders from here and fill them in ``concrete``; nothing else would change.
+
+NOTE [64-bit values beside JAX's flag]
+PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, for
+this thread and the time of recording only, and so run those with a 64-bit value in them; user code never runs inside.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.graph.graph import Graph, evaluate
+from fgrad.graph.op import Region
+from fgrad.jaxcore import ShapedArray, Tracer
+from fgrad.record.recording import stage_closed
+from fgrad.run.program import Program
+from fgrad.torch.core.batched import Batched
+
+_WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
+
+
+class Routine:
+    """A graph that runs on flat values."""
+
+    __slots__ = ("graph", "program", "wide")
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.program = Program(graph)
+        self.wide = any(t.dtype in _WIDE for t in graph.types) or any(
+            isinstance(node.op.primitive, Region) for node in graph.nodes
+        )
+
+    def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
+        if Batched.exist:
+            for x in values:
+                if x.__class__ is Batched:
+                    return _run_batched(self, values)
+        if self.wide:
+            with jax.enable_x64(True):
+                return self.program(values)
+        return self.program(values)
+
+
+#: how many routines are kept in their batched forms
+BATCHED_KEPT = 1 << 14
+
+
+def _run_batched(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
+    """Run on values of which some are batched: see NOTE [Batching is below the tape]."""
+    level = max([x.level for x in values if x.__class__ is Batched])
+    mapped = tuple([x.__class__ is Batched and x.level == level for x in values])
+    arrays = [x.array if m else x for x, m in zip(values, mapped, strict=True)]
+    size = arrays[mapped.index(True)].shape[0]
+    return [Batched(x, level) for x in _batched(routine, mapped, size)(arrays)]
+
+
+@lru_cache(BATCHED_KEPT)
+def _batched(routine: Routine, mapped: tuple[bool, ...], size: int) -> Routine:
+    """The routine with a batch in front of some of its inputs and of all of its outputs."""
+    graph = routine.graph
+    axes = tuple([0 if m else None for m in mapped])
+    types = [array_type((size, *t.shape), t.dtype) if m else t for t, m in zip(graph.in_types, mapped, strict=True)]
+    over_examples = jax.vmap(lambda *flat: tuple(evaluate(graph, flat)), in_axes=axes, axis_size=size)
+    return Routine(recorded(lambda *flat: over_examples(*flat), types))
+
+
+def wide_types() -> Any:
+    """A block in which what is recorded may have 64-bit types."""
+    return jax.enable_x64(True)
+
+
+def recorded(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
+    """The graph of a function of arrays, recorded on types."""
+    with jax.enable_x64(True):
+        return stage_closed(function, types)
+
+
+def array_type(shape: tuple[int, ...], dtype: Any) -> ShapedArray:
+    """The type of an array, as graphs have it."""
+    return ShapedArray(shape, np.dtype(dtype))
+
+
+def is_abstract(value: Any) -> bool:
+    """Whether a value is being recorded or traced, so that its elements need not be known."""
+    return isinstance(value, Tracer | Batched)
+
+
+def concrete(value: Any) -> np.ndarray:
+    """The elements of a value, waiting for them if need be."""
+    return np.asarray(value)
+
+
+def constant(value: np.ndarray) -> Any:
+    """A NumPy array, copied, as a value."""
+    with jax.enable_x64(True):
+        return jax.numpy.array(value)

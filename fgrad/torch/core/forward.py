@@ -1,0 +1,185 @@
+"""Forward mode: tangents that travel with tensors.
+
+NOTE [Tangents and memory]
+A tensor's tangent is a tensor like it.  A view's tangent is the same view of its base's tangent, so that a write
+through either reaches both: writing to a tensor writes to its tangent's storage; a view that gains a tangent where its
+base has none gives the base one of zeros first (PyTorch: torch/csrc/autograd/autograd_meta.cpp, "Forward Grad
+View/inplace").
+
+NOTE [Levels of forward mode]
+``torch.func.jvp`` nests: each call opens a level, and a tensor has a tangent for each level that it depends on.  The
+tangents of the innermost level are computed first, by operations that the levels outside see; so a tangent has tangents
+of those levels, and no level mistakes another's perturbation for its own.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from attrs import evolve
+
+from fgrad.graph.graph import Graph, evaluate
+from fgrad.torch.core import operation as operations
+from fgrad.torch.core.geometry import Geometry, is_dense, overlaps
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.operation import Operation, Planned, apply, node_of, type_at, zeros
+from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER
+from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
+from fgrad.torch.core.types import tensor_type
+from fgrad.torch.core.views import view_of
+
+
+class _Opened(threading.local):
+    """For each open level, the tensors that have tangents at it; closing it takes these away."""
+
+    def __init__(self) -> None:
+        self.levels: list[list[Tensor]] = []
+
+
+_opened = _Opened()
+
+
+def enter_level() -> int:
+    """Open a level inside those that are open, and return its number."""
+    _opened.levels.append([])
+    modes.dual_level = len(_opened.levels) - 1
+    return modes.dual_level
+
+
+def exit_level() -> None:
+    """Close the innermost level."""
+    level = len(_opened.levels) - 1
+    for tensor in _opened.levels.pop():
+        if tensor._tangents is not None:
+            tensor._tangents.pop(level, None)
+    modes.dual_level = level - 1
+
+
+def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
+    """The tangent of a tensor at a level, the innermost if none is given; of a view, a view of its base's."""
+    number = modes.dual_level if level is None else level
+    tangents = tensor._tangents
+    found = None if tangents is None else tangents.get(number)
+    base = _base(tensor)
+    if found is None and base is not None:
+        above = tangent_of(base, number)
+        if above is not None:
+            found = _view_of_tangent(above, _same_place(tensor, base, above))
+            enter_tangent(tensor, found, number)
+    return found
+
+
+def _view_of_tangent(tangent: Tensor, place: Geometry) -> Tensor:
+    if modes.level:
+        (tangent,) = operations.levels.lifted((tangent,))
+    found = view_of(tangent, place)
+    if modes.grad and is_tracked(tangent):
+        plan = AS_STRIDED.planned((tangent._type,), (tangent._geometry_of(), place), None)
+        found._grad_fn = node_of(plan, (tangent,))
+    return found
+
+
+def _base(tensor: Tensor) -> Tensor | None:
+    """The tensor of whose tangent the tangent of a view is a view."""
+    view = tensor._view
+    if view is None or view.dual is tensor:
+        return None
+    return view.base if view.dual is None else view.dual
+
+
+def enter_tangent(tensor: Tensor, tangent: Tensor, level: int) -> None:
+    """Make a tensor the tangent of another at a level."""
+    if tensor._tangents is None:
+        tensor._tangents = {}
+    tensor._tangents[level] = tangent
+    _opened.levels[level].append(tensor)
+
+
+def _same_place(view: Tensor, base: Tensor, tangent: Tensor) -> Geometry:
+    """The geometry of a view, moved from its base's storage to the tangent's."""
+    g = view._geometry_of()
+    shift = tangent._geometry_of().offset - base._geometry_of().offset
+    return evolve(g, offset=g.offset + shift)
+
+
+def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> None:
+    """Give a tensor a tangent: by writing to the one it has, or to its base's if it is a view."""
+    number = modes.dual_level if level is None else level
+    have = tangent_of(tensor, number)
+    base = _base(tensor)
+    if have is None and base is not None:
+        enter_tangent(base, laid_out(zeros(base._type), base), number)
+        have = tangent_of(tensor, number)
+    if have is None:
+        enter_tangent(tensor, laid_out(tangent, tensor), number)
+        return
+    have._write(tangent._value())
+    have._grad_fn, have._output_nr = tangent._grad_fn, tangent._output_nr
+    for outer in range(number):
+        above = tangent_of(tangent, outer)
+        if above is not None:
+            set_tangent(have, above, outer)
+
+
+def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
+    """A tangent with the strides of its tensor, so that views of one are views of the other."""
+    g = tensor._geometry_of()
+    if tangent._geometry_of().strides == g.strides or overlaps(g.sizes, g.strides):
+        return tangent
+    if not is_dense(g.sizes, g.strides):
+        extent = 1 + sum([(n - 1) * s for n, s in zip(g.sizes, g.strides, strict=True)])
+        whole, place = zeros(tensor_type(g.dtype, (extent,))), evolve(g, offset=0)
+        return view_of(apply(AS_STRIDED_SCATTER, (whole, tangent), (whole._geometry_of(), place)), place)
+    made = new_tensor(tangent._value(), tangent._type, g.strides)
+    made._grad_fn, made._output_nr, made._tangents = tangent._grad_fn, tangent._output_nr, tangent._tangents
+    return made
+
+
+@lru_cache(1 << 12)
+def _operation(graph: Graph, name: str, node: str) -> Operation:
+    outputs = tuple([f"result{i}" for i in range(len(graph.outputs))])
+    return Operation(name, lambda *arrays: tuple(evaluate(graph, arrays)), node, ("self", "*tensors"), outputs=outputs)
+
+
+def push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) -> None:
+    """Give the results of an operation the tangents that follow from its operands', the innermost level's first."""
+    innermost = modes.dual_level
+    try:
+        for level in range(innermost, -1, -1):
+            modes.dual_level = level - 1
+            _push(plan, operands, results, level)
+    finally:
+        modes.dual_level = innermost
+
+
+def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], level: int) -> None:
+    present = [operands[i] for i in plan.present]
+    fixed = plan.operation.fixed
+    tangents = [
+        tangent_of(x, level) if isinstance(x, Tensor) and plan.present[place] not in fixed else None
+        for place, x in enumerate(present)
+    ]
+    varied = tuple([i for i, t in enumerate(tangents) if t is not None and type_at(plan, i).inexact])
+    if not varied or not plan.inexact:
+        return
+    push = plan.pushforward(varied)
+    operation = _operation(push.routine.graph, plan.operation.name, "AddBackward0")
+    found = apply(operation, [*present, *[tangents[i] for i in varied]])
+    for k, tangent in zip(plan.inexact, found, strict=True):
+        set_tangent(results[k], tangent, level)
+
+
+def carry(tensor: Tensor, made: Tensor, level: int, step: Callable[[Tensor], Tensor]) -> None:
+    """Give a tensor what ``step`` makes of another's tangent at a level."""
+    tangent = tangent_of(tensor, level)
+    if tangent is not None:
+        innermost, modes.dual_level = modes.dual_level, level - 1
+        try:
+            enter_tangent(made, step(tangent), level)
+        finally:
+            modes.dual_level = innermost
+
+
+operations.forward_mode.push = push
+operations.forward_mode.carry = carry

@@ -1,0 +1,266 @@
+"""Operations that write: the checks, the write, and what becomes of the backward graph.
+
+NOTE [Views that may not be written]
+A view remembers why it was made.  One made in ``no_grad`` or inference mode has no history of its own, so a recorded
+write through it would be ambiguous; one of several outputs of one operation (``unbind``) would need a node that changes
+only one of that operation's outputs.  PyTorch forbids to write such views, and so does this layer, at the write.
+
+NOTE [CopySlices]
+A recorded write through a view changes its base: the base's node becomes ``CopySlices``, whose backward takes the
+gradient of the base, sends the part that the view covers through the write's own node, and passes the rest on.
+
+NOTE [Lazy grad_fn of views]
+Every view of a base that was written is another value than before, yet nobody tells it.  So a view remembers the
+version at which its ``grad_fn`` was right; asked for it later, it makes a new one that reads its elements off the base
+(``AsStridedBackward0``; PyTorch: torch/csrc/autograd/variable.cpp, "View + Inplace").
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.graph.source import RawSource, here
+from fgrad.torch.core import tensor as tensors
+from fgrad.torch.core.geometry import Geometry, is_dense, overlaps
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.node import TWICE, Edge, Node, function_name
+from fgrad.torch.core.operation import (
+    Operation,
+    OperationNode,
+    Planned,
+    apply,
+    forward_mode,
+    levels,
+    node_of,
+    number,
+    zeros,
+)
+from fgrad.torch.core.plan import NOTHING
+from fgrad.torch.core.saved import SavedTensor
+from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER
+from fgrad.torch.core.tensor import Tensor, gradient_edge, gradient_function, is_tracked, new_tensor
+from fgrad.torch.core.types import TensorType
+
+LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+PARTIAL = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+INFERENCE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+
+
+class _Explanation:
+    """What lengthens the errors; ``fgrad.torch.core.explain`` enters it when it is defined."""
+
+    write: Any = staticmethod(lambda tensor, text: RuntimeError(text))
+
+
+explanation = _Explanation()
+
+
+def check_inplace(tensor: Tensor, recorded: bool) -> None:
+    """Raise PyTorch's error if a tensor may not be written now."""
+    if recorded and modes.grad:
+        view = tensor._view
+        if view is not None:
+            check_view(tensor, "is being")
+            if is_tracked(view.base) and gradient_function(view.base) is None:
+                raise explanation.write(tensor, VIEW_OF_LEAF)
+        if is_tracked(tensor) and gradient_function(tensor) is None:
+            raise explanation.write(tensor, LEAF)
+
+
+def check_view(tensor: Tensor, what: str) -> None:
+    """Raise PyTorch's error if a view is of a kind that may not be written, or whose base may not."""
+    view = tensor._view
+    assert view is not None
+    if view.creation == "default":
+        return
+    node = tensor._grad_fn
+    if view.creation in ("no_grad", "inference") or node is None:
+        mode, normal = (
+            ("inference", "normal mode") if view.creation == "inference" else ("no_grad", "grad mode enabled")
+        )
+        inside = "inference_mode" if view.creation == "inference" else "no_grad"
+        preposition = "in" if view.creation == "inference" else "with"
+        start = "A view was created in"
+        if node is not None:
+            start = f"Output {tensor._output_nr} of {function_name(node)} is a view of a view which was created in"
+        text = (
+            f"{start} {mode} mode and {what} modified inplace {preposition} {normal}. Given that this use "
+            "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and "
+            f"the inplace either both inside the {inside} block (if you don't want the inplace to be tracked) or both "
+            "outside (if you want the inplace to be tracked)."
+        )
+    else:
+        text = f"Output {tensor._output_nr} of {function_name(node)} is a view and {what} modified inplace. "
+        text += (
+            "This view is the output of a function that returns multiple views. Such functions do not allow the output "
+            "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+            if view.creation == "multi_output"
+            else "This view was created inside a custom Function (or because an input was returned as-is) and the "
+            "autograd logic to handle view+inplace would override the custom backward associated with the custom "
+            "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
+            "output of the custom Function."
+        )
+    raise explanation.write(tensor, text)
+
+
+def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
+    """Run an operation and write its result into its first operand, which is returned."""
+    tensor: Tensor = operands[0]
+    if modes.level:
+        operands = (tensor, *levels.lifted(operands[1:]))
+    recorded = any(isinstance(x, Tensor) and is_tracked(x) for x in operands)
+    check_inplace(tensor, recorded)
+    geometry = tensor._geometry
+    if geometry is not None and overlaps(geometry.sizes, geometry.strides):
+        raise RuntimeError(OVERLAP)
+    for x in operands[1:]:
+        if isinstance(x, Tensor) and x._storage is tensor._storage:
+            check_partial_overlap(tensor, x)
+    types = tuple([x._type if isinstance(x, Tensor) else None if x is None else x.__class__ for x in operands])
+    values = [x._value() if isinstance(x, Tensor) else number(x) for x in operands if x is not None]
+    plan = operation.planned(types, params, tensor._type)
+    outs = plan.routine(values)
+    node = node_of(plan, operands, tensor) if recorded and modes.grad and plan.differentiable else None
+    if modes.dual_level >= 0:
+        forward_mode.push(plan, operands, (tensor,))
+    write(tensor, outs[0], operation.name, node)
+    if node is not None:
+        save_outputs(node, plan, tensor)
+    return tensor
+
+
+def check_partial_overlap(tensor: Tensor, other: Tensor) -> None:
+    """Raise PyTorch's error if a tensor to be written shares part of its memory with one that is read.
+
+    As in PyTorch nothing is said of tensors with gaps (aten/src/ATen/MemoryOverlap.cpp).
+    """
+    a, b = tensor._geometry_of(), other._geometry_of()
+    if tensor is other or not (is_dense(a.sizes, a.strides) and is_dense(b.sizes, b.strides)):
+        return
+    a_bytes, b_bytes = a.dtype.itemsize, b.dtype.itemsize
+    start, end = a.offset * a_bytes, (a.offset + math.prod(a.sizes)) * a_bytes
+    first, last = b.offset * b_bytes, (b.offset + math.prod(b.sizes)) * b_bytes
+    same = start == first and end == last
+    if (same and a.strides != b.strides) or (not same and start < last and first < end):
+        raise RuntimeError(PARTIAL)
+
+
+def write(tensor: Tensor, value: Any, operation: str, node: Node | None) -> None:
+    """Replace a tensor's elements, count the write, and make ``node`` part of its history.
+
+    Raises:
+      RuntimeError: an inference tensor is written outside of inference mode; as in PyTorch, it has been written then.
+    """
+    if modes.level:
+        levels.check_write(tensor, value)
+    tensor._write(value)
+    if tensor._inference and not modes.inference:
+        raise RuntimeError(INFERENCE)
+    tensor._bump(operation + "_", here(2))
+    if node is not None:
+        rebase(tensor, node)
+
+
+def save_outputs(node: OperationNode, plan: Planned, tensor: Tensor) -> None:
+    """Save the written tensor, where backward reads the operation's result."""
+    for k in node.pullback.outputs:
+        written = tensor._grad_fn if tensor._view is not None else None
+        node.saved.append(SavedTensor(tensor, plan.operation.outputs[k], output=True, written=written))
+
+
+def rebase(tensor: Tensor, node: Node) -> None:
+    """Make a node the maker of a tensor that was just written; of a view, its base's by way of ``CopySlices``."""
+    view = tensor._view
+    if view is None:
+        old = tensor._grad_fn
+        tensor._grad_fn, tensor._output_nr = node, 0
+        move_hooks(tensor, old, node)
+        return
+    base = view.base
+    tensor._output_nr = 0
+    copy = CopySlices(base, tensor._geometry_of(), node)
+    old = gradient_function(base)
+    base._grad_fn, base._output_nr = copy, 0
+    move_hooks(base, old, copy)
+    gradient_function(tensor)
+
+
+def move_hooks(tensor: Tensor, old: Node | None, new: Node) -> None:
+    """After a write: ordinary hooks stay with the old node, ``retain_grad`` follows the tensor."""
+    tensor._backward_hooks = None
+    if tensor._retains_grad and old is not None and old.retains is not None:
+        if new.retains is None:
+            new.retains = {}
+        new.retains[tensor._output_nr] = old.retains.pop(tensor._output_nr)
+
+
+class CopySlices(Node):
+    """The node of a base that was written through a view: see NOTE [CopySlices]."""
+
+    __slots__ = ("base", "view", "function")
+
+    def __init__(self, base: Tensor, view: Geometry, function: Node):
+        edges: list[Edge | None] = [gradient_edge(base), *function.next_edges[1:]]
+        super().__init__(edges, (base._type,), function.source)
+        self.base = base._geometry_of()
+        self.view = view
+        self.function: Node | None = function
+
+    def name(self) -> str:
+        return "torch::autograd::CopySlices"
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        function = self.function
+        if function is None:
+            raise RuntimeError(TWICE)
+        grad = grads[0]
+        if grad is None:
+            return [None] * len(self.next_edges)
+        part = apply(AS_STRIDED, (grad,), (self.base, self.view))
+        found = list(function.apply([part]))
+        if self.next_edges[0] is not None:
+            inner = found[0]
+            if inner is None:
+                inner = new_tensor(zero_value(part._type), part._type)
+            found[0] = apply(AS_STRIDED_SCATTER, (grad, inner), (self.base, self.view))
+        else:
+            found[0] = None
+        return found
+
+    def release(self, source: RawSource | None = None) -> None:
+        if self.function is not None:
+            self.function.release(source)
+        self.function = None
+
+
+def zero_value(type: TensorType) -> Any:
+    """An array of zeros of a type."""
+    return zeros(type)._value()
+
+
+def renew(tensor: Tensor) -> None:
+    """Make the ``grad_fn`` of a view anew after a write: see NOTE [Lazy grad_fn of views]."""
+    view = tensor._view
+    assert view is not None
+    if tensor._grad_fn is None and not is_tracked(view.base):
+        return
+    check_view(tensor, "its base or another view of its base has been")
+    base = view.base
+    plan = AS_STRIDED.planned((base._type,), (base._geometry_of(), tensor._geometry_of()), None)
+    # a base that needs no gradient has lost one by now: the node is there, and leads nowhere
+    tensor._grad_fn = node_of(plan, (base,)) or plan.node_class(plan, NOTHING, [None], [])
+    view.version = tensor._counter.value
+
+
+tensors.renewal.renew = renew

@@ -1,0 +1,273 @@
+"""The modes of autograd, one set for each thread: whether operations are recorded, inference mode, anomaly mode."""
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Modes(threading.local):
+    """What each thread has of its own; a new thread starts with the defaults."""
+
+    grad = True
+    inference = False
+    anomaly = False
+    check_nan = True
+    #: the node that the engine is running
+    evaluating: Any = None
+    #: the levels of forward-mode differentiation that are open
+    dual_level = -1
+    #: runs operations in place of their routine: (operation, plan, values, operands) to the outputs' values
+    interceptor: Any = None
+    #: the levels of ``torch.func`` that are open, the innermost last, and those of ``vmap`` alone
+    transforms: tuple[Any, ...] = ()
+    maps: tuple[Any, ...] = ()
+    #: the number of the innermost level of ``vmap`` or ``functionalize``, and of ``functionalize`` alone; 0 for none
+    level = 0
+    capture = 0
+    forward_grad = True
+    #: (pack, unpack) pairs of saved_tensors_hooks, the innermost last
+    saved_hooks: tuple[Any, ...] = ()
+    #: the message of disable_saved_tensors_hooks
+    saved_hooks_disabled: str | None = None
+    #: whether saved values keep what they were when they were saved (``fgrad.torch.inplace("snapshot")``)
+    snapshot = False
+    multithreading = True
+    #: what ``fgrad.torch.audit`` has found so far; None when none is running
+    findings: Any = None
+    #: which version of PyTorch is emulated where they differ: "2.13" or "1.x"
+    release = "2.13"
+
+
+modes = Modes()
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations of this thread are recorded for backward.
+
+    >>> import fgrad.torch as torch
+    >>> torch.is_grad_enabled()
+    True
+    """
+    return modes.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode."""
+    return modes.inference
+
+
+class Mode:
+    """A context manager that also decorates functions, generators and coroutines.
+
+    A decorated generator or coroutine runs each of its steps in the mode, and hands the caller's back in between
+    (PyTorch: torch/utils/_contextlib.py).
+    """
+
+    def clone(self) -> "Mode":
+        """A fresh manager of the same settings, for one more entry."""
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *exception: Any) -> None:
+        raise NotImplementedError
+
+    def __call__(self, function: F) -> F:
+        clone = self.clone
+        if inspect.isclass(function):
+            raise RuntimeError(
+                "Cannot decorate classes; it is ambiguous whether or not only the constructor or all methods should "
+                "have the context manager applied; additionally, decorating a class at definition-site will prevent "
+                "use of the identifier as a conventional type.  To specify which methods to decorate, decorate each "
+                "of them individually."
+            )
+        if inspect.isgeneratorfunction(function):
+            return cast(F, _generator(clone, function))
+        if inspect.iscoroutinefunction(function):
+            return cast(F, _coroutine(clone, function))
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with clone():
+                return function(*args, **kwargs)
+
+        return cast(F, wrapped)
+
+
+def _generator(clone: Callable[[], Mode], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        generator = function(*args, **kwargs)
+        try:
+            with clone():
+                response = generator.send(None)
+            while True:
+                try:
+                    request = yield response
+                except GeneratorExit:
+                    with clone():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    with clone():
+                        response = generator.throw(error)
+                else:
+                    with clone():
+                        response = generator.send(request)
+        except StopIteration as stop:
+            return stop.value
+
+    return wrapped
+
+
+def _coroutine(clone: Callable[[], Mode], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with clone():
+            return await function(*args, **kwargs)
+
+    return wrapped
+
+
+class _Flag(Mode):
+    """A mode that sets one attribute of ``modes`` while it lasts."""
+
+    attribute: str
+    value: Any
+
+    def __enter__(self) -> Any:
+        self.previous = getattr(modes, self.attribute)
+        setattr(modes, self.attribute, self.value)
+        return None
+
+    def __exit__(self, *exception: Any) -> None:
+        setattr(modes, self.attribute, self.previous)
+
+
+class no_grad(_Flag):
+    """Operations inside are not recorded: their results do not require grad.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     (x * 2).requires_grad
+    False
+
+    Source: `torch.no_grad <https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html>`_.
+    """
+
+    attribute = "grad"
+    value = False
+
+    def __new__(cls, function: Any = None) -> Any:
+        return object.__new__(cls) if function is None else object.__new__(cls)(function)
+
+
+class enable_grad(_Flag):
+    """Operations inside are recorded, also within ``no_grad``.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad(), torch.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+
+    Source: `torch.enable_grad <https://docs.pytorch.org/docs/stable/generated/torch.enable_grad.html>`_.
+    """
+
+    attribute = "grad"
+    value = True
+
+    def __new__(cls, function: Any = None) -> Any:
+        return object.__new__(cls) if function is None else object.__new__(cls)(function)
+
+
+class set_grad_enabled(Mode):
+    """Sets whether operations are recorded: at once as a function, for a block as a context manager.
+
+    >>> import fgrad.torch as torch
+    >>> with torch.set_grad_enabled(False):
+    ...     torch.is_grad_enabled()
+    False
+
+    Source: `torch.set_grad_enabled <https://docs.pytorch.org/docs/stable/generated/torch.set_grad_enabled.html>`_.
+    """
+
+    def __init__(self, mode: bool):
+        self.previous = modes.grad
+        self.mode = mode
+        modes.grad = bool(mode)
+
+    def __call__(self, function: F) -> F:
+        modes.grad = self.previous
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        modes.grad = self.mode
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.grad = self.previous
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+    def clone(self) -> "set_grad_enabled":
+        return set_grad_enabled(self.mode)
+
+
+class inference_mode(Mode):
+    """Tensors made inside can never take part in recorded operations, and have no version counter.
+
+    >>> import fgrad.torch as torch
+    >>> with torch.inference_mode():
+    ...     torch.ones(2).is_inference()
+    True
+
+    Source: `torch.inference_mode
+    <https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html>`_.
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        return object.__new__(cls) if isinstance(mode, bool) else object.__new__(cls)._decorating(mode)
+
+    def __init__(self, mode: bool = True):
+        self.mode = mode
+
+    def _decorating(self, function: Any) -> Any:
+        self.mode = True
+        return self(function)
+
+    def __enter__(self) -> None:
+        self.previous = modes.inference, modes.grad, modes.forward_grad
+        modes.inference = self.mode
+        modes.grad = not self.mode
+        modes.forward_grad = not self.mode
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.inference, modes.grad, modes.forward_grad = self.previous
+
+    def clone(self) -> "inference_mode":
+        return inference_mode(self.mode)
+
+
+class set_multithreading_enabled(Mode):
+    """Accepted as in PyTorch; backward runs on the calling thread in any case."""
+
+    def __init__(self, mode: bool):
+        self.previous = modes.multithreading
+        self.mode = mode
+        modes.multithreading = mode
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.multithreading = self.previous
+
+    def clone(self) -> "set_multithreading_enabled":
+        return set_multithreading_enabled(self.mode)

@@ -1,0 +1,580 @@
+"""Operations: what the table holds, and how one is applied to tensors.
+
+NOTE [The table]
+An operation is a function of arrays with a name, the name of its node, and what PyTorch's rules say of its operands'
+types.  ``TABLE`` lists them all and is filled by the files of ``fgrad.torch.ops``, an entry an operation; functions,
+methods, in-place twins and ``out=`` are made from the entries.  An operation is planned once for each combination of
+operand types and static parameters (see ``plan.py``).
+
+An operand is a tensor, or a Python number, which takes part in type promotion as PyTorch's wrapped numbers do and is an
+input of the program, not a part of it: a number that changes each call compiles nothing new.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from attrs import define, evolve, field
+from jax import lax
+
+from fgrad.errors import UndefinedDerivativeError
+from fgrad.graph.op import Op
+from fgrad.graph.source import RawSource, here
+from fgrad.jaxcore import ShapedArray
+from fgrad.torch.core.evaluation import constant
+from fgrad.torch.core.geometry import Geometry, Ints, viewed_strides
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.node import TWICE, Edge, Node, named
+from fgrad.torch.core.origin import Origin, origin_of
+from fgrad.torch.core.plan import NOTHING, Plan, Pullback
+from fgrad.torch.core.saved import SavedTensor
+from fgrad.torch.core.tensor import Tensor, alias, gradient_edge, gradient_function, is_tracked, new_tensor
+from fgrad.torch.core.types import NUMBER_TYPES, TensorType, tensor_type
+from fgrad.torch.dtypes import dtype as Dtype, from_numpy
+from fgrad.torch.promotion import (
+    Operand as Promoted,
+    can_cast,
+    number as promoted_number,
+    result as promoted_result,
+    tensor as promoted_tensor,
+)
+
+#: types of operands: a tensor type, the type of a Python number, or None for an operand left out
+OperandType = TensorType | type | None
+Key = tuple[tuple[OperandType, ...], tuple[Any, ...]]
+
+#: the node's name of operations without a derivative
+NOT_IMPLEMENTED = "torch::autograd::NotImplemented"
+
+#: how many Python numbers are kept as arrays
+NUMBERS_KEPT = 4096
+
+
+@define(eq=False, slots=True)
+class Operation:
+    """One entry of the table.
+
+    Attributes:
+      name: PyTorch's name of the function.
+      function: arrays (None for one left out) and static parameters to an array or a tuple of arrays.
+      node: the node's name, or a function from the operands' types and the parameters to it.
+      operands: the names of the tensor operands as ``_saved_*`` has them; a variadic operation has one, "*tensors".
+      parameters: the names of the static parameters.
+      fixed: the positions of the operands that have no derivative and no edge (indices, masks).
+      outputs: the names of the outputs as ``_saved_*`` has them; none if backward never reads one.
+      promote: how the operands' types are made one: see ``PROMOTIONS``.
+      strides: how the strides of the outputs follow from the operands'; None for row-major.
+      fused: the node's name of the gradient of the gradient, where PyTorch runs backward as one operation of its own;
+        a function as of ``node`` gives it too.
+      kept: the operands and outputs that PyTorch saves though the derivative reads nothing of them but their type.
+      auxiliary: the outputs that have no derivative.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    node: str | Callable[..., str] | None
+    operands: tuple[str, ...]
+    parameters: tuple[str, ...] = ()
+    fixed: frozenset[int] = frozenset()
+    outputs: tuple[str, ...] = ("result",)
+    promote: Callable[..., Dtype | None] | None = None
+    strides: Callable[..., Ints | None] | None = None
+    fused: str | Callable[..., str] | None = None
+    kept: tuple[str, ...] = ()
+    auxiliary: tuple[str, ...] = ()
+    plans: dict[Key, "Planned"] = field(factory=dict)
+
+    def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
+        """The plan for these types; ``into`` is the type of the tensor that an in-place operation writes."""
+        found = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
+        if found is None:
+            found = Planned(self, types, params, into)
+            self.plans[(types, params) if into is None else (types, params, into)] = found  # type: ignore[index]
+        return found
+
+    def node_name(self, types: tuple[OperandType, ...], params: tuple[Any, ...]) -> str:
+        if callable(self.node):
+            return self.node(types, dict(zip(self.parameters, params, strict=True)))
+        return self.node or f"{self.name.title().replace('_', '')}Backward0"
+
+
+class Planned(Plan):
+    """A plan with what an ``OperationNode`` asks of it."""
+
+    __slots__ = ("operation", "types", "params", "node_class", "present", "single", "edges", "wide_strides")
+
+    def __init__(
+        self, operation: Operation, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None
+    ):
+        self.operation = operation
+        self.types = types
+        self.params = params
+        #: the operands that are there
+        self.present = tuple([i for i, t in enumerate(types) if t is not None])
+        static = dict(zip(operation.parameters, params, strict=True))
+        common = None if operation.promote is None else operation.promote(types, static)
+        single = True
+
+        def function(*given: Any) -> list[Any]:
+            nonlocal single
+            arrays: list[Any] = [None] * len(types)
+            for i, x in zip(self.present, given, strict=True):
+                arrays[i] = x if common is None or i in operation.fixed else cast(x, common)
+            try:
+                found = operation.function(*arrays, **static)
+            except NotImplementedError:
+                # PyTorch looks first whether the result could be written at all
+                if into is not None and common is not None:
+                    check_cast(common, into.dtype)
+                raise
+            if single := not isinstance(found, tuple | list):
+                found = (found,)
+            if into is not None:
+                found = (_written(found[0], into, operation, common), *found[1:])
+            return list(found)
+
+        last = len(operation.operands) - 1
+        kept = [place for place, i in enumerate(self.present) if operation.operands[min(i, last)] in operation.kept]
+        kept += [len(self.present) + k for k, name in enumerate(operation.outputs) if name in operation.kept]
+        super().__init__(
+            function,
+            [_array_type(types[i]) for i in self.present],
+            bool(operation.outputs),
+            tuple(kept),
+            tuple([k for k, name in enumerate(operation.outputs) if name in operation.auxiliary]),
+        )
+        self.single = single
+        name = operation.node_name(types, params)
+        self.node_class = (
+            named(NotDerivedNode, "NotImplemented") if name == NOT_IMPLEMENTED else named(OperationNode, name)
+        )
+        #: the operands that have an edge
+        self.edges = tuple([i for i in range(len(types)) if i not in operation.fixed])
+
+
+def cast(x: Any, dtype: Dtype) -> Any:
+    """An array with elements of another type, as PyTorch converts them."""
+    new = dtype.numpy
+    if x.dtype == new:
+        return x
+    if x.dtype.kind == "c" and new.kind != "c":
+        x = lax.real(x)
+    if new == np.bool_:
+        return lax.ne(x, lax.full_like(x, 0))
+    return lax.convert_element_type(x, new)
+
+
+def check_cast(result: Dtype, into: Dtype) -> None:
+    """Raise PyTorch's error if results of one type may not be written to a tensor of another."""
+    if not can_cast(result, into):
+        raise RuntimeError(
+            f"result type {result.scalar_name} can't be cast to the desired output type {into.scalar_name}"
+        )
+
+
+def _written(value: Any, into: TensorType, operation: Operation, common: Dtype | None) -> Any:
+    if tuple(value.shape) != into.shape:
+        raise RuntimeError(
+            f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(value.shape)}"
+        )
+    if common is not None:
+        check_cast(from_numpy(value.dtype), into.dtype)
+    return cast(value, into.dtype)
+
+
+def _array_type(type: OperandType) -> ShapedArray:
+    return type.array if isinstance(type, TensorType) else NUMBER_TYPES[type].array  # type: ignore[index]
+
+
+def promoted(types: Sequence[OperandType]) -> Dtype:
+    """The common type of operands by PyTorch's promotion rules."""
+    return promoted_result(tuple([_promotion_operand(t) for t in types if t is not None]))
+
+
+def _promotion_operand(type: OperandType) -> Promoted:
+    if isinstance(type, TensorType):
+        if type.number is None:
+            return promoted_tensor(type.dtype, len(type.shape))
+        return promoted_number(type.number(0))
+    return promoted_number(type(0))  # type: ignore[misc]
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+_numbers: dict[Any, Any] = {}
+
+
+def number(x: Any) -> Any:
+    """A Python number as an array of 64 bits."""
+    key = (x.__class__, x) if x else (x.__class__, repr(x))
+    found = _numbers.get(key)
+    if found is None:
+        if len(_numbers) >= NUMBERS_KEPT:
+            _numbers.clear()
+        found = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
+        if x == x:
+            _numbers[key] = found
+    return found
+
+
+# -- applying --------------------------------------------------------------------------------------------------------
+
+
+def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+    """Run an operation on tensors and Python numbers, and record it for backward if a tensor requires grad.
+
+    The parameters are hashable and stand in the operation's order.
+    """
+    if modes.level:
+        operands = levels.lifted(operands)
+    types: list[OperandType] = []
+    values: list[Any] = []
+    tracked = origin = False
+    for x in operands:
+        if isinstance(x, Tensor):
+            types.append(x._type)
+            values.append(x._value())
+            if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
+                # what only inference tensors go into is never recorded
+                tracked = tracked or not x._inference
+            elif x._origin is not None:
+                origin = True
+        elif x is None:
+            types.append(None)
+        else:
+            types.append(x.__class__)
+            values.append(number(x))
+    key = (tuple(types), params)
+    plan = operation.plans.get(key)
+    if plan is None:
+        plan = operation.planned(key[0], params, None)
+    outs = plan.routine(values) if modes.interceptor is None else modes.interceptor(operation, plan, values, operands)
+    strides = operation.strides
+    if plan.single:
+        type = plan.out_types[0]
+        result = new_tensor(outs[0], type, None if strides is None else strides(operands, type.shape))
+        if modes.dual_level >= 0:
+            forward_mode.push(plan, operands, (result,))
+        if tracked and modes.grad and plan.differentiable:
+            record(plan, operands, (result,))
+        elif tracked or origin:
+            note_origin(operation.name, operands, (result,), here(2))
+        return result
+    results = tuple(
+        [
+            new_tensor(v, t, None if strides is None else strides(operands, t.shape))
+            for v, t in zip(outs, plan.out_types, strict=True)
+        ]
+    )
+    if modes.dual_level >= 0:
+        forward_mode.push(plan, operands, results)
+    if tracked and modes.grad and plan.differentiable:
+        record(plan, operands, results)
+    elif tracked or origin:
+        note_origin(operation.name, operands, results, here(2))
+    return results
+
+
+def note_origin(
+    operation: str, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None, reason: str = ""
+) -> None:
+    """Note on results without history where they came from: see NOTE [Origins]."""
+    tracked = [x._grad_fn or x for x in operands if isinstance(x, Tensor) and is_tracked(x)]
+    parents = [x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None and not is_tracked(x)]
+    if not reason and tracked:
+        reason = "not differentiable" if modes.grad else "no_grad"
+    origin = origin_of(operation, source, reason or None, tracked, parents)
+    for result in results:
+        result._origin = origin
+
+
+class _ForwardMode:
+    """What carries tangents along; ``fgrad.torch.core.forward`` enters it when it is defined."""
+
+    push: Any = None
+    #: gives a tensor what a function makes of another's tangent at a level
+    carry: Any = None
+
+
+forward_mode = _ForwardMode()
+
+
+class _Levels:
+    """What operations ask inside ``torch.func.vmap``; ``fgrad.torch.core.levels`` enters it when it is defined."""
+
+    lifted: Any = None
+    check_write: Any = None
+
+
+levels = _Levels()
+
+
+def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) -> None:
+    """Make the node of an operation, and the results its outputs."""
+    node = node_of(plan, operands)
+    if node is None:
+        return
+    for k in plan.inexact:
+        result = results[k]
+        result._grad_fn = node
+        result._output_nr = k
+    for k in node.pullback.outputs:
+        node.saved.append(SavedTensor(results[k], plan.operation.outputs[k], output=k in plan.inexact))
+
+
+def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None = None) -> "OperationNode | None":
+    """The node of an operation with its edges and saved inputs; None if no operand that has an edge requires grad.
+
+    ``overwritten`` is the tensor that the operation is about to write: its value is saved, and not a handle on it.
+    """
+    edges: list[Edge | None] = []
+    wanted: list[int] = []
+    place = 0
+    fixed = plan.operation.fixed
+    for i, x in enumerate(operands):
+        if x is None:
+            if i not in fixed:
+                edges.append(None)
+            continue
+        if i not in fixed:
+            edge = None
+            if isinstance(x, Tensor) and x._type.inexact:
+                edge = gradient_edge(x)
+            edges.append(edge)
+            if edge is not None:
+                wanted.append(place)
+        place += 1
+    if not wanted and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
+        return None
+    try:
+        # a view made without recording requires grad when its base does, yet no gradient flows through it
+        pullback = plan.pullback(tuple(wanted)) if wanted else NOTHING
+    except UndefinedDerivativeError:
+        nothing = Pullback(plan.routine, tuple(wanted), (), (), (None,) * len(wanted))
+        return named(RefusedNode, plan.node_class.__name__)(plan, nothing, edges, [])
+    saved: list[Any] = []
+    if pullback.inputs:
+        present = plan.present
+        names = plan.operation.operands
+        for at in pullback.inputs:
+            i = present[at]
+            x = operands[i]
+            if not isinstance(x, Tensor):
+                saved.append(number(x))
+            elif x is overwritten:
+                saved.append(SavedTensor(before_write(x), names[min(i, len(names) - 1)]))
+            else:
+                saved.append(SavedTensor(x, names[min(i, len(names) - 1)]))
+    node = plan.node_class(plan, pullback, edges, saved)
+    if len(wanted) < len(operands):
+        node.origins = tuple([x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None])
+    return node
+
+
+def before_write(tensor: Tensor) -> Tensor:
+    """A copy, with its history, of a tensor that is about to be written."""
+    made = new_tensor(tensor._value(), tensor._type)
+    made._grad_fn, made._output_nr = gradient_function(tensor), tensor._output_nr
+    for level in range(modes.dual_level + 1):
+        forward_mode.carry(tensor, made, level, lambda tangent: before_write(tangent))
+    return made
+
+
+class OperationNode(Node):
+    """The node of an operation of the table."""
+
+    __slots__ = ("plan", "pullback", "saved", "released", "origins")
+
+    def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], saved: list[Any]):
+        super().__init__(edges, plan.out_types, here(3))
+        self.plan = plan
+        self.pullback = pullback
+        self.saved = saved
+        #: the origins of operands without history
+        self.origins: tuple[Origin, ...] = ()
+        #: whether what was saved is gone, and the user's line whose backward let go of it
+        self.released: RawSource | bool = False
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        plan = self.plan
+        pullback = self.pullback
+        if self.released and self.saved:
+            raise released_error(self)
+        inexact = plan.inexact
+        given = [grads[k] for k in inexact]
+        if pullback is NOTHING or all(g is None for g in given):
+            return [None] * len(self.next_edges)
+        cotangents = [zeros(plan.out_types[k]) if g is None else g for k, g in zip(inexact, given, strict=True)]
+        if modes.grad or modes.dual_level >= 0:
+            found = self._recorded(pullback, cotangents)
+        else:
+            found = self._computed(pullback, cotangents)
+        return self._spread(found)
+
+    def _computed(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The gradients of the wanted inputs, unrecorded."""
+        plan = self.plan
+        views = [None if p is None else passed_on(cotangents[p[0]], p[1]) for p in pullback.passed]
+        if None not in views and not self.saved:
+            return views  # type: ignore[return-value]
+        values = [s.value(self) if isinstance(s, SavedTensor) else s for s in self.saved]
+        values += [g._value() for g in cotangents]
+        outs = pullback.routine(values)
+        return [
+            new_tensor(v, type_at(plan, i)) if view is None else view
+            for view, v, i in zip(views, outs, pullback.wanted, strict=True)
+        ]
+
+    def _recorded(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The gradients as results of recorded operations, so that they can be differentiated again."""
+        tensors = [s.unpack(self) if isinstance(s, SavedTensor) else s for s in self.saved]
+        return replay.run(self, pullback, [*tensors, *cotangents])
+
+    def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
+        edges = self.next_edges
+        if len(found) == len(edges):
+            return found
+        it = iter(found)
+        return [None if edge is None else next(it) for edge in edges]
+
+    def release(self, source: RawSource | None = None) -> None:
+        for s in self.saved:
+            if isinstance(s, SavedTensor):
+                s.release()
+        if self.saved and not self.released:
+            self.released = source or True
+
+    # -- _saved_* ----------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        raw = name.startswith("_raw_saved_")
+        if raw or name.startswith("_saved_"):
+            found = self._saved(name.removeprefix("_raw_saved_" if raw else "_saved_"), raw)
+            if found is not self:
+                return found
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def _saved(self, name: str, raw: bool) -> Any:
+        matches = [s for s in self.saved if isinstance(s, SavedTensor) and s.name.lstrip("*") == name]
+        if matches and matches[0].name.startswith("*") and not raw:
+            return self._saved_sequence(matches)
+        if matches:
+            if raw:
+                return matches[0]
+            if self.released:
+                raise RuntimeError(TWICE)
+            return matches[0].unpack(self)
+        operation = self.plan.operation
+        if not raw and name in operation.parameters:
+            return self.plan.params[operation.parameters.index(name)]
+        if not raw and name == "self_sym_sizes" and isinstance(self.plan.types[0], TensorType):
+            return self.plan.types[0].shape
+        return None if name in operation.operands else self
+
+    def _saved_sequence(self, matches: Sequence[SavedTensor]) -> tuple[Tensor | None, ...]:
+        """A variadic operand as a tuple; of an index, None stands for the axes that no tensor indexes."""
+        found = iter([s.unpack(self) for s in matches])
+        static = dict(zip(self.plan.operation.parameters, self.plan.params, strict=True))
+        return tuple([next(found) if yes else None for yes in static.get("spec", [True] * len(matches))])
+
+    def __dir__(self) -> list[str]:
+        found = ["metadata", "name", "next_functions", "register_hook", "register_prehook", "requires_grad"]
+        for s in self.saved:
+            if isinstance(s, SavedTensor):
+                name = s.name.lstrip("*")
+                found += [f"_saved_{name}", f"_raw_saved_{name}"]
+        return found + [f"_saved_{name}" for name in self.plan.operation.parameters if name != "spec"]
+
+
+class NotDerivedNode(OperationNode):
+    """The node of an operation that has a derivative nowhere in PyTorch: backward through it is an error."""
+
+    __slots__ = ()
+
+    def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], saved: list[Any]):
+        super().__init__(plan, pullback, [edge for edge in edges if edge is not None], saved)
+
+    def name(self) -> str:
+        return NOT_IMPLEMENTED
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        raise RuntimeError(f"derivative for aten::{self.plan.operation.name} is not implemented")
+
+
+class RefusedNode(OperationNode):
+    """The node of an operation whose derivative with respect to a wanted operand is not known."""
+
+    __slots__ = ()
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        raise NotImplementedError(f"the derivative for '{self.plan.operation.name}' is not implemented.")
+
+
+def passed_on(gradient: Tensor, steps: tuple[Op, ...]) -> Tensor | None:
+    """A gradient after operations that move no element: a view of it, or None where strides cannot say it."""
+    if not steps:
+        return gradient
+    geometry = moved(gradient._geometry_of(), steps)
+    if geometry is None:
+        return None
+    result = alias(gradient)
+    result._type = tensor_type(geometry.dtype, geometry.sizes)
+    result._geometry = geometry
+    return result
+
+
+@lru_cache(1 << 12)
+def moved(geometry: Geometry, steps: tuple[Op, ...]) -> Geometry | None:
+    """The geometry of a view that does to memory what these operations do to values."""
+    for op in steps:
+        sizes, strides = geometry.sizes, geometry.strides
+        if op.name == "transpose":
+            order = op.params["permutation"]
+            sizes, strides = tuple([sizes[i] for i in order]), tuple([strides[i] for i in order])
+        elif op.name == "reshape":
+            shape = op.out_types[0].shape
+            found = viewed_strides(sizes, strides, shape)
+            if found is None:
+                return None
+            sizes, strides = shape, found
+        else:
+            shape, axes = op.out_types[0].shape, op.params["broadcast_dimensions"]
+            wide = [0] * len(shape)
+            for axis, n, step in zip(axes, sizes, strides, strict=True):
+                wide[axis] = step if n == shape[axis] else 0
+            sizes, strides = shape, tuple(wide)
+        geometry = evolve(geometry, sizes=sizes, strides=strides)
+    return geometry
+
+
+def type_at(plan: Planned, place: int) -> TensorType:
+    """The type of the operand at a place among those that are there."""
+    return plan.types[plan.present[place]]  # type: ignore[return-value]
+
+
+def zeros(type: TensorType) -> Tensor:
+    """A tensor of zeros, as an undefined gradient is made whole."""
+    return new_tensor(constant(np.zeros(type.shape, type.dtype.numpy)), type)
+
+
+class _Explanation:
+    """What lengthens the error of a second backward; ``fgrad.torch.core.explain`` enters it when it is defined."""
+
+    twice: Any = staticmethod(lambda node: RuntimeError(TWICE))
+
+
+explanation = _Explanation()
+
+
+def released_error(node: Node) -> Exception:
+    return explanation.twice(node)
+
+
+class _Replay:
+    """What runs a pull-back on tensors, recording it; ``fgrad.torch.core.replay`` enters it when it is defined."""
+
+    run: Any = None
+
+
+replay = _Replay()

@@ -1,0 +1,23 @@
+"""The few operations that the engine itself runs on gradients."""
+
+from typing import Any
+
+from jax import lax, numpy as jnp
+
+from fgrad.torch.core.operation import Operation, cast
+from fgrad.torch.dtypes import dtype as Dtype
+
+
+def _sum_to(array: Any, shape: tuple[int, ...]) -> Any:
+    extra = array.ndim - len(shape)
+    axes = [*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 and array.shape[extra + i] != 1)]
+    return lax.reshape(lax.reduce_sum(array, axes), shape)
+
+
+def _cast(array: Any, dtype: Dtype) -> Any:
+    return cast(array, dtype)
+
+
+ADD = Operation("add", jnp.add, "AddBackward0", ("self", "other"))
+SUM_TO = Operation("sum", _sum_to, "SumBackward1", ("self",), ("shape",))
+CAST = Operation("_to_copy", _cast, "ToCopyBackward0", ("self",), ("dtype",))

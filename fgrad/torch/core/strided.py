@@ -1,0 +1,59 @@
+"""``as_strided`` between values: the elements of a base that a geometry names, and the base with those replaced.
+
+Both geometries are parameters, and the operations work on the base's elements as a tensor has them.  The views, whose
+values are read from storages, differentiate through these where no operation of their own says more.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch.core.geometry import Geometry, Layout, is_dense, lens, places
+from fgrad.torch.core.operation import Operation
+
+
+def _layout(base: Geometry) -> Layout | None:
+    return Layout(base.sizes, base.strides, base.dtype) if is_dense(base.sizes, base.strides) else None
+
+
+def _within(base: Geometry, view: Geometry) -> Geometry:
+    return Geometry(view.sizes, view.strides, view.offset - base.offset, view.dtype, view.conj, view.neg)
+
+
+def _positions(base: Geometry, view: Geometry) -> np.ndarray:
+    """For each element of the view its number among the elements of a base with gaps."""
+    if base.dtype is not view.dtype:
+        raise NotImplementedError(
+            "A view of other element type on a base with gaps has no derivative here; clone() it."
+        )
+    of_base = places(base.sizes, base.strides, base.offset).reshape(-1)
+    order = np.argsort(of_base, kind="stable")
+    wanted = places(view.sizes, view.strides, view.offset)
+    found = np.searchsorted(of_base, wanted, sorter=order)
+    return order[np.minimum(found, len(order) - 1)]
+
+
+def _as_strided(array: Any, base: Geometry, view: Geometry) -> Any:
+    layout = _layout(base)
+    if layout is None:
+        return jnp.take(lax.reshape(array, (math.prod(base.sizes),)), _positions(base, view), axis=0)
+    through, where = lens(layout, _within(base, view))
+    return through.get(array, where)
+
+
+def _as_strided_scatter(array: Any, part: Any, base: Geometry, view: Geometry) -> Any:
+    layout = _layout(base)
+    if layout is None:
+        flat = lax.reshape(array, (math.prod(base.sizes),))
+        flat = flat.at[_positions(base, view).reshape(-1)].set(lax.reshape(part, (math.prod(view.sizes),)))
+        return lax.reshape(flat, base.sizes)
+    through, where = lens(layout, _within(base, view))
+    return through.put(array, where, part)
+
+
+AS_STRIDED = Operation("as_strided", _as_strided, "AsStridedBackward0", ("self",), ("base", "view"))
+AS_STRIDED_SCATTER = Operation(
+    "as_strided_scatter", _as_strided_scatter, "AsStridedScatterBackward0", ("self", "src"), ("base", "view")
+)

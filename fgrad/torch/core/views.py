@@ -1,0 +1,75 @@
+"""Views: handles on the same storage with a geometry of their own, and their place in the backward graph."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define
+
+from fgrad.graph.source import RawSource, here
+from fgrad.torch.core.geometry import Geometry
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.operation import Operation, levels, node_of, note_origin
+from fgrad.torch.core.tensor import Tensor, ViewOf, alias, is_tracked
+from fgrad.torch.core.types import tensor_type
+
+
+@define(eq=False, slots=True)
+class ViewOperation(Operation):
+    """An operation whose results are views of its first operand.
+
+    ``geometry`` takes that operand's geometry, the further operands (Python numbers) and the static parameters by name,
+    and returns the geometry of the result, or a list of them.  The array function says the same on values; it is there
+    for the derivative, and only planned when one is asked for.
+    """
+
+    geometry: Callable[..., Any] = lambda geometry: geometry
+
+
+def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+    """The view, or the list of views, that an operation makes of its first operand."""
+    if modes.level:
+        operands = levels.lifted(operands)
+    tensor: Tensor = operands[0]
+    static = dict(zip(operation.parameters, params, strict=True))
+    found = operation.geometry(tensor._geometry_of(), *operands[1:], **static)
+    several = isinstance(found, list)
+    creation = "multi_output" if several else "default"
+    source = here(3)
+    results = [view_of(tensor, g, creation, operation.name, source) for g in (found if several else (found,))]
+    tracked = is_tracked(tensor)
+    if not (tracked and modes.grad) and (tracked or tensor._origin is not None):
+        for result in results:
+            note_origin(operation.name, (tensor,), (result,), source)
+    elif results and tracked:
+        types = tuple([x._type if isinstance(x, Tensor) else x.__class__ for x in operands])
+        plan = operation.planned(types, params, None)
+        node = node_of(plan, operands) if plan.differentiable else None
+        if node is not None:
+            for k in plan.inexact:
+                results[k]._grad_fn = node
+                results[k]._output_nr = k
+    return results if several else results[0]
+
+
+def view_of(
+    tensor: Tensor, geometry: Geometry, creation: str = "default", operation: str = "", source: RawSource | None = None
+) -> Tensor:
+    """A handle on the same storage that is a view, with no history as yet."""
+    result = alias(tensor)
+    result._type = tensor_type(geometry.dtype, geometry.sizes)
+    result._geometry = geometry
+    if tensor._inference:
+        return result  # nothing is recorded of inference tensors, views of them neither
+    parent = tensor._view
+    if modes.inference:
+        creation = "inference"
+    elif not modes.grad:
+        creation = "no_grad"
+    base = tensor
+    if parent is not None:
+        base = parent.base
+        if creation == "default":
+            creation = parent.creation
+    dual = None if parent is None else parent.dual
+    result._view = ViewOf(base, creation, tensor._counter.value, operation, source, dual)
+    return result

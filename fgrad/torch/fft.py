@@ -1,0 +1,15 @@
+"""Fourier transforms: what ``torch.fft`` has, gathered from the table of operations.
+
+Source: `torch.fft <https://docs.pytorch.org/docs/stable/fft.html>`_.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from fgrad.torch.ops import fourier as fourier
+from fgrad.torch.ops.table import TABLE
+
+globals().update({name.removeprefix("fft."): entry.call for name, entry in TABLE.items() if name.startswith("fft.")})
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,32 @@
+"""``torch.func``: derivatives and maps as functions of functions, which nest to any depth.
+
+Source: `torch.func <https://docs.pytorch.org/docs/stable/func.html>`_.
+"""
+
+from fgrad.torch.func import (  # noqa: F401  (they enter themselves in the core)
+    batched_grad as _batched_grad,
+    functions as _functions,
+    printing as _printing,
+)
+from fgrad.torch.func.forward import jvp, linearize
+from fgrad.torch.func.functionalization import without_mutations as functionalize
+from fgrad.torch.func.jacobians import hessian, jacfwd, jacrev
+from fgrad.torch.func.maps import vmap
+from fgrad.torch.func.modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
+from fgrad.torch.func.reverse import grad, grad_and_value, vjp
+
+__all__ = [
+    "functional_call",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,81 @@
+"""Which arguments a transformation differentiates with respect to, and what it demands of results."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.torch.core.tensor import Tensor
+
+Argnums = int | tuple[int, ...]
+
+
+def positions(argnums: Any, count: int) -> tuple[int, ...]:
+    """The positions of the arguments meant, not negative.
+
+    Raises:
+      RuntimeError: they are no integers, out of range, empty or repeated.
+    """
+    if not isinstance(argnums, int | tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    found = tuple([_position(i, count) for i in (argnums if isinstance(argnums, tuple) else (argnums,))])
+    if not found:
+        raise RuntimeError("argnums must be non-empty")
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"argnums elements must be unique, got {found}")
+    return found
+
+
+def _position(argnum: Any, count: int) -> int:
+    if not isinstance(argnum, int):
+        raise RuntimeError(f"argnum must be int, got: {type(argnum)}")
+    if not -count <= argnum < count:
+        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
+    return argnum % count
+
+
+def chosen(args: tuple[Any, ...], argnums: Any) -> Any:
+    """The argument meant by an integer, or the tuple of those meant by a tuple."""
+    found = tuple([args[i] for i in positions(argnums, len(args))])
+    return found[0] if isinstance(argnums, int) else found
+
+
+def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
+    """The arguments with those meant replaced."""
+    values = list(args)
+    for i, x in zip(positions(argnums, len(args)), (new,) if isinstance(argnums, int) else new, strict=True):
+        values[i] = x
+    return tuple(values)
+
+
+def split_aux(result: Any, has_aux: bool, function: str) -> tuple[Any, Any]:
+    """The output and what comes with it.
+
+    Raises:
+      RuntimeError: ``has_aux`` is set and the result is no pair.
+    """
+    if not has_aux:
+        return result, None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise RuntimeError(f"{function}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return result
+
+
+def check_outputs(outputs: Sequence[Any], function: str) -> None:
+    """Raise PyTorch's error if there is no output, or one that is no tensor."""
+    if not outputs or (len(outputs) == 1 and outputs[0] is None):
+        raise RuntimeError(
+            f"{function}: Expected f to be a function that has non-empty output (got output = {list(outputs)})"
+        )
+    for x in outputs:
+        if not isinstance(x, Tensor):
+            raise RuntimeError(
+                f"{function}: expected f(*primals) to return only tensors, got unsupported type {type(x)}"
+            )
+
+
+def check_real(function: str, leaves: Sequence[Any], what: str) -> None:
+    """Raise PyTorch's error if a tensor is complex."""
+    for i, x in enumerate(leaves):
+        if isinstance(x, Tensor) and x._type.dtype.is_complex:
+            raise RuntimeError(
+                f"{function}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+            )

@@ -1,0 +1,152 @@
+"""Levels of reverse mode in the tape: how ``grad`` and ``vjp`` differentiate inside of other transformations.
+
+NOTE [Entries]
+``grad`` runs its function on handles of its inputs, each of which looks like a leaf and has an *entry* in the tape: a
+node that hands gradients on to where the input came from.  Differentiating is a walk of the engine from the result to
+the entries, and no further.  A handle is new for each call, so an inner ``grad`` cannot mistake an outer one's variable
+for its own.  What leaves is cut from the tape if nothing outside can ask for its derivative: if no path leads from it
+to a leaf or to a level that is still open.  Only when a path does is the backward recorded at all.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.torch.core import engine
+from fgrad.torch.core.forward import carry
+from fgrad.torch.core.levels import brought_in
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.node import Edge, Node, next_sequence
+from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, gradient_edge, is_tracked
+
+
+class Entry(Node):
+    """Where a level of reverse mode begins: hands gradients on to the outside."""
+
+    __slots__ = ("level",)
+
+    def __init__(self, level: "GradLevel", tensor: Tensor, edge: Edge | None):
+        super().__init__((edge,), (tensor._type,), None)
+        self.level = level
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        return grads
+
+
+class GradLevel:
+    """One call of ``grad`` or ``vjp``: open while the function runs.
+
+    Attributes:
+      recording: whether operations outside are recorded, so that what leaves may have a history.
+      start: every node of this level has a greater sequence number, every older one a smaller.
+    """
+
+    def __enter__(self) -> "GradLevel":
+        self.recording = modes.grad
+        self.open = True
+        self.start = next_sequence()
+        self.before = modes.transforms
+        modes.transforms = (*modes.transforms, self)
+        modes.grad = True
+        #: nodes from which no path leads out
+        self.dead: set[Node] = set()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.grad = self.recording
+        modes.transforms = self.before
+        self.open = False
+
+    def enter(self, x: Any) -> Tensor:
+        """A handle of an input that can be differentiated with respect to.
+
+        Raises:
+          ValueError: the input is no tensor.
+          RuntimeError: its elements have no derivative.
+        """
+        if not isinstance(x, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
+        if not x._type.inexact:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if self.recording:
+            x = brought_in(x)
+        handle = alias(x)
+        handle._level = modes.level
+        entry = Entry(self, x, gradient_edge(x) if self.recording and is_tracked(x) else None)
+        handle._requires_grad = True
+        handle._accumulator = lambda: entry
+        _carry_tangents(x, handle)
+        return handle
+
+    def leads_out(self, tensor: Tensor) -> bool:
+        """Whether something outside can ask for a derivative of a tensor."""
+        edge = gradient_edge(tensor) if self.recording and is_tracked(tensor) else None
+        if edge is None:
+            return False
+        seen = {edge[0]} - self.dead
+        stack = list(seen)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, AccumulateGrad) or node.sequence < self.start:
+                return True
+            if isinstance(node, Entry) and node.level is not self and node.level.open:
+                return True
+            for following in node.next_edges:
+                if following is not None and following[0] not in seen and following[0] not in self.dead:
+                    seen.add(following[0])
+                    stack.append(following[0])
+        self.dead |= seen
+        return False
+
+    def reaches(self, tensor: Tensor) -> bool:
+        """Whether a tensor depends on what was entered."""
+        edge = gradient_edge(tensor) if is_tracked(tensor) else None
+        stack = [] if edge is None else [edge[0]]
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Entry) and node.level is self:
+                return True
+            for following in node.next_edges:
+                if following is not None and following[0] not in seen:
+                    seen.add(following[0])
+                    stack.append(following[0])
+        return False
+
+    def leave(self, x: Any) -> Any:
+        """A result for the outside: without history if nobody there can differentiate it."""
+        if not isinstance(x, Tensor) or not is_tracked(x):
+            return x
+        edge = gradient_edge(x)
+        entered = edge is not None and isinstance(edge[0], Entry) and edge[0].level is self
+        out = self.leads_out(x)
+        if out and not entered:
+            return x
+        handle = alias(x)
+        if out and edge is not None:
+            handle._grad_fn, handle._output_nr = edge
+        _carry_tangents(x, handle)
+        return handle
+
+    def gradients(
+        self,
+        outputs: Sequence[Tensor],
+        entered: Sequence[Tensor],
+        cotangents: Sequence[Tensor | None],
+        retain_graph: bool,
+        create_graph: bool,
+    ) -> list[Tensor]:
+        """The gradients of outputs with respect to what was entered, zeros where they do not depend on it."""
+        edges = [gradient_edge(x) for x in entered]
+        roots = [
+            (edge, ct)
+            for x, ct in zip(outputs, cotangents, strict=True)
+            if is_tracked(x) and (edge := gradient_edge(x)) is not None
+        ]
+        found = engine.run_backward(roots, retain_graph, create_graph, edges, False)
+        return [zeros(x._type) if g is None else g for g, x in zip(found, entered, strict=True)]
+
+
+def _carry_tangents(tensor: Tensor, handle: Tensor) -> None:
+    for level in range(modes.dual_level + 1):
+        carry(tensor, handle, level, lambda tangent: tangent)

@@ -1,0 +1,109 @@
+"""``functionalize``: programs on mutable tensors as pure functions of arrays.
+
+NOTE [Pure outside]
+A function that makes tensors, writes to them and calls ``backward`` on them is pure if whatever it writes to is its
+own. Run on tensors that hold traced values it becomes, operation by operation, a graph without any write in it (NOTE
+[Capture]).  What it writes to its inputs stays its own affair too, since arrays have no identity; ``return_inputs``
+gives it back.  Only writes to tensors from outside would be lost when a recorded graph runs again, and are refused.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from fgrad.torch.core.capture import flatten
+from fgrad.torch.core.levels import capturing
+from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.types import type_of
+
+
+def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Callable[..., Any]:
+    """The pure function of arrays that a function of tensors is.
+
+    Arguments:
+      f: takes and returns trees of tensors.  It may write to its arguments and to tensors that it makes, set
+        ``requires_grad``, and call ``backward``; tensors from outside are constants to it.
+      return_inputs: return ``(result, args)``, where ``args`` are the positional arguments as ``f`` left them.
+
+    Returns:
+      A function of the same arguments.  NumPy and JAX arrays, also traced ones, take the place of tensors in its
+      arguments and results, so that ``fgrad.grad``, ``fgrad.vmap``, ``fgrad.make_graph``, ``jax.jit`` and so on take
+      it. Called with tensors it calls ``f``.
+
+    Raises:
+      RuntimeError: ``f`` writes to a tensor from outside.
+
+    >>> import fgrad, numpy as np
+    >>> import fgrad.torch as torch
+    >>> def f(x):
+    ...     y = torch.zeros(3)
+    ...     for i in range(3):
+    ...         y[i] = x[i] ** 2
+    ...     return y.sum()
+    >>> fgrad.grad(torch.functionalize(f))(np.array([1., 2., 3.], 'float32'))
+    Array([2., 4., 6.], dtype=float32)
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten((args, kwargs))
+        if any(isinstance(x, Tensor) for x in leaves):
+            result = f(*args, **kwargs)
+            return (result, args) if return_inputs else result
+        with capturing():
+            inside = [new_tensor(_array(x), type_of(x)) if _is_array(x) else x for x in leaves]
+            args, kwargs = tree_util.tree_unflatten(structure, inside)
+            result = f(*args, **kwargs)
+            return _arrays((result, args) if return_inputs else result)
+
+    return wrapped
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, np.ndarray | jax.Array)
+
+
+def _array(x: Any) -> Any:
+    return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
+
+
+def _arrays(tree: Any) -> Any:
+    leaves, structure = flatten(tree)
+    return tree_util.tree_unflatten(structure, [x._value() if isinstance(x, Tensor) else x for x in leaves])
+
+
+_OPTIONS = (
+    " Valid options are:\n"
+    "     remove='mutations': all inplace and out= operators will be removed from the program, and replaced"
+    " with their out-of-place equivalents.\n"
+    "     remove='mutations_and_views': In addition to the above, all aliasing operators {view} will be"
+    " replaced with their non-aliasing counterparts, {view}_copy.\n"
+)
+
+
+def without_mutations(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """``torch.func.functionalize``: the function as it is.
+
+    No operation of this library mutates memory, and no view aliases any, so there is nothing to remove; writes to the
+    arguments reach them as they do in PyTorch.  ``fgrad.torch.functionalize`` gives the pure function of arrays.
+
+    Raises:
+      RuntimeError: ``remove`` is not one of PyTorch's options.
+
+    Source: `torch.func.functionalize
+    <https://docs.pytorch.org/docs/stable/generated/torch.func.functionalize.html>`_.
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}." + _OPTIONS
+        )
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return wrapped

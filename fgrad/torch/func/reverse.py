@@ -1,0 +1,157 @@
+"""``grad``, ``grad_and_value`` and ``vjp``: reverse mode as a transformation of functions."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux
+from fgrad.torch.func.entries import GradLevel
+from fgrad.torch.func.trees import flatten, map_leaves, shown, unflatten
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that gives the gradient of ``func``, which returns one number.
+
+    Arguments:
+      func: a function of tensors that returns a tensor without axes.
+      argnums: the positions of the arguments to differentiate with respect to.
+      has_aux: ``func`` returns a pair, and only its first part is differentiated.
+
+    Returns:
+      A function of the same arguments that returns the gradient, in the form of the argument (a tuple of them if
+      ``argnums`` is one), and with ``has_aux`` the second part of the pair after it.
+
+    Raises:
+      RuntimeError: the result is no tensor without axes, or ``argnums`` does not fit the arguments.
+
+    >>> import fgrad.torch as torch
+    >>> torch.func.grad(torch.func.grad(torch.sin))(torch.tensor(1.))
+    tensor(-0.8415)
+
+    Source: `torch.func.grad <https://docs.pytorch.org/docs/stable/generated/torch.func.grad.html>`_.
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = _grad_and_value(func, argnums, has_aux, args, kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapper
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that gives the gradient of ``func`` and its value; arguments and errors as in ``grad``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.func.grad_and_value(lambda x: x ** 2)(torch.tensor(3.))
+    (tensor(6.), tensor(9.))
+
+    Source: `torch.func.grad_and_value
+    <https://docs.pytorch.org/docs/stable/generated/torch.func.grad_and_value.html>`_.
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return _grad_and_value(func, argnums, has_aux, args, kwargs)
+
+    return wrapper
+
+
+def _grad_and_value(
+    func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Any]:
+    what = "grad_and_value(f)(*args)"
+    with GradLevel() as level:
+        entered = map_leaves(level.enter, chosen(args, argnums))
+        output, aux = split_aux(func(*replaced(args, argnums, entered), **kwargs), has_aux, what)
+        if not isinstance(output, Tensor):
+            raise RuntimeError(f"{what}: Expected f(*args) to return a Tensor, got {type(output)}")
+        if output._type.shape:
+            raise RuntimeError(
+                f"{what}: Expected f(*args) to return a scalar Tensor, got tensor with {len(output._type.shape)} dims. "
+                "Maybe you wanted to use the vjp or jacrev APIs instead?"
+            )
+        if is_tracked(output) and not output._type.dtype.is_floating_point:
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {output._type.dtype}"
+            )
+        leaves, structure = flatten(entered)
+        out = level.leads_out(output)
+        found = level.gradients([output], leaves, [output.new_ones(())], out, out)
+        gradient = unflatten([level.leave(g) for g in found], structure)
+        value = level.leave(output)
+        return gradient, (value, map_leaves(level.leave, aux)) if has_aux else value
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """The value of ``func`` at ``primals``, and the function that takes cotangents of it to those of ``primals``.
+
+    Arguments:
+      func: takes the primals, trees of tensors, and returns a tree of tensors.
+      has_aux: ``func`` returns a pair, and only its first part is differentiated.
+
+    Returns:
+      The output, the function (it returns a tuple, one part for each primal), and with ``has_aux`` the second part of
+      the pair.
+
+    Raises:
+      RuntimeError: an output is no tensor of an inexact type, or the cotangents are not of the output's structure.
+
+    >>> import fgrad.torch as torch
+    >>> value, pull_back = torch.func.vjp(torch.sin, torch.tensor(0.))
+    >>> pull_back(torch.tensor(2.))
+    (tensor(2.),)
+
+    Source: `torch.func.vjp <https://docs.pytorch.org/docs/stable/generated/torch.func.vjp.html>`_.
+    """
+    return vjp_at(func, primals, None, has_aux)
+
+
+def vjp_at(
+    func: Callable[..., Any], primals: tuple[Any, ...], argnums: Argnums | None, has_aux: bool
+) -> tuple[Any, ...]:
+    """``vjp`` with respect to some of the primals, of all if ``argnums`` is None."""
+    what = "vjp(f, *primals)"
+    with GradLevel() as level:
+        entered = map_leaves(level.enter, primals if argnums is None else chosen(primals, argnums))
+        args = entered if argnums is None else replaced(primals, argnums, entered)
+        output, aux = split_aux(func(*args), has_aux, what)
+        outputs, structure = flatten(output)
+        check_outputs(outputs, what)
+        for x in outputs:
+            if not x._type.inexact:
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                    f"{x._type.dtype}"
+                )
+        value = unflatten([level.leave(x) for x in outputs], structure)
+        aux = map_leaves(level.leave, aux)
+    leaves, entered_structure = flatten(entered)
+    recorded = any(level.leads_out(x) for x in outputs)
+
+    def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        given, given_structure = flatten(cotangents)
+        if given_structure != structure:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function. cotangents: {shown(given_structure)}, primal output: {shown(structure)}"
+            )
+        wanted = modes.grad if create_graph is None else create_graph
+        create = wanted and (recorded or any(isinstance(x, Tensor) and is_tracked(x) for x in given))
+        found = level.gradients(outputs, leaves, _fitting(outputs, given), retain_graph or recorded, create)
+        return unflatten([level.leave(g) for g in found], entered_structure)
+
+    return (value, pull_back, aux) if has_aux else (value, pull_back)
+
+
+def _fitting(outputs: list[Tensor], cotangents: list[Any]) -> list[Tensor]:
+    """The cotangents, checked against the outputs as ``autograd.grad`` does."""
+    for i, (x, ct) in enumerate(zip(outputs, cotangents, strict=True)):
+        if is_tracked(x) and ct._type.shape != x._type.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{i}] has a shape of {ct.shape} and output[{i}] has a shape of "
+                f"{x.shape}."
+            )
+    return cotangents

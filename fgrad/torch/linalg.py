@@ -1,0 +1,18 @@
+"""Linear algebra: what ``torch.linalg`` has, gathered from the table of operations.
+
+Source: `torch.linalg <https://docs.pytorch.org/docs/stable/linalg.html>`_.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from fgrad.torch.ops import matrix_functions as matrix_functions
+from fgrad.torch.ops.matrices import LinAlgError as LinAlgError
+from fgrad.torch.ops.table import TABLE
+
+globals().update(
+    {name.removeprefix("linalg."): entry.call for name, entry in TABLE.items() if name.startswith("linalg.")}
+)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

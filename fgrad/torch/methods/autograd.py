@@ -1,0 +1,324 @@
+"""What tensors have for autograd: ``grad``, ``requires_grad_``, ``detach``, hooks, versions, ``data``."""
+
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+from fgrad.graph.source import here
+from fgrad.torch.autograd.backward import backward as run_backward
+from fgrad.torch.core.engine import queue_callback
+from fgrad.torch.core.hooks import RemovableHandle, register
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.operation import note_origin
+from fgrad.torch.core.storage import VersionCounter
+from fgrad.torch.core.tensor import Tensor, alias, gradient_function, is_tracked
+from fgrad.torch.dtypes import dtype as Dtype
+
+NON_LEAF = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+    "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
+    "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+    "leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+
+TRANSFORMED_BACKWARD = (
+    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
+    "instead or call backward() outside of functorch transforms."
+)
+TRANSFORMED_LEAF = (
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
+    "inside of a "
+    "function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch "
+    "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
+    "transformed instead."
+)
+
+
+class _Explanation:
+    """What lengthens the warning; ``fgrad.torch.core.explain`` enters it when it is defined."""
+
+    non_leaf: Any = staticmethod(lambda tensor, text: text)
+
+
+explanation = _Explanation()
+
+
+def method(function: Any) -> Any:
+    """Make a function a method of tensors."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def attribute(function: Any) -> Any:
+    """Make a function a read-only attribute of tensors."""
+    setattr(Tensor, function.__name__, property(function))
+    return function
+
+
+@method
+def backward(
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradient of this tensor to the ``.grad`` of the leaves it was made from.
+
+    Source: `torch.Tensor.backward <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html>`_.
+    """
+    if modes.transforms:
+        raise RuntimeError(TRANSFORMED_BACKWARD)
+    run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+# -- requires_grad ---------------------------------------------------------------------------------------------------
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if value not in (True, False):
+        raise RuntimeError("requires_grad must be a bool")
+    if not self.is_leaf:
+        extra = (
+            ""
+            if value
+            else " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+            "var_no_grad = var.detach()."
+        )
+        raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{extra}")
+    if value and not self._type.inexact:
+        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+    if self._inference and value and not modes.inference:
+        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+    self._requires_grad = bool(value)
+
+
+Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)  # type: ignore[attr-defined]
+
+
+@method
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Set whether gradients are recorded for this tensor; returns it."""
+    if modes.transforms and requires_grad:
+        raise RuntimeError(TRANSFORMED_LEAF)
+    if requires_grad and not self._type.inexact:
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    if self.is_leaf or not requires_grad:
+        _set_requires_grad(self, requires_grad)
+    return self
+
+
+# -- grad ------------------------------------------------------------------------------------------------------------
+
+
+def _get_grad(self: Tensor) -> Tensor | None:
+    """The gradient that backward has left here, or None."""
+    # the node as it stands: to read .grad must not fail because a view could not renew its own
+    if self._grad is None and not self._retains_grad and self._grad_fn is not None:
+        warnings.warn(explanation.non_leaf(self, NON_LEAF), UserWarning, stacklevel=2)
+    return self._grad
+
+
+def _set_grad(self: Tensor, value: Any) -> None:
+    if value is None:
+        self._grad = None
+        return
+    if not isinstance(value, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+    if value is self:
+        raise RuntimeError("can't assign Variable as its own grad")
+    wanted = self.__dict__.get("_grad_dtype", self._type.dtype)
+    if wanted is not None and value._type.dtype is not wanted:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{_c_name(value._type.dtype)}' to a tensor with "
+            f"grad_dtype '{wanted.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the "
+            "tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
+            "allow any "
+            "dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break "
+            "downstream "
+            "systems that assume they match."
+        )
+    if value._type.shape != self._type.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(value._type.shape)}' to a tensor of size "
+            f"'{list(self._type.shape)}'. Please ensure that the gradient and the tensor are the same size"
+        )
+    self._grad = value
+
+
+def _c_name(dtype: Dtype) -> str:
+    """PyTorch's C++ name of an element type."""
+    return {"Float": "float", "Double": "double", "Long": "long int"}.get(dtype.scalar_name, dtype.scalar_name)
+
+
+def _delete_grad(self: Tensor) -> None:
+    self._grad = None
+
+
+Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
+
+
+def _store_grad(tensor: Tensor) -> Any:
+    def store(grad: Tensor | None) -> None:
+        if grad is None:
+            return
+        if tensor._grad is None:
+            tensor._grad = grad.clone()
+        else:
+            tensor._grad = tensor._grad + grad
+
+    return store
+
+
+@method
+def retain_grad(self: Tensor) -> None:
+    """Have backward set the ``.grad`` of this tensor although it is not a leaf.
+
+    Source: `torch.Tensor.retain_grad <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.retain_grad.html>`_.
+    """
+    if not is_tracked(self):
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    node = gradient_function(self)
+    if node is None or self._retains_grad:
+        return
+    if node.retains is None:
+        node.retains = {}
+    node.retains[self._output_nr] = _store_grad(self)
+    self._retains_grad = True
+
+
+# -- hooks -----------------------------------------------------------------------------------------------------------
+
+
+@method
+def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
+    """Call ``hook(grad)`` with this tensor's gradient in backward; what it returns replaces the gradient.
+
+    Source: `torch.Tensor.register_hook
+    <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_hook.html>`_.
+    """
+    if not is_tracked(self):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self._backward_hooks is None:
+        self._backward_hooks = OrderedDict()
+        node = gradient_function(self)
+        if node is not None:
+            node._register_hook_dict(self._backward_hooks, self._output_nr)
+    return register(self._backward_hooks, hook)
+
+
+@method
+def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHandle:
+    """Call ``hook(tensor)`` after backward has added to this leaf's ``.grad``."""
+    if not is_tracked(self):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if gradient_function(self) is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    if self._post_accumulate_grad_hooks is None:
+        self._post_accumulate_grad_hooks = OrderedDict()
+    return register(self._post_accumulate_grad_hooks, hook)
+
+
+# -- detaching -------------------------------------------------------------------------------------------------------
+
+
+@method
+def detach(self: Tensor) -> Tensor:
+    """The same elements without history; a write to either is seen, and noticed, by both.
+
+    Source: `torch.Tensor.detach <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html>`_.
+    """
+    return _without_history(alias(self), self, "detach")
+
+
+def _without_history(result: Tensor, tensor: Tensor, how: str) -> Tensor:
+    if tensor._origin is not None or is_tracked(tensor):
+        note_origin(how, (tensor,), (result,), here(3), how if is_tracked(tensor) else "")
+    return result
+
+
+@method
+def detach_(self: Tensor) -> Tensor:
+    """Cut this tensor from the graph that made it, and make it a leaf."""
+    if self._view is not None:
+        raise RuntimeError(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+            "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+            "detach_() cannot be called on these gradients. To fix this error, please refer to the "
+            "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+        )
+    self._requires_grad = False
+    self._grad_fn = None
+    self._output_nr = 0
+    return self
+
+
+def _get_data(self: Tensor) -> Tensor:
+    """The same elements without history, and with a version counter of their own: writes go unnoticed."""
+    return _without_history(alias(self, VersionCounter()), self, "data")
+
+
+def _set_data(self: Tensor, other: Any) -> None:
+    if not isinstance(other, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+    if other._type.dtype.is_complex != self._type.dtype.is_complex and is_tracked(self) and not other._type.inexact:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    if is_tracked(self) and not other._type.inexact:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    geometry = other._geometry or other._storage.home
+    self._storage = other._storage
+    self._type = other._type
+    self._geometry = geometry
+    self._cache = None
+    self._accumulator = None
+
+
+Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]
+
+
+@attribute
+def _version(self: Tensor) -> int:
+    """How often the tensor, its views and what ``detach`` gave of it were written."""
+    if self._inference:
+        raise RuntimeError("Inference tensors do not track version counter.")
+    return self._counter.value
+
+
+@attribute
+def _base(self: Tensor) -> Tensor | None:
+    """The tensor that this is a view of."""
+    return None if self._view is None else self._view.base
+
+
+@method
+def _is_view(self: Tensor) -> bool:
+    return self._view is not None
+
+
+@method
+def is_inference(self: Tensor) -> bool:
+    """Whether it was made in inference mode."""
+    return self._inference
+
+
+@attribute
+def name(self: Tensor) -> None:
+    return None
+
+
+class ExecutionEngine:
+    """What ``Variable._execution_engine`` is for: callbacks at the end of the backward that is running."""
+
+    queue_callback = staticmethod(queue_callback)
+
+
+Tensor._execution_engine = ExecutionEngine()  # type: ignore[attr-defined]
+
+
+def increment_version(tensor: Any) -> None:
+    """Count a write on the version counter of each tensor, as ``torch.autograd.graph.increment_version`` does."""
+    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        if each._inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        each._bump("increment_version", here(2))

@@ -1,0 +1,288 @@
+"""From tensors to Python, NumPy and JAX, and to other types and devices."""
+
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from fgrad.graph.source import here
+from fgrad.torch import devices, dtypes
+from fgrad.torch.core.batched import Batched
+from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.forward import tangent_of
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.origin import left
+from fgrad.torch.core.tensor import Tensor, gradient_function, is_tracked
+from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.formats import preserve_format
+from fgrad.torch.methods.autograd import method
+from fgrad.torch.ops.copying import converted, format_strides
+from fgrad.torch.printing import tensor_text
+
+
+def _left(tensor: Tensor, how: str) -> None:
+    """Remember that elements of a tensor with history were read into Python."""
+    if is_tracked(tensor):
+        left.append((how, here(3)))
+
+
+@method
+def item(self: Tensor) -> Any:
+    """The one element as a Python number.
+
+    Raises:
+      RuntimeError: there is not exactly one element.
+    """
+    if self._type.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._type.numel} elements cannot be converted to Scalar")
+    _left(self, "item()")
+    return (
+        concrete(self._value()).item()
+        if self._type.dtype is not dtypes.bfloat16
+        else float(concrete(self._value()).reshape(()))
+    )
+
+
+@method
+def tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python numbers."""
+    _left(self, "tolist()")
+    values = concrete(self._value())
+    return (values.astype(np.float32) if self._type.dtype is dtypes.bfloat16 else values).tolist()
+
+
+@method
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The elements as a NumPy array, which may not be written: memory is not shared for writing.
+
+    Raises:
+      RuntimeError: the tensor requires grad and ``force`` is not given.
+    """
+    if is_tracked(self) and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    _left(self, "numpy()")
+    if self._type.dtype is dtypes.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+    found = concrete(self._value())
+    if found.flags.writeable:
+        found = found.view()
+        found.flags.writeable = False
+    return found
+
+
+@method
+def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    found = numpy(self)
+    return found if dtype is None else found.astype(dtype)
+
+
+@method
+def __bool__(self: Tensor) -> bool:
+    if self._type.numel != 1:
+        raise RuntimeError(
+            "Boolean value of Tensor with no values is ambiguous"
+            if not self._type.numel
+            else "Boolean value of Tensor with more than one value is ambiguous"
+        )
+    if self._value().__class__ is Batched:
+        raise RuntimeError(
+            "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+            "support "
+            "that yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
+        )
+    return bool(item(self))
+
+
+#: what has been warned of in this process: PyTorch warns of it once
+_warned: list[str] = []
+
+
+def _scalar(self: Tensor) -> Any:
+    if self._type.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    if modes.grad and not _warned and is_tracked(self):
+        _warned.append("scalar")
+        warnings.warn(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+            "tensor.detach() first.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return item(self)
+
+
+@method
+def __int__(self: Tensor) -> int:
+    return int(_scalar(self))
+
+
+@method
+def __float__(self: Tensor) -> float:
+    return float(_scalar(self))
+
+
+@method
+def __complex__(self: Tensor) -> complex:
+    return complex(_scalar(self))
+
+
+@method
+def __index__(self: Tensor) -> int:
+    if self._type.numel != 1 or self._type.inexact:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return operator.index(item(self))
+
+
+@method
+def __len__(self: Tensor) -> int:
+    if not self._type.shape:
+        raise TypeError("len() of a 0-d tensor")
+    return self._type.shape[0]
+
+
+@method
+def __iter__(self: Tensor) -> Any:
+    if not self._type.shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+@method
+def __contains__(self: Tensor, element: Any) -> bool:
+    if isinstance(element, Tensor | bool | int | float | complex):
+        found: Any = self == element
+        return bool(found.any())
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+@method
+def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
+    return transformed.text(self) if modes.transforms and tensor_contents is None else _text(self, tensor_contents)
+
+
+class _Transformed:
+    """How tensors print inside ``torch.func``, which enters it when it is defined."""
+
+    text: Any = None
+
+
+transformed = _Transformed()
+
+
+def _text(self: Tensor, tensor_contents: Any = None) -> str:
+    try:
+        node = gradient_function(self)
+        grad_fn = None if node is None else type(node).__name__
+    except RuntimeError:
+        grad_fn = "Invalid"  # a view that may not be written, whose base was
+    tangent = tangent_of(self) if modes.dual_level >= 0 else None
+    value = self._value()
+    return tensor_text(
+        None if self._device is not None and self._device.type == "meta" else concrete(value),
+        shape=self._type.shape,
+        dtype=self._type.dtype,
+        device=self.device,
+        requires_grad=self._requires_grad,
+        grad_fn=grad_fn,
+        tangent=None if tangent is None else repr(tangent),
+        class_name="tensor" if type(self) in (Tensor, *plain_classes) else type(self).__name__,
+        contents=str(value) if tensor_contents is None and is_abstract(value) else tensor_contents,
+    )
+
+
+#: subclasses that print as tensors do (``nn.Parameter`` is entered here)
+plain_classes: list[type] = []
+
+
+@method
+def __format__(self: Tensor, spec: str) -> str:
+    if not self._type.shape and type(self) is Tensor:
+        return format(item(self), spec)
+    return object.__format__(self, spec)
+
+
+@method
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """This tensor with another element type or on another device; itself if it is as wanted.
+
+    Source: `torch.Tensor.to <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html>`_.
+    """
+    dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
+    memory_format = kwargs.get("memory_format") or preserve_format
+    flags = []
+    for x in args:
+        if isinstance(x, Dtype):
+            dtype = x
+        elif isinstance(x, Tensor):
+            dtype, device = x._type.dtype, x.device
+        elif isinstance(x, bool):
+            flags.append(x)
+        elif isinstance(x, str | int | devices.device):
+            device = x
+    copy = copy or (len(flags) > 1 and flags[1])
+    target = self.device if device is None else devices.device(device)
+    devices.jax_device(target)
+    wanted = self._type.dtype if dtype is None else dtypes.argument(dtype, "to")
+    if (
+        wanted is self._type.dtype
+        and target == self.device
+        and not copy
+        and (memory_format is preserve_format or self.is_contiguous(memory_format=memory_format))
+    ):
+        return self
+    return converted(self, wanted, format_strides(self, memory_format))
+
+
+def _converter(dtype: Dtype) -> Any:
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        return to(self, dtype)
+
+    return convert
+
+
+for _name in (
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "int",
+    "long",
+    "short",
+    "char",
+    "byte",
+    "bool",
+    "cfloat",
+    "cdouble",
+):
+    _dtype = {"char": dtypes.int8, "byte": dtypes.uint8}.get(_name) or dtypes.named(_name)
+    setattr(Tensor, _name, _converter(_dtype))
+
+
+@method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor with the element type of another."""
+    return to(self, other._type.dtype)
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The legacy name of its type; with ``dtype``, the tensor converted."""
+    if dtype is None:
+        return dtypes.tensor_type(self._type.dtype, self.device.type)
+    # a legacy class has the type that it stands for
+    return to(self, dtypes.parse_tensor_type(dtype)[0] if isinstance(dtype, str) else getattr(dtype, "dtype", dtype))
+
+
+Tensor.type = _type  # type: ignore[attr-defined]
+
+
+@method
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor on the CPU."""
+    return to(self, "cpu")
+
+
+@method
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """This tensor on a GPU."""
+    return to(self, "cuda" if device is None else device)

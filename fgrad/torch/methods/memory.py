@@ -1,0 +1,282 @@
+"""What tensors say of their memory, and what changes it: sizes, strides, storages, ``resize_``, ``set_``."""
+
+from typing import Any
+
+from fgrad.graph.source import here
+from fgrad.torch import devices
+from fgrad.torch.core.geometry import Geometry, contiguous_strides, extent
+from fgrad.torch.core.storage import Storage, VersionCounter
+from fgrad.torch.core.tensor import Tensor, alias, is_tracked
+from fgrad.torch.core.types import tensor_type
+from fgrad.torch.methods.autograd import attribute, method
+from fgrad.torch.ops.copying import channels_last
+from fgrad.torch.ops.views import wrap_dim
+from fgrad.torch.size import Size
+
+_CPU = devices.device("cpu")
+
+
+@attribute
+def shape(self: Tensor) -> Size:
+    return Size(self._type.shape)
+
+
+@attribute
+def dtype(self: Tensor) -> Any:
+    return self._type.dtype
+
+
+@attribute
+def device(self: Tensor) -> Any:
+    return _CPU if self._device is None else self._device
+
+
+@attribute
+def is_cpu(self: Tensor) -> bool:
+    return self.device.type == "cpu"
+
+
+@attribute
+def is_cuda(self: Tensor) -> bool:
+    return self.device.type == "cuda"
+
+
+@attribute
+def is_meta(self: Tensor) -> bool:
+    return self.device.type == "meta"
+
+
+@attribute
+def ndim(self: Tensor) -> int:
+    return len(self._type.shape)
+
+
+@method
+def ndimension(self: Tensor) -> int:
+    """How many axes it has."""
+    return len(self._type.shape)
+
+
+@method
+def dim(self: Tensor) -> int:
+    """How many axes it has."""
+    return len(self._type.shape)
+
+
+@method
+def size(self: Tensor, dim: int | None = None) -> Any:
+    """Its sizes, or the size of one axis."""
+    sizes = self._type.shape
+    return Size(sizes) if dim is None else sizes[wrap_dim(dim, len(sizes), False)]
+
+
+@method
+def numel(self: Tensor) -> int:
+    """How many elements it has."""
+    return self._type.numel
+
+
+@method
+def nelement(self: Tensor) -> int:
+    """How many elements it has."""
+    return self._type.numel
+
+
+@method
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """Its strides in elements, or the stride of one axis."""
+    strides = self._geometry_of().strides
+    return strides if dim is None else strides[wrap_dim(dim, len(strides), False)]
+
+
+@method
+def storage_offset(self: Tensor) -> int:
+    """Where its first element lies in the storage."""
+    return self._geometry_of().offset
+
+
+@method
+def element_size(self: Tensor) -> int:
+    """Bytes of an element."""
+    return self._type.dtype.itemsize
+
+
+@attribute
+def itemsize(self: Tensor) -> int:
+    return self._type.dtype.itemsize
+
+
+@attribute
+def nbytes(self: Tensor) -> int:
+    return self._type.numel * self._type.dtype.itemsize
+
+
+@method
+def data_ptr(self: Tensor) -> int:
+    """A made-up address of its first element: equal for two tensors that begin at the same place of one storage."""
+    if not self._type.numel:
+        return 0
+    return self._storage.address + self._geometry_of().offset * self._type.dtype.itemsize
+
+
+@method
+def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+    """Whether its elements lie in memory in order, row-major or as ``memory_format`` says."""
+    g = self._geometry_of()
+    if memory_format is not None and memory_format.name.startswith("channels_last"):
+        if len(g.sizes) != (4 if memory_format.name == "channels_last" else 5):
+            return False
+        wanted = channels_last(g.sizes, memory_format.name)
+        return all(a == b or n == 1 for a, b, n in zip(g.strides, wanted, g.sizes, strict=True))
+    return g.contiguous
+
+
+@method
+def is_floating_point(self: Tensor) -> bool:
+    return self._type.dtype.is_floating_point
+
+
+@method
+def is_complex(self: Tensor) -> bool:
+    return self._type.dtype.is_complex
+
+
+@method
+def is_signed(self: Tensor) -> bool:
+    return self._type.dtype.is_signed
+
+
+@method
+def is_conj(self: Tensor) -> bool:
+    return self._geometry_of().conj
+
+
+@method
+def is_neg(self: Tensor) -> bool:
+    return self._geometry_of().neg
+
+
+class UntypedStorage:
+    """What ``untyped_storage()`` gives: the identity, size and address of a tensor's memory.
+
+    Its elements cannot be written here: write through the tensor.
+    """
+
+    def __init__(self, storage: Storage):
+        self._cell = storage
+
+    def data_ptr(self) -> int:
+        return self._cell.address if self._cell.count else 0
+
+    def nbytes(self) -> int:
+        return self._cell.count * self._cell.dtype.itemsize
+
+    def size(self) -> int:
+        return self.nbytes()
+
+    __len__ = nbytes
+
+    @property
+    def _cdata(self) -> int:
+        return id(self._cell)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self._cell is other._cell
+
+    def __hash__(self) -> int:
+        return id(self._cell)
+
+    def resize_(self, nbytes: int) -> None:
+        self._cell.resize(nbytes // self._cell.dtype.itemsize)
+
+
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The storage; two tensors share memory when theirs are equal."""
+    return UntypedStorage(self._storage)
+
+
+@method
+def storage(self: Tensor) -> UntypedStorage:
+    """The storage."""
+    return UntypedStorage(self._storage)
+
+
+@method
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give the tensor another size over the same storage, which grows if need be (new elements are zero).
+
+    Raises:
+      RuntimeError: the tensor requires grad.
+    """
+    if is_tracked(self):
+        raise RuntimeError("cannot resize variables that require grad")
+    wanted = tuple(map(int, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes))
+    if wanted == self._type.shape:
+        return self
+    offset = self._geometry_of().offset
+    count = extent(wanted, contiguous_strides(wanted), offset)
+    item = self._storage.dtype.itemsize
+    need = -(-count * self._type.dtype.itemsize // item)
+    if need > self._storage.count:
+        self._storage.resize(need)
+    self._geometry = Geometry(wanted, contiguous_strides(wanted), offset, self._type.dtype)
+    self._type = tensor_type(self._type.dtype, wanted)
+    self._cache = None
+    self._bump("resize_", here(2))
+    return self
+
+
+@method
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Make the tensor look at another tensor's storage."""
+    if source is None:
+        empty = tensor_type(self._type.dtype, (0,))
+        self._storage = Storage(self._value().reshape(-1)[:0], empty.dtype)
+        self._type, self._geometry, self._cache = empty, None, None
+        return self
+    other = source if isinstance(source, Tensor) else None
+    cell = source._storage if other is not None else source._cell
+    if size is None:
+        geometry = other._geometry_of() if other is not None else Geometry((cell.count,), (1,), 0, self._type.dtype)
+    else:
+        sizes = tuple(size)
+        strides = contiguous_strides(sizes) if stride is None else tuple(stride)
+        geometry = Geometry(sizes, strides, storage_offset, self._type.dtype)
+    self._storage = cell
+    self._geometry = geometry
+    self._type = tensor_type(geometry.dtype, geometry.sizes)
+    self._cache = None
+    self._bump("set_", here(2))
+    return self
+
+
+@method
+def share_memory_(self: Tensor) -> Tensor:
+    raise RuntimeError(
+        "share_memory_: arrays of JAX cannot be shared between processes for writing. Send numpy() and make a "
+        "tensor there."
+    )
+
+
+@method
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    found = memo.get(id(self))
+    if found is None:
+        held = memo.get(id(self._storage))
+        if held is None:
+            held = memo[id(self._storage)] = Storage(self._storage.array, self._storage.dtype, self._storage.strides)
+            held.home = self._storage.home
+        found = alias(self, VersionCounter(), type(self))
+        found._storage = held
+        found._requires_grad = self._requires_grad
+        memo[id(self)] = found
+        if self._grad is not None:
+            found._grad = __deepcopy__(self._grad, memo)
+    return found

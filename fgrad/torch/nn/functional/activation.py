@@ -1,0 +1,163 @@
+"""Activations of straight pieces (``relu``, the bounded and the shrinking ones), and those made of other functions."""
+
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.torch import ops
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.limits import finfo
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, written
+from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.table import Array, composite
+
+
+@functional
+def relu(input: Any, inplace: bool = False) -> Tensor:
+    """The positive part.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.relu(torch.tensor([-1., 2.]))
+    tensor([0., 2.])
+
+    Source: `torch.nn.functional.relu <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html>`_.
+    """
+    return ops.relu_(input) if inplace else ops.relu(input)
+
+
+@functional
+def relu_(input: Any) -> Tensor:
+    """``relu`` in place."""
+    return ops.relu_(input)
+
+
+@functional
+def sigmoid(input: Any) -> Tensor:
+    """``1 / (1 + exp(-input))``."""
+    return input.sigmoid()
+
+
+@functional
+def tanh(input: Any) -> Tensor:
+    """The hyperbolic tangent."""
+    return input.tanh()
+
+
+@functional
+def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """The elements above a threshold, and a value in the place of the others."""
+    return ops.threshold_(input, threshold, value) if inplace else ops.threshold(input, threshold, value)
+
+
+@functional
+def threshold_(input: Any, threshold: float, value: float) -> Tensor:
+    """``threshold`` in place."""
+    return ops.threshold_(input, threshold, value)
+
+
+@kernel("HardtanhBackward0", strides=elementwise, fused="HardtanhBackwardBackward0", kept=("self",))
+def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
+    if input.dtype == np.bool_:
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if input.dtype.kind == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
+    low, high = jnp.asarray(min_val, input.dtype), jnp.asarray(max_val, input.dtype)
+    return jnp.where(input <= low, low, jnp.where(input >= high, high, input))
+
+
+@functional
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """The elements, those outside ``[min_val, max_val]`` moved to its ends.
+
+    Source: `torch.nn.functional.hardtanh
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardtanh.html>`_.
+    """
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if inplace:
+        return written(_hardtanh, input, min_val, max_val)
+    return _hardtanh(input, min_val, max_val)
+
+
+@functional
+def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """``hardtanh`` in place."""
+    return written(_hardtanh, input, min_val, max_val)
+
+
+@functional
+def relu6(input: Any, inplace: bool = False) -> Tensor:
+    """``hardtanh`` between 0 and 6."""
+    return written(_hardtanh, input, 0, 6) if inplace else _hardtanh(input, 0, 6)
+
+
+@kernel("HardsigmoidBackward0", strides=elementwise, kept=("self",))
+@single
+def _hardsigmoid(input: Array) -> Any:
+    check_floating("hardsigmoid_cpu", input)
+    return jnp.where(input <= -3, 0, jnp.where(input >= 3, 1, (input + 3) / 6)).astype(input.dtype)
+
+
+@functional
+def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
+    """A sigmoid of three straight pieces: ``relu6(input + 3) / 6``."""
+    return written(_hardsigmoid, input) if inplace else _hardsigmoid(input)
+
+
+@kernel("HardswishBackward0", strides=elementwise, fused="HardswishBackwardBackward0", kept=("self",))
+@single
+def _hardswish(input: Array) -> Any:
+    check_floating("hardswish_cpu", input)
+    middle = input * (input + 3) / 6
+    return jnp.where(input <= -3, input * 0, jnp.where(input >= 3, input, middle))
+
+
+@functional
+def hardswish(input: Any, inplace: bool = False) -> Tensor:
+    """``input * hardsigmoid(input)``."""
+    return written(_hardswish, input) if inplace else _hardswish(input)
+
+
+@kernel("HardshrinkBackward0", strides=elementwise, fused="HardshrinkBackwardBackward0", kept=("self",))
+def _hardshrink(input: Array, lambd: float) -> Any:
+    check_floating("hardshrink_cpu", input)
+    return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
+
+
+@composite()
+@functional
+def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
+    """The elements, those within ``[-lambd, lambd]`` set to zero."""
+    return _hardshrink(input, lambd)
+
+
+@kernel("SoftshrinkBackward0", strides=elementwise, fused="SoftshrinkBackwardBackward0", kept=("self",))
+def _softshrink(input: Array, lambd: float) -> Any:
+    check_floating("softshrink_check", input)
+    inner = jnp.where(input < -lambd, input + lambd, input * 0)
+    return jnp.where(input > lambd, input - lambd, inner)
+
+
+@functional
+def softshrink(input: Any, lambd: float = 0.5) -> Tensor:
+    """The elements moved towards zero by ``lambd``, and those that would pass it set to zero."""
+    dtype = input.dtype
+    if dtype.is_floating_point and not 0 <= lambd <= finfo(dtype).max:
+        raise RuntimeError(
+            f"lambda must be in range [0, {finfo(dtype).max:g}] for input dtype {dtype.scalar_name}, but found "
+            f"{lambd:g}"
+        )
+    return _softshrink(input, lambd)
+
+
+@functional
+def tanhshrink(input: Any) -> Tensor:
+    """``input - tanh(input)``."""
+    return input - input.tanh()
+
+
+@functional
+def softsign(input: Any) -> Tensor:
+    """``input / (1 + |input|)``."""
+    return input / (input.abs() + 1)

@@ -1,0 +1,198 @@
+"""Pooling to a given size: adaptive windows, and windows at random places."""
+
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import from_numpy
+from fgrad.torch.nn.functional import windows
+from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single
+from fgrad.torch.nn.functional.pooling import pooled
+from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.strides import spatial
+from fgrad.torch.ops.table import Array, composite, operation_of
+
+
+def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:
+    dims = len(output_size)
+    shape = list(input.shape)
+    if len(shape) not in (dims + 1, dims + 2):
+        raise RuntimeError(f"{function}(): Expected {dims + 1}D or {dims + 2}D tensor, but got{colon} {shape}")
+    for axis in range(1 if len(shape) == dims + 2 else 0, len(shape)):
+        if shape[axis] == 0 and axis >= len(shape) - dims:
+            raise RuntimeError(
+                f"{function}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{shape} with dimension {axis} being empty"
+            )
+    if min(output_size) < 0:
+        raise RuntimeError(
+            f"{function}: elements of output_size must be greater than or equal to 0 but received "
+            "{" + ", ".join(map(str, output_size)) + "}"
+        )
+    dtype = from_numpy(input.dtype)
+    if not dtype.is_floating_point:
+        raise NotImplementedError(f"\"{function}\" not implemented for '{dtype.scalar_name}'")
+
+
+def _sizes(input: Any, output_size: Any, dims: int, function: str) -> Ints:
+    """The sizes to pool to; None stands for the input's own."""
+    if isinstance(output_size, tuple | list):
+        if len(input._type.shape) > len(output_size):
+            own = input._type.shape[-len(output_size) :]
+            output_size = [n if n is not None else d for n, d in zip(output_size, own, strict=True)]
+        elif None in output_size:
+            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+    found = expanded(output_size, dims)
+    if found is None:
+        raise RuntimeError(f"{function}: output_size must be {dims}")
+    return found
+
+
+# -- the mean --------------------------------------------------------------------------------------------------------
+
+
+@kernel(
+    by_rank("AdaptiveAvgPool{}DBackward0", "output_size"),
+    fused=by_rank("AdaptiveAvgPool{}DBackwardBackward0", "output_size"),
+    strides=spatial,
+    kept=("self",),
+)
+@single
+def _adaptive_avg_pool(input: Array, output_size: Ints) -> Any:
+    dims = len(output_size)
+    _check(f"adaptive_avg_pool{dims}d", input, output_size, "")
+    for i, count in enumerate(output_size):
+        axis = input.ndim - dims + i
+        size = input.shape[axis]
+        table = windows.table((size,), [windows.adaptive(size, count)])
+        covered = table.taken(jnp.moveaxis(input, axis, -1), 0)
+        lengths = np.maximum(table.inside.sum(-1), 1).astype(input.dtype)
+        input = jnp.moveaxis(covered.sum(-1) / lengths, -1, axis)
+    return input
+
+
+_ADAPTIVE_AVG = operation_of(_adaptive_avg_pool)
+
+
+def _averaged(input: Tensor, sizes: Ints) -> Tensor:
+    dims = len(sizes)
+    if set(sizes) == {1} and len(input._type.shape) in (dims + 1, dims + 2) and 0 not in input._type.shape:
+        return input.mean(tuple(range(-dims, 0)), keepdim=True)
+    return apply(_ADAPTIVE_AVG, (input,), (sizes,))
+
+
+@composite(method=False)
+@functional
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
+    """The means of so many windows along the last axis."""
+    sizes = _along(input, output_size, "adaptive_avg_pool1d")
+    return _averaged(input.unsqueeze(-2), (1, *sizes)).squeeze(-2)
+
+
+def _along(input: Any, output_size: Any, function: str) -> Ints:
+    rank = len(input._type.shape)
+    if rank not in (2, 3):
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
+            f"(while checking arguments for {function})"
+        )
+    sizes = expanded(output_size, 1)
+    if sizes is None:
+        raise RuntimeError(f"{function}() argument 'output_size' should contain one int (got {len(output_size)})")
+    return sizes
+
+
+@functional
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
+    """The means of windows of images, so many along each axis, as even as can be.
+
+    Source: `torch.nn.functional.adaptive_avg_pool2d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool2d.html>`_.
+    """
+    return _averaged(input, _sizes(input, output_size, 2, "adaptive_avg_pool2d"))
+
+
+@functional
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
+    """The means of windows of volumes: see ``adaptive_avg_pool2d``."""
+    return _averaged(input, _sizes(input, output_size, 3, "adaptive_avg_pool3d"))
+
+
+# -- the largest -----------------------------------------------------------------------------------------------------
+
+
+@kernel(
+    by_rank("AdaptiveMaxPool{}DBackward0", "output_size"),
+    fused=by_rank("AdaptiveMaxPool{}DBackwardBackward0", "output_size"),
+    strides=spatial, outputs=("result0", "result1"), kept=("self", "result1"),
+)  # fmt: skip
+def _adaptive_max_pool(input: Array, output_size: Ints) -> Any:
+    dims = len(output_size)
+    _check(f"adaptive_max_pool{dims}d", input, output_size, ":")
+    sizes = input.shape[-dims:]
+    along = [windows.adaptive(n, count) for n, count in zip(sizes, output_size, strict=True)]
+    return pooled(input, windows.table(sizes, along), output_size)
+
+
+_ADAPTIVE_MAX = operation_of(_adaptive_max_pool)
+
+
+@functional
+def adaptive_max_pool1d_with_indices(
+    input: Any, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest elements of so many windows along the last axis, and their places."""
+    sizes = _along(input, output_size, "adaptive_max_pool1d")
+    found, places = apply(_ADAPTIVE_MAX, (input.unsqueeze(-2),), ((1, *sizes),))
+    return found.squeeze(-2), places.squeeze(-2)
+
+
+@composite(method=False, name="adaptive_max_pool1d")
+def _adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Tensor, Tensor]:
+    """The largest elements of so many windows along the last axis, and their places."""
+    return adaptive_max_pool1d_with_indices(input, output_size)
+
+
+@functional
+def adaptive_max_pool2d_with_indices(
+    input: Any, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest elements of windows of images, and their places in the flattened image."""
+    return apply(_ADAPTIVE_MAX, (input,), (_sizes(input, output_size, 2, "adaptive_max_pool2d"),))
+
+
+@functional
+def adaptive_max_pool3d_with_indices(
+    input: Any, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest elements of windows of volumes, and their places in the flattened volume."""
+    return apply(_ADAPTIVE_MAX, (input,), (_sizes(input, output_size, 3, "adaptive_max_pool3d"),))
+
+
+@functional
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of so many windows along the last axis."""
+    found = adaptive_max_pool1d_with_indices(input, output_size)
+    return found if return_indices else found[0]
+
+
+@functional
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows of images, so many along each axis, as even as can be.
+
+    Source: `torch.nn.functional.adaptive_max_pool2d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool2d.html>`_.
+    """
+    found = adaptive_max_pool2d_with_indices(input, output_size)
+    return found if return_indices else found[0]
+
+
+@functional
+def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows of volumes: see ``adaptive_max_pool2d``."""
+    found = adaptive_max_pool3d_with_indices(input, output_size)
+    return found if return_indices else found[0]

@@ -1,0 +1,159 @@
+"""Attention: the scaled products of queries and keys, through a softmax, weigh the values."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.torch import ops
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.dtypes import bool_, float32
+from fgrad.torch.nn.functional.dropout import drop
+from fgrad.torch.nn.functional.kernels import functional, kernel, single
+from fgrad.torch.ops.table import Array, Fixed, operation_of
+from fgrad.torch.random.scalars import cpp_name
+
+
+def _safe_weights(scores: Any, axis: int) -> Any:
+    """The softmax, and zeros where every score is minus infinity."""
+    highest = jnp.max(scores, axis, keepdims=True)
+    none = highest == -jnp.inf
+    powers = jnp.exp(scores - jnp.where(none, 0, highest))
+    return powers / jnp.where(none, 1, powers.sum(axis, keepdims=True))
+
+
+@kernel("SafeSoftmaxBackward0", fused="SoftmaxBackwardDataBackward0", kept=("result",))
+@single
+def _safe_softmax(input: Array, dim: int) -> Any:
+    return _safe_weights(input, dim)
+
+
+def _flash_strides(operands: Any, shape: Ints) -> Ints | None:
+    """PyTorch's kernel writes the heads next to each other when the query has them so."""
+    g = operands[0]._geometry_of()
+    if len(shape) == 4 and g.strides[1] < g.strides[2] and shape[1] > 1 and shape[2] > 1:
+        _, heads, length, width = shape
+        return (heads * length * width, width, heads * width, 1)
+    return None
+
+
+@kernel(
+    "ScaledDotProductFlashAttentionForCpuBackward0", strides=_flash_strides, outputs=("output",),
+    saved=("query", "key", "value", "attn_mask"), kept=("query", "key", "value", "attn_mask", "output"),
+)  # fmt: skip
+@single
+def _scaled_dot_product_flash_attention_for_cpu(
+    query: Array, key: Array, value: Array, attn_mask: Fixed = None, *, dropout_p: float, is_causal: bool,
+    scale: float | None,
+) -> Any:  # fmt: skip
+    if query.shape[1] != key.shape[1]:
+        key, value = (jnp.repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
+    scores = jnp.einsum("bhqd,bhkd->bhqk", query, key)
+    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        scores = jnp.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
+    if attn_mask is not None:
+        scores = scores + attn_mask.astype(scores.dtype)
+    return jnp.einsum("bhqk,bhkd->bhqd", _safe_weights(scores, -1), value)
+
+
+_FLASH = operation_of(_scaled_dot_product_flash_attention_for_cpu)
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    kinds = {x.dtype for x in (query, key, value)}
+    if len(kinds) > 1:
+        q, k, v = (cpp_name(x.dtype.numpy) for x in (query, key, value))
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{q} key.dtype: {k} and value.dtype: {v} instead."
+        )
+    if min(x.dim() for x in (query, key, value)) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.dim()} key.dim: {key.dim()} and value.dim: {value.dim()} instead."
+        )
+    if mask is not None and mask.dtype not in (bool_, float32, query.dtype):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{cpp_name(mask.dtype.numpy)} and  query.dtype: {cpp_name(query.dtype.numpy)} instead."
+        )
+
+
+def _additive(mask: Tensor, like: Tensor) -> Tensor:
+    """A mask of booleans as what is added to scores: minus infinity where it is False."""
+    return ops.zeros_like(mask, dtype=like.dtype).masked_fill_(mask.logical_not(), -math.inf)
+
+
+def _is_flash(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
+) -> bool:
+    """Whether PyTorch takes its fused kernel (aten/src/ATen/native/transformers/sdp_utils_cpp.cpp)."""
+    shapes = [x._type.shape for x in (query, key, value)]
+    q, k, v = shapes
+    if any(len(s) != 4 or 0 in s for s in shapes) or dropout_p or q[-1] != k[-1] or k[-1] != v[-1]:
+        return False
+    if not query._type.inexact or q[0] != k[0] or k[0] != v[0] or k[1] != v[1] or k[2] != v[2]:
+        return False
+    if q[1] != k[1] and not (gqa and q[1] % k[1] == 0):
+        return False
+    if mask is None:
+        return True
+    if is_causal or (modes.grad and is_tracked(mask)):
+        return False
+    m = mask._type.shape
+    full = (q[0], q[1], q[2], k[2])
+    return len(m) in (2, 4) and all(a in (1, b) for a, b in zip(reversed(m), reversed(full), strict=False))
+
+
+@functional
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    """``softmax(query @ key.T * scale + mask) @ value`` over the last two axes.
+
+    Arguments:
+      attn_mask: added to the products; of booleans, False leaves a key out.
+      dropout_p: the probability with which weights are dropped.
+      is_causal: whether a query sees only the keys up to its own place.
+      scale: ``1 / sqrt(width)`` if None.
+      enable_gqa: whether groups of heads of the query may share a head of key and value.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.ones(1, 2, 2)
+    >>> torch.nn.functional.scaled_dot_product_attention(x, x, x)
+    tensor([[[1., 1.],
+             [1., 1.]]])
+
+    Source: `torch.nn.functional.scaled_dot_product_attention
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html>`_.
+    """
+    _check(query, key, value, attn_mask)
+    if attn_mask is not None and attn_mask.dtype is bool_:
+        attn_mask = _additive(attn_mask, query)
+    if _is_flash(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
+        return apply(_FLASH, (query, key, value, attn_mask), (0.0, bool(is_causal), scale))
+    if is_causal and attn_mask is not None:
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if enable_gqa and query.dim() >= 3 and query.size(-3) != key.size(-3):
+        heads = query.size(-3)
+        if heads % key.size(-3) or heads % value.size(-3):
+            raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
+        key = key.repeat_interleave(heads // key.size(-3), -3)
+        value = value.repeat_interleave(heads // value.size(-3), -3)
+    factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+    root = math.sqrt(abs(factor))
+    if is_causal:
+        attn_mask = _additive(ops.ones(query.size(-2), key.size(-2), dtype=bool_).tril(), query)
+    scores = (query * (-root if factor < 0 else root)).matmul((key * root).transpose(-2, -1))
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    weights = _safe_softmax(scores, scores.dim() - 1)
+    if dropout_p > 0:
+        weights = drop(weights, dropout_p, True)
+    return weights.matmul(value)

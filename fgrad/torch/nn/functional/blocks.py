@@ -1,0 +1,263 @@
+"""Sliding blocks: images cut into columns and put together again, and maxima put back to where they were."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.api.rules import define_rule
+from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import from_numpy, int64
+from fgrad.torch.nn.functional import windows
+from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel
+from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.table import Array, Fixed
+
+
+def _check_settings(settings: dict[str, Ints]) -> None:
+    for name, value in settings.items():
+        if name == "padding":
+            if min(value) < 0:
+                raise RuntimeError(
+                    f"padding should be non-negative, but got padding_height: {value[0]} padding_width: {value[1]}"
+                )
+        elif min(value) <= 0:
+            short = "kernel" if name == "kernel_size" else name
+            raise RuntimeError(
+                f"{name.replace('_', ' ')} should be greater than zero, but got {short}_height: {value[0]} "
+                f"{short}_width: {value[1]}"
+            )
+
+
+def _counts(sizes: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Ints:
+    return tuple(
+        [
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride, strict=True)
+        ]
+    )
+
+
+def _table(sizes: Ints, counts: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> windows.Table:
+    """For each element of the kernel (rows) the places it meets in the image, block by block; outside, none count."""
+    along = [
+        np.arange(count) * s - p + np.arange(k)[:, None] * d
+        for count, k, d, p, s in zip(counts, kernel, dilation, padding, stride, strict=True)
+    ]
+    rows, columns = along[0][:, None, :, None], along[1][None, :, None, :]
+    inside = (rows >= 0) & (rows < sizes[0]) & (columns >= 0) & (columns < sizes[1])
+    shape = (kernel[0] * kernel[1], counts[0] * counts[1])
+    places = np.where(inside, rows * sizes[1] + columns, 0)
+    return windows.Table(places.reshape(shape), np.broadcast_to(inside, places.shape).reshape(shape))
+
+
+def _check_unsupported(name: str, dtype: np.dtype[Any]) -> None:
+    found = from_numpy(dtype)
+    if not (found.is_floating_point or found.is_complex or found.scalar_name == "Bool"):
+        raise NotImplementedError(f"\"{name}\" not implemented for '{found.scalar_name}'")
+
+
+@kernel("Im2ColBackward0", fused="Col2ImBackward0")
+def _im2col(input: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
+    settings = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
+    _check_settings(settings)
+    shape = input.shape
+    if len(shape) not in (3, 4) or 0 in shape[len(shape) - 3 :]:
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {list(shape)}"
+        )
+    _check_unsupported("im2col_out_cpu", input.dtype)
+    sizes = shape[-2:]
+    counts = _counts(sizes, kernel_size, dilation, padding, stride)
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {sizes}, kernel_size={kernel_size}, dilation={dilation}, "
+            f"padding={padding}, "
+            f"calculated shape of the array of sliding blocks as {counts}, but its components must be at least one."
+        )
+    image = lax.reshape(input, (*shape[:-2], sizes[0] * sizes[1]))
+    blocks = _table(sizes, counts, kernel_size, dilation, padding, stride).taken(image, 0)
+    return lax.reshape(blocks, (*shape[:-3], shape[-3] * kernel_size[0] * kernel_size[1], counts[0] * counts[1]))
+
+
+@kernel("Col2ImBackward0", fused="Im2ColBackward0")
+def _col2im(input: Array, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
+    _check_settings({"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride})
+    shape = input.shape
+    if len(shape) not in (2, 3) or 0 in shape[len(shape) - 2 :]:
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
+            f"input, but got: {list(shape)}"
+        )
+    size = kernel_size[0] * kernel_size[1]
+    if shape[-2] % size:
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={shape[-2]} and kernel_size={kernel_size}."
+        )
+    counts = _counts(output_size, kernel_size, dilation, padding, stride)
+    if counts[0] * counts[1] != shape[-1] or min(counts) < 1:
+        raise RuntimeError(
+            f"Given output_size={output_size}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, "
+            f"stride={stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"{counts[0]} * {counts[1]} = {counts[0] * counts[1]}, but got input.size(2)={shape[-1]}."
+        )
+    _check_unsupported("col2im_out_cpu", input.dtype)
+    table = _table(output_size, counts, kernel_size, dilation, padding, stride)
+    outer = (*shape[:-2], shape[-2] // size)
+    blocks = jnp.where(table.inside, lax.reshape(input, (*outer, size, shape[-1])), 0)
+    image = jnp.zeros((*outer, output_size[0] * output_size[1]), input.dtype).at[..., table.places].add(blocks)
+    return lax.reshape(image, (*outer, *output_size))
+
+
+def _pair(value: Any, name: str) -> Ints:
+    found = expanded(value, 2)
+    if found is None:
+        raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
+    return found
+
+
+@functional
+def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """The blocks that a kernel meets as it slides over images, each as a column.
+
+    Source: `torch.nn.functional.unfold
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.unfold.html>`_.
+    """
+    given = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
+    if input.dim() < 3:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], but got 2)"
+        )
+    return _im2col(input, *[_pair(value, name) for name, value in given.items()])
+
+
+@functional
+def fold(
+    input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """Images from columns of blocks, added up where they overlap: the transpose of ``unfold``.
+
+    Source: `torch.nn.functional.fold <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fold.html>`_.
+    """
+    given = {
+        "output_size": output_size,
+        "kernel_size": kernel_size,
+        "dilation": dilation,
+        "padding": padding,
+        "stride": stride,
+    }
+    return _col2im(input, *[_pair(value, name) for name, value in given.items()])
+
+
+# -- maxima put back -------------------------------------------------------------------------------------------------
+
+
+@kernel(by_rank("MaxUnpool{}DBackward0", "output_size"))
+def _max_unpool(input: Array, indices: Fixed, output_size: Ints) -> Any:
+    dims = len(output_size)
+    outer = input.shape[: input.ndim - dims]
+    places = indices.reshape(*outer, math.prod(indices.shape[len(outer) :]))
+    size = int(np.prod(output_size))
+
+    def put(values: Any, places: Any) -> Any:
+        flat = values.reshape(*outer, -1)
+        return jnp.put_along_axis(jnp.zeros((*outer, size), values.dtype), places, flat, -1, inplace=False)
+
+    def vjp(ct: Any, out: Any, values: Any, places: Any) -> tuple[Any]:
+        return (jnp.take_along_axis(ct, places, -1).reshape(values.shape),)
+
+    return define_rule(put, vjp=vjp)(input, places).reshape(*outer, *output_size)
+
+
+def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:
+    dims = len(sizes)
+    if indices.dtype is not int64:
+        raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype.scalar_name}")
+    if input.dim() not in (dims + 1, dims + 2):
+        ranks = "3d or 4d" if dims == 2 else "4d or 5d"
+        raise RuntimeError(
+            f"Input to max_unpooling{dims}d should be a {ranks} Tensor, but got a tensor with {input.dim()} dimensions."
+        )
+    if input.shape != indices.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices "
+            f"tensor with shape: {list(indices.shape)}"
+        )
+    value = indices._value()
+    if not is_abstract(value) and value.size:
+        places = concrete(value)
+        bad = places[(places < 0) | (places >= int(np.prod(sizes)))]
+        if bad.size:
+            volume = "x".join(map(str, sizes))
+            raise RuntimeError(f"Found an invalid max index: {bad.flat[0]} (output volumes are of size {volume})")
+    return _max_unpool(input, indices, sizes)
+
+
+def _sizes(input: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
+    """The sizes to unpool to: those asked for, if they can be; else the least that pooling could have started from."""
+    dims = len(kernel)
+    own = input.size()[-dims:]
+    least = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(own, kernel, stride, padding, strict=True)]
+    if output_size is None:
+        found = least
+    else:
+        asked = output_size[2:] if len(output_size) == dims + 2 else output_size
+        if len(asked) != dims:
+            raise ValueError(
+                f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
+                f"'{len(asked)}'"
+            )
+        for d in range(dims):
+            low, high = least[d] - stride[d], least[d] + stride[d]
+            if not low < asked[d] < high:
+                raise ValueError(f'invalid output_size "{asked}" (dim {d} must be between {low} and {high})')
+        found = asked
+    for d, n in enumerate(found):
+        if n < 0:
+            raise ValueError(
+                f"max_unpooling: output_size must contain non-negative spatial dimensions, but got output_size[{d}]={n}"
+            )
+    return tuple(map(int, found))
+
+
+def _settings(dims: int, kernel_size: Any, stride: Any, padding: Any) -> tuple[Ints, Ints, Ints]:
+    kernel = expanded(kernel_size, dims) or tuple(kernel_size)
+    steps = kernel if stride is None else expanded(stride, dims) or tuple(stride)
+    return kernel, steps, expanded(padding, dims) or tuple(padding)
+
+
+@functional
+def max_unpool1d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """The maxima of ``max_pool1d`` where they were, and zeros elsewhere."""
+    kernel, steps, ends = _settings(1, kernel_size, stride, padding)
+    sizes = (*_sizes(input, kernel, steps, ends, output_size), 1)
+    return _unpooled(input.unsqueeze(-1), indices.unsqueeze(-1), sizes, steps).squeeze(-1)
+
+
+@functional
+def max_unpool2d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """The maxima of ``max_pool2d`` where they were, and zeros elsewhere.
+
+    Source: `torch.nn.functional.max_unpool2d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool2d.html>`_.
+    """
+    kernel, steps, ends = _settings(2, kernel_size, stride, padding)
+    return _unpooled(input, indices, _sizes(input, kernel, steps, ends, output_size), steps)
+
+
+@functional
+def max_unpool3d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """The maxima of ``max_pool3d`` where they were, and zeros elsewhere."""
+    kernel, steps, ends = _settings(3, kernel_size, stride, padding)
+    return _unpooled(input, indices, _sizes(input, kernel, steps, ends, output_size), steps)

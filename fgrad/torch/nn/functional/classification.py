@@ -1,0 +1,429 @@
+"""Losses of classes and of probabilities: negative log-likelihood and cross entropies."""
+
+import warnings
+from typing import Any
+
+from jax import nn, numpy as jnp
+
+from fgrad.api.rules import define_rule
+from fgrad.torch import ops
+from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import from_numpy, int64, uint8
+from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single
+from fgrad.torch.nn.functional.linear import linear
+from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
+from fgrad.torch.ops.arithmetic import scaled_by, shifted_by
+from fgrad.torch.ops.promotions import common
+from fgrad.torch.ops.table import Array, Fixed, Number, composite, operation_of
+
+# -- class numbers ---------------------------------------------------------------------------------------------------
+
+
+def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int, classes_axis: int) -> Any:
+    """The loss and the sum of the weights of the classes that were asked for."""
+    counted = target != ignore_index
+    index = jnp.expand_dims(jnp.where(counted, target, 0), classes_axis)
+    values = jnp.squeeze(jnp.take_along_axis(input, index, classes_axis), classes_axis)
+    if weight is None:
+        weights = counted.astype(input.dtype)
+    else:
+        weights = jnp.where(counted, jnp.take(weight, jnp.where(counted, target, 0), mode="clip"), 0)
+    losses = jnp.where(counted, -weights * values, 0)
+    if reduction == NONE:
+        return losses, jnp.zeros((), input.dtype)
+    total = jnp.sum(weights)
+    return (jnp.sum(losses) / total if reduction == MEAN else jnp.sum(losses)), total
+
+
+def _check_nll(input: Any, target: Any, weight: Any) -> None:
+    classes = input.shape[-1]
+    if input.ndim == 0 or input.ndim > 2:
+        raise RuntimeError("input tensor should be 1D or 2D")
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if input.ndim == 2 and target.ndim and input.shape[0] != target.shape[0]:
+        raise RuntimeError(f"size mismatch (got input: {list(input.shape)}, target: {list(target.shape)})")
+    if weight is not None and weight.shape != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
+        )
+    _check_weight_type(input, weight)
+    check_floating("nll_loss_out_frame", input)
+
+
+def _check_weight_type(input: Any, weight: Any) -> None:
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(
+            f"expected scalar type {from_numpy(input.dtype).scalar_name} but found "
+            f"{from_numpy(weight.dtype).scalar_name}"
+        )
+
+
+@kernel(
+    "NllLossBackward0", outputs=("output", "total_weight"), auxiliary=("total_weight",),
+    kept=("self", "target", "weight", "total_weight"), fused="NllLossBackwardBackward0",
+)  # fmt: skip
+@single
+def _nll_loss(input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int) -> Any:
+    _check_nll(input, target, weight)
+    if input.ndim == 2 and not target.ndim:
+        target = target[None]
+    return _nll(input, target, weight, reduction, ignore_index, input.ndim - 1)
+
+
+@kernel(
+    "NllLoss2DBackward0", outputs=("output", "total_weight"), auxiliary=("total_weight",),
+    kept=("self", "target", "weight", "total_weight"), fused="NllLoss2DBackwardBackward0",
+)  # fmt: skip
+@single
+def _nll_loss2d(input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int) -> Any:
+    if target.ndim != 3:
+        raise RuntimeError(
+            f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+        )
+    if (input.shape[0], *input.shape[2:]) != target.shape:
+        raise RuntimeError(f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}")
+    if weight is not None and weight.size != input.shape[1]:
+        raise RuntimeError("weight tensor should be defined either for all or no classes")
+    _check_weight_type(input, weight)
+    return _nll(input, target, weight, reduction, ignore_index, 1)
+
+
+_NLL, _NLL_2D = operation_of(_nll_loss), operation_of(_nll_loss2d)
+
+
+def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
+    """Raise PyTorch's error for a class that is not there, if the classes are known."""
+    value = target._value()
+    if is_abstract(value):
+        return
+    classes_asked = concrete(value)
+    if classes_asked.size and not (classes_asked.min() >= 0 and classes_asked.max() < classes):
+        bad = classes_asked[((classes_asked < 0) | (classes_asked >= classes)) & (classes_asked != ignore_index)]
+        if bad.size:
+            raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
+
+
+def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Tensor:
+    """The negative log-likelihood for inputs of any rank, by way of those of two and of four axes."""
+    rank = input.dim()
+    check_constant("nll_loss_forward" if rank <= 2 else "nll_loss2d_forward", weight=weight)
+    if rank < 1:
+        raise ValueError(f"Expected 1 or more dimensions (got {rank})")
+    if target.dtype not in (int64, uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
+    if rank == 1 and target.dim() == 1 and target.size(0) != 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size(0)}")
+    asked = target.size(0) if target.dim() else 0
+    if rank != 1 and input.size(0) != asked:
+        raise ValueError(f"Expected input batch_size ({input.size(0)}) to match target batch_size ({asked}).")
+    params = (reduction, ignore_index)
+    if rank <= 2:
+        if target.dim() <= 1 and (weight is None or weight._type.shape == input._type.shape[-1:]):
+            _check_targets(target, input.size(-1), ignore_index)
+        return apply(_NLL, (input, target, weight), params)[0]
+    classes = input.size(1)
+    if rank == 4:
+        _check_targets(target, classes, ignore_index)
+        return apply(_NLL_2D, (input, target, weight), params)[0]
+    batch, sizes = input.size(0), tuple(input.size()[2:])
+    if tuple(target.size()[1:]) != sizes:
+        raise RuntimeError(f"Expected target size {[batch, *sizes]}, got {list(target.size())}")
+    _check_targets(target, classes, ignore_index)
+    if input.numel():
+        flat, asked = input.reshape(batch, classes, 1, -1), target.reshape(batch, 1, -1)
+    else:
+        flat, asked = input.reshape(batch, classes, 0, 0), target.reshape(batch, 0, 0)
+    found = apply(_NLL_2D, (flat, asked, weight), params)[0]
+    return found.view(batch, *sizes) if reduction == NONE else found
+
+
+@functional
+def nll_loss(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Minus the log-probabilities of the classes that are right.
+
+    Arguments:
+      input: log-probabilities of the classes, which are its second axis, or its only one.
+      target: numbers of classes.
+      weight: a factor for each class; the mean is weighted too.
+      ignore_index: a target that does not count.
+
+    Raises:
+      IndexError: there is no such class.
+
+    Source: `torch.nn.functional.nll_loss
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html>`_.
+    """
+    return _nll_loss_nd(input, target, weight, number(current(reduction, size_average, reduce)), ignore_index)
+
+
+@functional
+def cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+    reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """The cross entropy between logits and classes, or probabilities of classes.
+
+    Arguments:
+      input: logits; the classes are its second axis, or its only one.
+      target: numbers of classes, or probabilities in the shape of the input.
+      weight: a factor for each class.
+      ignore_index: a class that does not count.
+      label_smoothing: how much of the target is spread evenly over the classes.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.cross_entropy(torch.tensor([[0., 0.]]), torch.tensor([1]))
+    tensor(0.6931)
+
+    Source: `torch.nn.functional.cross_entropy
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html>`_.
+    """
+    enum = number(current(reduction, size_average, reduce))
+    axis = 0 if input.dim() == 1 else 1
+    if input.size() == target.size():
+        if not target.is_floating_point():
+            raise RuntimeError(
+                f"Expected floating point type for target with class probabilities, got {target.dtype.scalar_name}"
+            )
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
+        return _of_probabilities(input, target, weight, enum, label_smoothing, axis)
+    if label_smoothing > 0.0:
+        if label_smoothing > 1.0:
+            raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+        return _smoothed(input, target, weight, enum, ignore_index, label_smoothing, axis)
+    return _nll_loss_nd(ops.log_softmax(input, axis), target, weight, enum, ignore_index)
+
+
+def _check_class_weight(input: Any, weight: Any, axis: int) -> None:
+    if weight is not None and not (weight.dim() == 1 and weight.numel() == input.size(axis)):
+        raise RuntimeError(
+            f"cross_entropy: weight tensor should be defined either for all {input.size(axis)} classes or no classes "
+            f"but got weight tensor of shape: {list(weight.shape)}"
+        )
+
+
+def _of_probabilities(input: Any, target: Any, weight: Any, reduction: int, smoothing: float, axis: int) -> Tensor:
+    _check_class_weight(input, weight, axis)
+    logs = ops.log_softmax(input, axis)
+    classes = input.size(axis)
+    if smoothing > 0.0:
+        if smoothing > 1.0:
+            raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing:g}")
+        target = shifted_by(scaled_by(target, 1 - smoothing), smoothing / classes)
+    products = logs * target
+    if weight is not None:
+        shape = [1] * input.dim()
+        shape[axis] = weight.size(0)
+        products = products * weight.view(shape)
+    if reduction == MEAN:
+        return _divided_by(-products.sum(), input.numel() // classes)
+    return -products.sum() if reduction == SUM else -products.sum(axis)
+
+
+def _smoothed(
+    input: Any, target: Any, weight: Any, reduction: int, ignore_index: int, smoothing: float, axis: int
+) -> Tensor:
+    classes = input.size(axis)
+    logs = ops.log_softmax(input, axis)
+    hard = _nll_loss_nd(logs, target, weight, reduction, ignore_index)
+    if weight is None:
+        even = -logs.sum(axis)
+    else:
+        shape = [1] * input.dim()
+        shape[axis] = weight.size(0)
+        even = -(logs * weight.view(shape)).sum(axis)
+    ignored = target == ignore_index
+    even = even.masked_fill(ignored, 0.0)
+    if reduction == MEAN:
+        if weight is None:
+            even = even.sum() / (target.numel() - ignored.sum())
+        else:
+            asked = weight.gather(0, target.masked_fill(ignored, 0).flatten())
+            even = even.sum() / asked.masked_fill(ignored.flatten(), 0).sum()
+    elif reduction == SUM:
+        even = even.sum()
+    return scaled_by(hard, 1 - smoothing) + scaled_by(even, smoothing / classes)
+
+
+@functional
+def linear_cross_entropy(
+    input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None,
+    reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """``cross_entropy`` of ``linear(input, linear_weight, linear_bias)``; ``options`` on memory change no value.
+
+    Source: `torch.nn.functional.linear_cross_entropy
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear_cross_entropy.html>`_.
+    """
+    if not 1 <= input.dim() <= 2:
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
+    batch, features = tuple(input.shape[:-1]), input.shape[-1]
+    if features != linear_weight.shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{features} and {linear_weight.shape[-1]}, respectively"
+        )
+    classes, more = linear_weight.shape[0], tuple(linear_weight.shape[1:-1])
+    if linear_bias is not None and tuple(linear_bias.shape) != (classes, *more):
+        raise RuntimeError(f"expected linear_bias shape {(classes, *more)}, got {tuple(linear_bias.shape)}")
+    if more and not batch:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, "
+            f"(N, {features}), got unbatched input with shape {tuple(input.shape)}"
+        )
+    if target.shape == (*batch, classes, *more) and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    if more:
+        linear_weight = linear_weight.reshape(-1, features)
+        linear_bias = None if linear_bias is None else linear_bias.reshape(-1)
+    logits = linear(input, linear_weight, linear_bias).reshape(*batch, classes, *more)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight=weight, reduction=reduction, ignore_index=ignored, label_smoothing=label_smoothing
+    )
+
+
+@kernel("DivBackward1")
+def _divided_by(self: Array, other: Number) -> Any:
+    """The quotient by a number, as PyTorch's own functions write it."""
+    return self / other.astype(self.dtype)
+
+
+# -- probabilities ---------------------------------------------------------------------------------------------------
+
+#: what the logarithms are kept above, and the variance in the gradient
+_LOWEST_LOG, _LEAST_VARIANCE = -100, 1e-12
+
+
+def _bernoulli_loss(input: Any, target: Any) -> Any:
+    """The cross entropy of probabilities, with the derivative that PyTorch keeps finite at 0 and 1."""
+
+    def loss(x: Any, t: Any) -> Any:
+        return (t - 1) * jnp.maximum(jnp.log1p(-x), _LOWEST_LOG) - t * jnp.maximum(jnp.log(x), _LOWEST_LOG)
+
+    def vjp(ct: Any, out: Any, x: Any, t: Any) -> tuple[Any, Any]:
+        of_input = ct * (x - t) / jnp.maximum((1 - x) * x, _LEAST_VARIANCE)
+        return of_input, ct * (jnp.log1p(-x) - jnp.log(x))
+
+    return define_rule(loss, vjp=vjp)(input, target)
+
+
+@kernel("BinaryCrossEntropyBackward0", kept=("self", "target", "weight"), fused="BinaryCrossEntropyBackwardBackward0")
+@single
+def _binary_cross_entropy(input: Array, target: Array, weight: Fixed = None, *, reduction: int) -> Any:
+    losses = _bernoulli_loss(input, target)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@functional
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The cross entropy between probabilities and targets between 0 and 1.
+
+    Raises:
+      RuntimeError: an element of the input is not between 0 and 1.
+
+    Source: `torch.nn.functional.binary_cross_entropy
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.binary_cross_entropy.html>`_.
+    """
+    enum = number(current(reduction, size_average, reduce))
+    if target.size() != input.size():
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
+            "deprecated. "
+            "Please ensure they have the same size."
+        )
+    if weight is not None:
+        weight = weight.expand(ops.broadcast_shapes(target.size(), weight.size()))
+    for name, given in (("input", input), ("target", target)):
+        value = given._value()
+        if not is_abstract(value) and value.size:
+            elements = concrete(value)
+            if not ((elements >= 0) & (elements <= 1)).all():
+                raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")
+    check_constant("binary_cross_entropy", weight=weight)
+    return apply(operation_of(_binary_cross_entropy), (input, target, weight), (enum,))
+
+
+@kernel("BinaryCrossEntropyWithLogitsBackward0", promote=common, kept=("self", "target", "weight", "pos_weight"))
+@single
+def _binary_cross_entropy_with_logits(
+    input: Array, target: Array, weight: Fixed = None, pos_weight: Fixed = None, *, reduction: int
+) -> Any:
+    check_floating("log_sigmoid_cpu", input)
+    log_weight = 1 if pos_weight is None else (pos_weight - 1) * target + 1
+    losses = (1 - target) * input + log_weight * nn.softplus(-input)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@composite(method=False, name="binary_cross_entropy_with_logits")
+def _torch_bce_with_logits(
+    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = NONE
+) -> Tensor:
+    """``torch.nn.functional.binary_cross_entropy_with_logits`` with the reduction as a number."""
+    check_constant("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    if not target.is_floating_point():
+        found = ops.result_type(input, target).scalar_name
+        raise RuntimeError(f"result type {found} can't be cast to the desired output type {target.dtype.scalar_name}")
+    return apply(operation_of(_binary_cross_entropy_with_logits), (input, target, weight, pos_weight), (reduction,))
+
+
+@functional
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", pos_weight: Any = None,
+) -> Tensor:  # fmt: skip
+    """The cross entropy between logits and targets between 0 and 1.
+
+    Source: `torch.nn.functional.binary_cross_entropy_with_logits
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.binary_cross_entropy_with_logits.html>`_.
+    """
+    enum = number(current(reduction, size_average, reduce))
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    return _torch_bce_with_logits(input, target, weight, pos_weight, enum)
+
+
+@composite(method=False, name="kl_div")
+def _kl_div(input: Any, target: Any, reduction: int = NONE, *, log_target: bool = False) -> Tensor:
+    """``torch.nn.functional.kl_div`` with the reduction as a number."""
+    if log_target:
+        return reduced_tensor(target.exp() * (target - input), reduction)
+    return reduced_tensor(ops.xlogy(target, target) - target * input, reduction)
+
+
+@functional
+def kl_div(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """The Kullback-Leibler divergence of log-probabilities from probabilities, element by element; its mean or sum.
+
+    Source: `torch.nn.functional.kl_div
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html>`_.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = current(reduction, size_average, reduce)
+    elif reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+            "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
+            stacklevel=2,
+        )
+    by_batch = reduction == "batchmean"
+    found = _kl_div(input, target, SUM if by_batch else number(reduction), log_target=log_target)
+    return found / input.size()[0] if by_batch and input.dim() else found

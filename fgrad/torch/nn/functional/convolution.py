@@ -1,0 +1,310 @@
+"""Convolutions and their transposes, of one, two and three spatial axes."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import from_numpy, tensor_type as legacy_name
+from fgrad.torch.nn.functional.kernels import functional, kernel, single
+from fgrad.torch.nn.functional.padding import constant_pad_nd
+from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.overloads import no_match
+from fgrad.torch.ops.strides import spatial
+from fgrad.torch.ops.table import Array, composite, operation_of
+from fgrad.torch.random.scalars import cpp_name
+from fgrad.torch.type_names import type_name
+
+
+def _check(
+    input: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool, groups: int
+) -> None:
+    """Raise PyTorch's errors for operands that do not fit (aten/src/ATen/native/Convolution.cpp)."""
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if min(padding) < 0:
+        raise RuntimeError("negative padding is not supported")
+    if min(stride) <= 0:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(dilation) <= 0:
+        raise RuntimeError("non-positive dilation is not supported")
+    if input.dtype != weight.dtype and input.dtype == np.float64:
+        raise RuntimeError(f"expected scalar type Double but found {from_numpy(weight.dtype).scalar_name}")
+    if input.dtype != weight.dtype:
+        raise RuntimeError(
+            f"Input type ({legacy_name(from_numpy(input.dtype))}) and weight type "
+            f"({legacy_name(from_numpy(weight.dtype))}) should be the same or input should be a MKLDNN tensor and "
+            "weight is a dense tensor"
+        )
+    if bias is not None and bias.dtype != input.dtype:
+        raise RuntimeError(
+            f"Input type ({cpp_name(input.dtype)}) and bias type ({cpp_name(bias.dtype)}) should be the same"
+        )
+    if input.dtype == np.bool_:
+        raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
+    shape, sizes = list(input.shape), list(weight.shape)
+    if sizes[0] < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
+            f"{sizes} instead"
+        )
+    if sizes[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
+            f"size [{sizes}] instead"
+        )
+    channels = sizes[0] if transposed else sizes[1] * groups
+    if shape[1] != channels:
+        kind = f"transposed={groups}" if transposed else f"groups={groups}"
+        raise RuntimeError(
+            f"Given {kind}, weight of size {sizes}, expected input{shape} to have {channels} channels, but got "
+            f"{shape[1]} channels instead"
+        )
+    outputs = sizes[1] * groups if transposed else sizes[0]
+    if bias is not None and bias.shape != (outputs,):
+        raise RuntimeError(
+            f"Given weight of size {sizes}, expected bias to be 1-dimensional with {outputs} elements, but got bias of "
+            f"size {list(bias.shape)} instead"
+        )
+    if not transposed:
+        padded = [n + 2 * p for n, p in zip(shape[2:], padding, strict=True)]
+        kernels = [d * (k - 1) + 1 for k, d in zip(sizes[2:], dilation, strict=True)]
+        if any(n < k for n, k in zip(padded, kernels, strict=True)):
+            raise RuntimeError(
+                f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
+                f"({' x '.join(map(str, kernels))}). Kernel size can't be greater than actual input size"
+            )
+
+
+def _check_output_padding(stride: Ints, dilation: Ints, output_padding: Ints) -> None:
+    if any(o >= s and o >= d for o, s, d in zip(output_padding, stride, dilation, strict=True)):
+        axes = ("depth", "height", "width")[-max(len(stride), 2) :]
+
+        def shown(what: str, values: Ints) -> str:
+            values = values if len(values) > 1 else values * 2
+            return " ".join(f"{what}_{axis}: {v}" for axis, v in zip(axes, values, strict=True))
+
+        raise RuntimeError(
+            "output padding must be smaller than either stride or dilation, but got "
+            f"{shown('output_padding', output_padding)} {shown('stride', stride)} {shown('dilation', dilation)}"
+        )
+
+
+@kernel(
+    "ConvolutionBackward0", strides=spatial, fused="ConvolutionBackwardBackward0", saved=("input", "weight", "bias"),
+    kept=("input", "weight"),
+)  # fmt: skip
+@single
+def _convolution(
+    input: Array, weight: Array, bias: Array = None, *, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
+    output_padding: Ints, groups: int,
+) -> Any:  # fmt: skip
+    _check(input, weight, bias, stride, padding, dilation, transposed, groups)
+    dims = input.ndim - 2
+    spatial_axes = "DHW"[3 - dims :]
+    numbers = (f"NC{spatial_axes}", f"OI{spatial_axes}", f"NC{spatial_axes}")
+    if transposed:
+        _check_output_padding(stride, dilation, output_padding)
+        inputs, outputs, *kernel_size = weight.shape
+        by_group = lax.reshape(weight, (groups, inputs // groups, outputs, *kernel_size))
+        weight = lax.reshape(jnp.swapaxes(by_group, 1, 2), (groups * outputs, inputs // groups, *kernel_size))
+        weight = lax.rev(weight, tuple(range(2, dims + 2)))
+        reach = [d * (k - 1) for k, d in zip(kernel_size, dilation, strict=True)]
+        ends = [(r - p, r - p + o) for r, p, o in zip(reach, padding, output_padding, strict=True)]
+        found = lax.conv_general_dilated(
+            input, weight, (1,) * dims, ends, lhs_dilation=stride, rhs_dilation=dilation, dimension_numbers=numbers,
+            feature_group_count=groups,
+        )  # fmt: skip
+    else:
+        found = lax.conv_general_dilated(
+            input, weight, stride, [(p, p) for p in padding], rhs_dilation=dilation, dimension_numbers=numbers,
+            feature_group_count=groups,
+        )  # fmt: skip
+    return found if bias is None else found + bias.reshape((-1,) + (1,) * dims)
+
+
+_CONVOLUTION = operation_of(_convolution)
+
+
+def _each(value: Any, dims: int, name: str) -> Ints:
+    """One number for each spatial axis."""
+    found = expanded(value, dims)
+    if found is None:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {dims} values to match the convolution "
+            f"dimensions, but got {name}={[int(x) for x in value]}"
+        )
+    return found
+
+
+def _batched(input: Any, weight: Any, function: str, dims: int) -> bool:
+    """Whether the input has a batch axis; PyTorch's errors for operands that are no tensors, or of other ranks."""
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        rest = "Tensor bias = None, tuple of ints stride = 1, "
+        ends = ", tuple of ints dilation = 1, int groups = 1"
+        signatures = (
+            f"(Tensor input, Tensor weight, {rest}tuple of ints padding = 0{ends})",
+            f'(Tensor input, Tensor weight, {rest}str padding = "valid"{ends})',
+        )
+        raise TypeError(no_match(function, f"{type_name(input)}, {type_name(weight)}", signatures))
+    rank = len(input._type.shape)
+    if rank not in (dims + 1, dims + 2):
+        raise RuntimeError(
+            f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {function}, but got input of size: "
+            f"{list(input._type.shape)}"
+        )
+    if len(weight._type.shape) < 3:
+        raise RuntimeError("weight should have at least three dimensions")
+    return rank == dims + 2
+
+
+def _plain(
+    function: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    batched = _batched(input, weight, function, dims)
+    x = input if batched else input.unsqueeze(0)
+    of_weight = len(weight._type.shape) - 2
+    steps, spread = _each(stride, of_weight, "stride"), _each(dilation, of_weight, "dilation")
+    if isinstance(padding, str):
+        x, ends = _named_padding(x, weight, steps, padding, spread)
+    else:
+        ends = _each(padding, of_weight, "padding")
+    found = apply(_CONVOLUTION, (x, weight, bias), (steps, ends, spread, False, (0,) * of_weight, groups))
+    return found if batched else found.squeeze(0)
+
+
+def _named_padding(x: Tensor, weight: Tensor, stride: Ints, padding: str, dilation: Ints) -> tuple[Tensor, Ints]:
+    """The input, padded where the two ends differ, and the padding that the convolution itself does."""
+    if padding == "valid":
+        return x, (0,) * len(stride)
+    if padding != "same":
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    totals = [d * (k - 1) for k, d in zip(weight._type.shape[2:], dilation, strict=True)]
+    if any(total % 2 for total in totals):
+        warnings.warn(
+            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the "
+            "input be created",
+            stacklevel=4,
+        )
+        x = constant_pad_nd(x, [n for total in reversed(totals) for n in (0, total % 2)])
+    return x, tuple([total // 2 for total in totals])
+
+
+def _transposed(
+    function: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any,
+    groups: int, dilation: Any,
+) -> Tensor:  # fmt: skip
+    batched = _batched(input, weight, function, dims)
+    x = input if batched else input.unsqueeze(0)
+    given = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
+    steps, ends, spread, more = [_each(value, len(weight._type.shape) - 2, name) for value, name in given]
+    found = apply(_CONVOLUTION, (x, weight, bias), (steps, ends, spread, True, more, groups))
+    return found if batched else found.squeeze(0)
+
+
+@composite(method=False)
+@functional
+def conv1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
+    """The convolution along one axis: see ``conv2d``."""
+    return _plain("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(method=False)
+@functional
+def conv2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
+    """The convolution (correlation) of images with kernels.
+
+    Arguments:
+      input: of shape (N, C, H, W), or (C, H, W).
+      weight: of shape (outputs, C / groups, kernel height, kernel width).
+      bias: a number for each output.
+      padding: zeros at both ends of the axes; or "valid" (none), or "same" (so many that the size stays).
+
+    Raises:
+      RuntimeError: the shapes or types do not fit.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2))
+    tensor([[[[4., 4.],
+              [4., 4.]]]])
+
+    Source: `torch.nn.functional.conv2d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html>`_.
+    """
+    return _plain("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(method=False)
+@functional
+def conv3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
+    """The convolution along three axes: see ``conv2d``."""
+    return _plain("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(method=False)
+@functional
+def conv_transpose1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+    groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """The transpose of ``conv1d``: see ``conv_transpose2d``."""
+    return _transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(method=False)
+@functional
+def conv_transpose2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+    groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """The transpose of ``conv2d`` as a linear map of its input; the weight has shape (C, outputs / groups, ...).
+
+    Source: `torch.nn.functional.conv_transpose2d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose2d.html>`_.
+    """
+    return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(method=False)
+@functional
+def conv_transpose3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+    groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """The transpose of ``conv3d``: see ``conv_transpose2d``."""
+    return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@kernel("ConvTbcBackward0", kept=("self", "weight", "bias"))
+def _conv_tbc(input: Array, weight: Array, bias: Array, pad: int) -> Any:
+    found = lax.conv_general_dilated(input, weight, (1,), [(pad, pad)], dimension_numbers=("HNC", "HIO", "HNC"))
+    return found + bias
+
+
+@composite(method=False)
+@functional
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Tensor:
+    """``conv1d`` of sequences whose axes are (time, batch, channels).
+
+    Source: `torch.nn.functional.conv_tbc
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_tbc.html>`_.
+    """
+    if input.dim() != 3:
+        raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
+    if weight.dim() != 3:
+        raise RuntimeError("Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.")
+    if bias.dim() != 1:
+        raise RuntimeError("Bias must be 1-D")
+    return _conv_tbc(input, weight, bias, pad)

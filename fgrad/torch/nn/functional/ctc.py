@@ -1,0 +1,161 @@
+"""Connectionist temporal classification (Graves and others, 2006).
+
+NOTE [The gradient of CTC]
+PyTorch's backward is that of the loss as a function of logits, and adds ``exp(log_probs)`` to what the loss as a
+function of log-probabilities has.  Through ``log_softmax`` the addition vanishes; elsewhere it does not, so it is here
+too: a zero with that derivative is added to the loss.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.api.rules import define_rule
+from fgrad.torch import ops
+from fgrad.torch.core.evaluation import concrete, constant
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.types import tensor_type
+from fgrad.torch.dtypes import int64
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel
+from fgrad.torch.nn.functional.reduction import MEAN, NONE, number, reduced_tensor
+from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
+
+
+def _log_add(*terms: Any) -> Any:
+    """The logarithm of a sum of exponentials, with no derivative where all are zero."""
+    highest = lax.stop_gradient(jnp.maximum(jnp.maximum(terms[0], terms[1]), terms[2]))
+    none = highest == -jnp.inf
+    base = jnp.where(none, 0, highest)
+    total = sum(jnp.exp(jnp.where(none, -jnp.inf, t) - base) for t in terms)
+    return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1, total)) + base)
+
+
+def _probability_slope(log_probs: Any, counted: Any, impossible: Any) -> Any:
+    """Zero for each sequence, with the derivative ``exp(log_probs)``: see NOTE [The gradient of CTC].
+
+    Of a sequence that has no alignment the derivative is not a number.
+    """
+
+    def vjp(ct: Any, out: Any, x: Any, counted: Any, impossible: Any) -> tuple[Any]:
+        slope = jnp.where(impossible[:, None], jnp.nan, jnp.exp(x) * ct[:, None])
+        return (jnp.where(counted[:, :, None], slope, 0),)
+
+    zero = define_rule(lambda x, counted, impossible: jnp.zeros(x.shape[1], x.dtype), vjp=vjp)
+    return zero(log_probs, counted, impossible)
+
+
+@kernel(
+    "CtcLossBackward0", saved=("log_probs", "targets", "places", "input_lengths", "target_lengths"), outputs=(),
+    kept=("log_probs", "targets"),
+)  # fmt: skip
+def _ctc_loss(
+    log_probs: Array, targets: Fixed, places: Fixed, input_lengths: Fixed, target_lengths: Fixed, blank: int,
+    zero_infinity: bool,
+) -> Any:  # fmt: skip
+    check_floating("ctc_loss_cpu", log_probs)
+    steps, batch, _ = log_probs.shape
+    width = places.shape[1]
+    asked = jnp.take(targets.reshape(-1), places, mode="clip")
+    labels = jnp.full((batch, 2 * width + 1), blank, np.int64).at[:, 1::2].set(asked)
+    before = jnp.pad(labels, ((0, 0), (2, 0)), constant_values=-1)[:, :-2]
+    skips = (labels != blank) & (labels != before)
+    emitted = jnp.take_along_axis(log_probs, jnp.broadcast_to(labels, (steps, *labels.shape)), 2)
+    states = np.arange(2 * width + 1)
+    used = states < 2 * target_lengths[:, None] + 1
+    first = jnp.where((states < 2) & used, emitted[0], -jnp.inf)
+
+    def step(alpha: Any, given: Any) -> tuple[Any, None]:
+        time, emission = given
+        one = jnp.pad(alpha, ((0, 0), (1, 0)), constant_values=-np.inf)[:, :-1]
+        two = jnp.where(skips, jnp.pad(alpha, ((0, 0), (2, 0)), constant_values=-np.inf)[:, : alpha.shape[1]], -jnp.inf)
+        moved = jnp.where(used, _log_add(alpha, one, two) + emission, -jnp.inf)
+        return jnp.where((time < input_lengths)[:, None], moved, alpha), None
+
+    last, _ = lax.scan(step, first, (jnp.arange(1, steps), emitted[1:]))
+    ends = 2 * target_lengths[:, None]
+    final = jnp.take_along_axis(last, ends, 1)
+    label = jnp.where(ends > 0, jnp.take_along_axis(last, jnp.maximum(ends - 1, 0), 1), -jnp.inf)
+    found = -_log_add(final, label, jnp.full_like(final, -jnp.inf))[:, 0]
+    found = jnp.where(input_lengths > 0, found, jnp.where(target_lengths == 0, 0, jnp.inf))
+    impossible = jnp.zeros(batch, bool) if zero_infinity else found == jnp.inf
+    found = found + _probability_slope(log_probs, np.arange(steps)[:, None] < input_lengths, impossible)
+    return jnp.where(found == jnp.inf, 0, found) if zero_infinity else found
+
+
+def _lengths(given: Any) -> np.ndarray:
+    return (concrete(given._value()) if isinstance(given, Tensor) else np.asarray(given)).astype(np.int64)
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    return new_tensor(constant(array), tensor_type(int64, array.shape))
+
+
+@composite(method=False, name="ctc_loss")
+def _torch_ctc_loss(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = NONE,
+    zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """``torch.nn.functional.ctc_loss`` with the reduction as a number."""
+    batched = log_probs.dim() == 3
+    x = log_probs if batched else log_probs.unsqueeze(1)
+    steps, batch, classes = x.size()
+    inputs, wanted = _lengths(input_lengths).reshape(-1), _lengths(target_lengths).reshape(-1)
+    if not 0 <= blank < classes:
+        raise RuntimeError("blank must be in label range")
+    if len(inputs) != batch:
+        raise RuntimeError("input_lengths must be of size batch_size")
+    if len(wanted) != batch:
+        raise RuntimeError("target_lengths must be of size batch_size")
+    width = int(wanted.max(initial=0))
+    if targets.dim() == 1 and batched:
+        starts = np.concatenate([[0], np.cumsum(wanted)[:-1]]).astype(np.int64)
+    else:
+        length = targets.size(-1)
+        starts = np.arange(batch) * length
+        if width > length:
+            raise RuntimeError(
+                f"Expected tensor to have size at least {width} at dimension 1, but got size {list(targets.size())} "
+                "for argument #2 'targets' (while checking arguments for ctc_loss_cpu)"
+            )
+    if inputs.max(initial=0) > steps:
+        at = int(np.argmax(inputs > steps))
+        raise RuntimeError(
+            f"Expected input_lengths to have value at most {steps}, but got value {inputs[at]} (while checking "
+            "arguments "
+            "for ctc_loss_cpu)"
+        )
+    places = starts[:, None] + np.arange(width)
+    operands = (x, targets, _tensor(places), _tensor(inputs), _tensor(wanted))
+    losses = apply(operation_of(_ctc_loss), operands, (blank, bool(zero_infinity)))
+    if zero_infinity:
+        losses = ops.where(losses == math.inf, ops.zeros_like(losses), losses)
+    if not batched:
+        losses = losses.squeeze(0)
+    if reduction == MEAN:
+        lengths = np.maximum(wanted, 1).astype(x.dtype.numpy)
+        divisor = new_tensor(constant(lengths.reshape(tuple(losses.shape))), losses._type)
+        return (losses / divisor).mean()
+    return reduced_tensor(losses, reduction)
+
+
+@functional
+def ctc_loss(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """Minus the log-probability of label sequences, over all their alignments with the input.
+
+    Arguments:
+      log_probs: of shape (time, N, classes).
+      targets: labels, padded in rows, or one after the other.
+      input_lengths, target_lengths: how much of each counts.
+      blank: the label that stands for none.
+      zero_infinity: count sequences that have no alignment as zero.
+
+    Source: `torch.nn.functional.ctc_loss
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.ctc_loss.html>`_.
+    """
+    return _torch_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, number(reduction), zero_infinity)

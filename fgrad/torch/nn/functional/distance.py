@@ -1,0 +1,97 @@
+"""Distances and angles between rows."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.torch import ops
+from fgrad.torch.core.modes import no_grad
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import from_numpy
+from fgrad.torch.nn.functional.kernels import functional, is_half, kernel
+from fgrad.torch.ops.arithmetic import shifted_by
+from fgrad.torch.ops.norms import normed, vector_norm
+from fgrad.torch.ops.table import Array, composite
+
+
+@kernel("NormBackward1", kept=("self", "result"))
+def _norm(input: Array, p: float, dim: int, keepdim: bool) -> Any:
+    """The norm along an axis, as PyTorch's own functions write it."""
+    if not input.ndim:
+        return jnp.abs(input) if p else (input != 0).astype(input.dtype)
+    return normed(input, p, (dim,), keepdim)
+
+
+@composite(method=False)
+@functional
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of the differences of rows; ``eps`` is added to each difference.
+
+    Source: `torch.nn.functional.pairwise_distance
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pairwise_distance.html>`_.
+    """
+    axis = max(x1.dim(), x2.dim()) - 1
+    return _norm(shifted_by(x1 - x2, eps), p, axis, keepdim)
+
+
+@composite(method=False)
+@functional
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along an axis; norms count as ``eps`` at least.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.cosine_similarity(torch.tensor([1., 0.]), torch.tensor([1., 1.]), dim=0)
+    tensor(0.7071)
+
+    Source: `torch.nn.functional.cosine_similarity
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cosine_similarity.html>`_.
+    """
+    common = ops.result_type(x1, x2)
+    if not common.is_floating_point:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")
+    x1, x2 = (
+        ops.broadcast_tensors(x1.to(common), x2.to(common)) if x1.shape != x2.shape else (x1.to(common), x2.to(common))
+    )
+    norms = [vector_norm(x, 2, dim, keepdim=True).clone() for x in (x1, x2)]
+    with no_grad():
+        for norm in norms:
+            norm.clamp_min_(eps)
+    return ((x1 / norms[0]) * (x2 / norms[1])).sum(dim)
+
+
+@kernel("PdistBackward0", fused="PdistBackwardBackward0", kept=("self", "result"))
+def _pdist(input: Array, p: float) -> Any:
+    if not from_numpy(input.dtype).is_floating_point:
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if is_half(input.dtype):
+        raise NotImplementedError(f"\"pdist\" not implemented for '{from_numpy(input.dtype).scalar_name}'")
+    count, width = input.shape
+    first, second = np.triu_indices(count, 1)
+    if not width:
+        return jnp.zeros(len(first), input.dtype)
+    gaps = jnp.abs(input[first] - input[second])
+    if p == 0:
+        return jnp.sum((gaps != 0).astype(input.dtype), 1)
+    if p == math.inf:
+        return jnp.max(gaps, 1)
+    if p == 1:
+        return jnp.sum(gaps, 1)
+    moved = jnp.any(gaps != 0, 1, keepdims=True)
+    powers = jnp.where(gaps != 0, jnp.where(gaps != 0, gaps, 1) ** p, 0).sum(1, keepdims=True)
+    return jnp.where(moved, jnp.where(moved, powers, 1) ** (1 / p), 0)[:, 0]
+
+
+@composite(method=False)
+@functional
+def pdist(input: Any, p: float = 2) -> Tensor:
+    """The p-norm distances of all pairs of rows.
+
+    Source: `torch.nn.functional.pdist <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pdist.html>`_.
+    """
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    return _pdist(input, float(p))

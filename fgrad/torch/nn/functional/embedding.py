@@ -1,0 +1,358 @@
+"""Rows of a matrix by their numbers: ``embedding``, sums of such rows, and ``one_hot``."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.api.rules import define_rule
+from fgrad.torch import ops
+from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.modes import modes, no_grad
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.dtypes import (
+    bfloat16,
+    dtype as Dtype,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    tensor_type as legacy_name,
+)
+from fgrad.torch.nn.functional.kernels import functional, kernel
+from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
+
+_INDEX_TYPES = (int64, int32)
+_SPARSE = (
+    "{}: sparse gradients are not supported by fgrad.torch, which has no sparse tensors. "
+    "Use sparse=False: the gradient has the same values."
+)
+
+
+def _check_type(given: Tensor, name: str, position: int, function: str, allowed: tuple[Dtype, ...]) -> None:
+    if given.dtype not in allowed:
+        names = ", ".join([d.scalar_name for d in allowed])
+        shown = legacy_name(given.dtype)
+        raise RuntimeError(
+            f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types: {names}; "
+            "but "
+            f"got {shown} instead (while checking arguments for {function})"
+        )
+
+
+def _known(tensor: Tensor) -> np.ndarray | None:
+    """The elements, if they are known now."""
+    value = tensor._value()
+    return None if is_abstract(value) else concrete(value)
+
+
+def _rows(weight: Any, indices: Any) -> Any:
+    return jnp.take(weight, indices, axis=0, mode="clip")
+
+
+def _counts(indices: Any, size: int) -> Any:
+    """How often each row is asked for."""
+    return jnp.zeros(size, np.int64).at[indices.reshape(-1)].add(1)
+
+
+def _scattered(ct: Any, like: Any, indices: Any, padding_idx: int, by_frequency: bool) -> Any:
+    """The gradient of the matrix: each row's gradients added up, none for the padding."""
+    rows = ct.reshape(-1, like.shape[-1])
+    flat = indices.reshape(-1)
+    if by_frequency:
+        rows = rows / _counts(indices, like.shape[0])[flat][:, None].astype(rows.dtype)
+    if padding_idx >= 0:
+        rows = jnp.where((flat == padding_idx)[:, None], 0, rows)
+    return jnp.zeros(like.shape, like.dtype).at[flat].add(rows, mode="drop")
+
+
+@kernel("EmbeddingBackward0", saved=("weight", "indices"), fused="EmbeddingDenseBackwardBackward0")
+def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+
+    def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any]:
+        return (_scattered(ct, weight, indices, padding_idx, scale_grad_by_freq),)
+
+    return define_rule(_rows, vjp=vjp)(weight, indices)
+
+
+_EMBEDDING = operation_of(_embedding)
+
+
+@composite(method=False, name="embedding")
+def _torch_embedding(
+    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
+    """``torch.nn.functional.embedding`` with its arguments in another order."""
+    _check_type(indices, "indices", 1, "embedding", _INDEX_TYPES)
+    if len(weight._type.shape) == 2:
+        values = _known(indices)
+        if values is not None and values.size and not (values.min() >= 0 and values.max() < weight._type.shape[0]):
+            raise IndexError("index out of range in self")
+    if sparse and modes.grad and is_tracked(weight):
+        raise NotImplementedError(_SPARSE.format("embedding"))
+    return apply(_EMBEDDING, (weight, indices), (padding_idx, bool(scale_grad_by_freq), bool(sparse)))
+
+
+@kernel("EmbeddingRenormBackward0")
+def _embedding_renorm(self: Array, indices: Fixed, max_norm: float, norm_type: float) -> Any:
+    asked = _counts(indices, self.shape[0]) > 0
+    norms = jnp.linalg.norm(self, norm_type, axis=1)
+    scale = jnp.where(asked & (norms > max_norm), max_norm / (norms + 1e-7), 1)
+    return self * scale[:, None].astype(self.dtype)
+
+
+@composite(method=False)
+def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Tensor:
+    """Shorten, in place, those of the rows named that are longer than ``max_norm``.
+
+    Source: `torch.nn.functional.embedding
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html>`_.
+    """
+    size = input._type.shape[0]
+    values = _known(indices)
+    for i in () if values is None else sorted(set(values.reshape(-1).tolist())):
+        if not 0 <= i < size:
+            raise IndexError(
+                f"select(): index {i} out of range for tensor of size {list(input._type.shape)} at dimension 0"
+            )
+    return apply_inplace(operation_of(_embedding_renorm), (input, indices), (float(max_norm), float(norm_type)))
+
+
+def _renorm(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+    with no_grad():
+        embedding_renorm_(weight.detach(), indices, max_norm, norm_type)
+
+
+@functional
+def embedding(
+    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """The rows of ``weight`` that ``input`` numbers.
+
+    Arguments:
+      padding_idx: a row that gets no gradient.
+      max_norm: rows that are asked for and longer than this are first shortened to it, in place.
+      scale_grad_by_freq: divide each row's gradient by how often it was asked for.
+      sparse: refused where a gradient is wanted: there are no sparse tensors here.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.embedding(torch.tensor([1, 0]), torch.tensor([[1., 2.], [3., 4.]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+
+    Source: `torch.nn.functional.embedding
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html>`_.
+    """
+    if padding_idx is None:
+        padding_idx = -1
+    else:
+        if not -weight.size(0) <= padding_idx < weight.size(0):
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx %= weight.size(0)
+    if max_norm is not None:
+        _renorm(weight, input, max_norm, norm_type)
+    return _torch_embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+# -- bags ------------------------------------------------------------------------------------------------------------
+
+SUM, MEAN, MAX = 0, 1, 2
+_MODES = {"sum": SUM, "mean": MEAN, "max": MAX}
+
+
+@kernel(
+    "EmbeddingBagBackward0",
+    saved=("weight", "per_sample_weights", "indices", "offsets"),
+    kept=("per_sample_weights", "indices", "offsets"),
+    fused="EmbeddingBagBackwardBackward0",
+)  # fmt: skip
+def _embedding_bag(
+    weight: Array, per_sample_weights: Array = None, indices: Fixed = None, offsets: Fixed = None, *, mode: int,
+    padding_idx: int, scale_grad_by_freq: bool, include_last_offset: bool,
+) -> Any:  # fmt: skip
+    bags = offsets.shape[0] - (1 if include_last_offset else 0)
+    bag = jnp.searchsorted(offsets[:bags], jnp.arange(indices.shape[0], dtype=offsets.dtype), side="right") - 1
+    counted = indices != padding_idx
+
+    def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any]:
+        return (_scattered(ct, weight, indices, padding_idx, scale_grad_by_freq),)
+
+    rows = define_rule(_rows, vjp=vjp)(weight, indices)
+    if mode == MAX:
+        return _bag_maxima(rows, bag, counted, bags)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, None]
+    rows = jnp.where(counted[:, None], rows, 0)
+    total = jnp.zeros((bags, weight.shape[1]), weight.dtype).at[bag].add(rows)
+    if mode == SUM:
+        return total
+    sizes = jnp.zeros(bags, weight.dtype).at[bag].add(counted.astype(weight.dtype))
+    return total / jnp.maximum(sizes, 1)[:, None]
+
+
+def _bag_maxima(rows: Any, bag: Any, counted: Any, bags: int) -> Any:
+    """The largest of each column in each bag, the first of several; zero of bags that are empty."""
+    count, width = rows.shape
+    if not count:
+        return jnp.zeros((bags, width), rows.dtype)
+    plain = jnp.where(counted[:, None], lax.stop_gradient(rows), -jnp.inf)
+    largest = jnp.full((bags, width), -jnp.inf, rows.dtype).at[bag].max(plain)
+    numbers = jnp.where((plain == largest[bag]) & counted[:, None], jnp.arange(count)[:, None], count)
+    first = jnp.full((bags, width), count, numbers.dtype).at[bag].min(numbers)
+    found = jnp.take_along_axis(rows, jnp.minimum(first, count - 1), 0)
+    return jnp.where(first < count, found, 0)
+
+
+_EMBEDDING_BAG = operation_of(_embedding_bag)
+
+
+def _check_bags(weight: Any, indices: Any, offsets: Any, include_last_offset: bool) -> None:
+    starts, values = _known(offsets), _known(indices)
+    if starts is not None:
+        if include_last_offset and not starts.size:
+            raise RuntimeError("include_last_offset: number of offset should be at least 1")
+        if starts.size and starts[0] != 0:
+            raise RuntimeError(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+                f"However, got {starts[0]}"
+            )
+        if starts.size and starts[-1] > indices.size(0):
+            raise RuntimeError(
+                f"offsets[-1] can not be greater than input's length {indices.size(0)} but got offsets[-1] of "
+                f"{starts[-1]}"
+            )
+    rows = weight.size(0)
+    if values is not None and values.size and not (values.min() >= 0 and values.max() < rows):
+        at = int(np.argmax((values < 0) | (values >= rows)))
+        if weight.dtype is float64:
+            raise RuntimeError(
+                f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {values[at]}"
+            )
+        raise RuntimeError(f"Index {at} of input takes value {values[at]} which is not in the valid range [0, {rows})")
+
+
+@functional
+def embedding_bag(
+    input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The sum, mean or largest of bags of rows of ``weight``.
+
+    Arguments:
+      input: the numbers of the rows: a bag in each row of it, or all bags one after the other.
+      offsets: where each bag starts, if they stand one after the other.
+      mode: "sum", "mean" or "max".
+      per_sample_weights: a factor for each row, for "sum".
+      include_last_offset: whether ``offsets`` ends with the end of the last bag.
+      padding_idx: a row that does not count.
+
+    Source: `torch.nn.functional.embedding_bag
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html>`_.
+    """
+    if weight.dtype is int64 and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        weight, input = input, weight
+    if per_sample_weights is not None and input.size() != per_sample_weights.size():
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the "
+            "same "
+            f"shape as the input ({input.shape})"
+        )
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+        offsets = ops.arange(0, input.numel(), input.size(1), dtype=input.dtype)
+        include_last_offset = False
+        input = input.reshape(-1)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    elif input.dim() == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets.dim() != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    if mode not in _MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if max_norm is not None:
+        _renorm(weight, input, max_norm, norm_type)
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode='{mode}'). Please open a feature request on GitHub."
+        )
+    if sparse and modes.grad and is_tracked(weight):
+        raise NotImplementedError(_SPARSE.format("embedding_bag"))
+    _check_type(input, "indices", 1, "embedding_bag", _INDEX_TYPES)
+    _check_type(weight, "weight", 1, "embedding_bag", (float16, bfloat16, float32, float64))
+    rows = weight.size(0)
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but got {padding_idx}"
+        )
+    _check_bags(weight, input, offsets, include_last_offset)
+    params = (_MODES[mode], -1 if padding_idx is None else padding_idx % rows, scale_grad_by_freq, include_last_offset)
+    return apply(_EMBEDDING_BAG, (weight, per_sample_weights, input, offsets), params)
+
+
+# -- one hot ---------------------------------------------------------------------------------------------------------
+
+
+@kernel("OneHotBackward0")
+def _one_hot(tensor: Fixed, num_classes: int) -> Any:
+    return (tensor[..., None] == jnp.arange(num_classes)).astype(np.int64)
+
+
+@functional
+def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
+    """For each number of a class, a row of zeros with a one at that number.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.one_hot(torch.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+
+    Source: `torch.nn.functional.one_hot
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html>`_.
+    """
+    if tensor.dtype is not int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not tensor.numel():
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return _one_hot(tensor, num_classes)
+    values = _known(tensor)
+    if values is None:
+        if num_classes == -1:
+            raise RuntimeError(
+                "one_hot() needs num_classes when its input is being recorded: the classes are not known."
+            )
+        return _one_hot(tensor, num_classes)
+    if values.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        num_classes = int(values.max()) + 1
+    elif num_classes <= values.max():
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return _one_hot(tensor, num_classes)

@@ -1,0 +1,138 @@
+"""Fractional max pooling: windows whose places are drawn at random (Graham, "Fractional Max-Pooling")."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch.core.evaluation import constant
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.types import tensor_type
+from fgrad.torch.nn.functional import windows
+from fgrad.torch.nn.functional.kernels import by_rank, check_floating, functional, kernel
+from fgrad.torch.nn.functional.pooling import picked
+from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.table import Array, Fixed, operation_of
+from fgrad.torch.random.default import default_generator
+from fgrad.torch.random.uniform import uniform
+
+
+def _starts(samples: Any, size: int, count: int, kernel: int) -> Any:
+    """Where the windows along an axis start, for each sample: axes (..., window)."""
+    last = jnp.full((*samples.shape, 1), size - kernel, np.int64)
+    if count == 1:
+        return last
+    step = np.asarray((size - kernel) / (count - 1), samples.dtype)
+    at = samples[..., None]
+    steps = ((jnp.arange(count - 1).astype(samples.dtype) + at) * step).astype(np.int64)
+    return jnp.concatenate([steps - (at * step).astype(np.int64), last], -1)
+
+
+@kernel(
+    by_rank("FractionalMaxPool{}DBackward0", "output_size"),
+    fused=by_rank("FractionalMaxPool{}DBackwardBackward0", "output_size"),
+    outputs=("result0", "result1"), kept=("self", "result1"),
+)  # fmt: skip
+def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints, output_size: Ints) -> Any:
+    dims = len(kernel_size)
+    check_floating(f"fractional_max_pool{dims}d_out_frame", input)
+    sizes = input.shape[-dims:]
+    for axis, n, count, k in zip("THW"[3 - dims :], sizes, output_size, kernel_size, strict=True):
+        if count + k - 1 > n:
+            named = {"T": "time", "H": "height", "W": "width"}[axis]
+            raise RuntimeError(
+                f"fractional_max_pool{dims}d(): pool {named} {k} too large relative to input {named} {n}"
+            )
+    batched = input.ndim == dims + 2
+    image = input if batched else input[None]
+    samples = random_samples.astype(input.dtype)
+    # of two samples the first is for the width; of three, the first is for the time
+    order = range(dims) if dims == 3 else reversed(range(dims))
+    flat: Any = 0
+    for axis, which in enumerate(order):
+        starts = _starts(samples[..., which], sizes[axis], output_size[axis], kernel_size[axis])
+        places = starts[..., None] + np.arange(kernel_size[axis])
+        shape = [*places.shape[:2], *[1] * (2 * dims)]
+        shape[2 + axis], shape[2 + dims + axis] = output_size[axis], kernel_size[axis]
+        flat = flat * sizes[axis] + places.reshape(shape)
+    outer = image.shape[:2]
+    covered = flat.reshape(*outer, *output_size, math.prod(kernel_size))
+    pixels = image.reshape(*outer, math.prod(sizes))
+    at = windows.largest(picked(lax.stop_gradient(pixels), covered))
+    # a maximum, for it ends with no reshaping: backward saves the result itself
+    places = jnp.max(jnp.where(np.arange(covered.shape[-1]) == at[..., None], covered, -1), -1)
+    if not batched:
+        places, pixels = places[0], pixels[0]
+    return picked(pixels, places), places
+
+
+def _pooled(
+    dims: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Any
+) -> tuple[Tensor, Tensor]:
+    name = f"fractional_max_pool{dims}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if output_size is None:
+        if dims == 2 and isinstance(output_ratio, tuple | list) and len(output_ratio) > 2:
+            raise ValueError("fractional_max_pool2d requires output_ratio to either be a single Int or tuple of Ints.")
+        ratios = output_ratio if isinstance(output_ratio, tuple | list) else (output_ratio,) * dims
+        output_size = [int(n * r) for n, r in zip(input.size()[-dims:], ratios, strict=True)]
+    if samples is None:
+        batch = 1 if input.dim() == dims + 1 else input.size(0)
+        drawn = uniform((batch, input.size(-dims - 1), dims), input.dtype.numpy, default_generator)
+        samples = new_tensor(constant(drawn), tensor_type(input.dtype, drawn.shape))
+    kernel, sizes = expanded(kernel_size, dims), expanded(output_size, dims)
+    if kernel is None:
+        raise RuntimeError(
+            f"{name}: kernel_size must either be a single int or tuple of {'Ints' if dims == 2 else 'three Ints'}"
+        )
+    if sizes is None:
+        raise RuntimeError(
+            f"{name}: output_size must either be a single int or tuple of {'Ints' if dims == 2 else 'three Ints'}"
+        )
+    return apply(operation_of(_fractional_max_pool), (input, samples), (kernel, sizes))
+
+
+@functional
+def fractional_max_pool2d_with_indices(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The largest elements of windows at random places of images, and their places in the flattened image."""
+    return _pooled(2, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+@functional
+def fractional_max_pool3d_with_indices(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The largest elements of windows at random places of volumes, and their places in the flattened volume."""
+    return _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+@functional
+def fractional_max_pool2d(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """The largest elements of windows at random places of images.
+
+    Source: `torch.nn.functional.fractional_max_pool2d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fractional_max_pool2d.html>`_.
+    """
+    found = _pooled(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]
+
+
+@functional
+def fractional_max_pool3d(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """The largest elements of windows at random places of volumes: see ``fractional_max_pool2d``."""
+    found = _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]

@@ -1,0 +1,156 @@
+"""Activations that let negative numbers through with a slope of their own: ``leaky_relu``, ``prelu``, ``rrelu``."""
+
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.api.rules import define_rule
+from fgrad.torch.core.evaluation import concrete, constant
+from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.modes import is_grad_enabled
+from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, written
+from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
+from fgrad.torch.random.default import default_generator
+
+
+def _leaky(input: Any, slope: Any) -> Any:
+    check_floating("leaky_relu_cpu", input)
+    return jnp.where(input > 0, input, input * slope)
+
+
+@kernel("LeakyReluBackward0", strides=elementwise, fused="LeakyReluBackwardBackward0", kept=("self",))
+@single
+def _leaky_relu(input: Array, negative_slope: float) -> Any:
+    return _leaky(input, negative_slope)
+
+
+@kernel("LeakyReluBackward1", strides=elementwise, fused="LeakyReluBackwardBackward0", kept=("result",))
+@single
+def _leaky_relu_written(input: Array, negative_slope: float) -> Any:
+    return define_rule(
+        lambda x: _leaky(x, negative_slope), vjp=lambda ct, out, x: (jnp.where(out > 0, ct, ct * negative_slope),)
+    )(input)
+
+
+@functional
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """The elements, the negative ones times ``negative_slope``.
+
+    Source: `torch.nn.functional.leaky_relu
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.leaky_relu.html>`_.
+    """
+    return leaky_relu_(input, negative_slope) if inplace else _leaky_relu(input, negative_slope)
+
+
+@functional
+def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
+    """``leaky_relu`` in place."""
+    if negative_slope < 0 and is_tracked(input) and is_grad_enabled():
+        raise RuntimeError(
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This "
+            "is "
+            "caused by calling in-place forward function with a negative slope, please call out-of-place version "
+            "instead. File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place "
+            "leakRelu backward calculation with negative slope"
+        )
+    return written(_leaky_relu_written, input, negative_slope)
+
+
+@kernel("PreluKernelBackward0", strides=elementwise, fused="PreluKernelBackwardBackward0", kept=("self", "weight"))
+@single
+def _prelu_kernel(input: Array, weight: Array) -> Any:
+    return jnp.where(input > 0, input, weight * input)
+
+
+@composite()
+@functional
+def prelu(input: Any, weight: Any) -> Tensor:
+    """The elements, the negative ones times the weight of all or of their channel.
+
+    Source: `torch.nn.functional.prelu
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.prelu.html>`_.
+    """
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input.dtype.scalar_name} and {weight.dtype.scalar_name}"
+        )
+    rank = input.dim()
+    if weight.numel() != 1:
+        if not rank:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input.size(1) if rank > 1 else 1
+        if channels != weight.numel():
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} "
+                f"and channel size = {channels}."
+            )
+    if weight.dim() > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
+    if weight.dim() != rank:
+        weight = weight.reshape([weight.numel() if i == 1 else 1 for i in range(rank)])
+    return _prelu_kernel(input, weight)
+
+
+@kernel("RreluWithNoiseBackward0", strides=elementwise, fused="RreluWithNoiseBackwardBackward0", kept=("self", "noise"))
+@single
+def _rrelu_with_noise(input: Array, noise: Fixed, lower: float, upper: float, training: bool) -> Any:
+    if training:
+        return input * noise
+    return _leaky(input, (lower + upper) / 2)
+
+
+@kernel("RreluWithNoiseBackward1", strides=elementwise, kept=("result", "noise"))
+@single
+def _rrelu_with_noise_written(input: Array, noise: Fixed, lower: float, upper: float, training: bool) -> Any:
+    slope = (lower + upper) / 2
+    return (
+        input * noise
+        if training
+        else define_rule(lambda x: _leaky(x, slope), vjp=lambda ct, out, x: (jnp.where(out > 0, ct, ct * slope),))(
+            input
+        )
+    )
+
+
+def _noise(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
+    """The random slopes of ``rrelu``: drawn for the elements that are not positive, one for the others."""
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    check_floating("leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu", input._value())
+    values = concrete(input._value())
+    noise = np.zeros(values.shape, values.dtype)
+    if training:
+        noise[...] = 1
+        drawn = np.asarray(values <= 0)
+        slopes = default_generator.doubles(int(drawn.sum())) * (upper - lower) + lower
+        noise[drawn] = slopes.astype(values.dtype)
+    return new_tensor(constant(noise), input._type)
+
+
+@composite(method=False, name="rrelu")
+def _rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """The elements, the negative ones times random slopes, or outside training the mean slope."""
+    return _rrelu_with_noise(input, _noise(input, lower, upper, training), lower, upper, training)
+
+
+@composite(method=False)
+@functional
+def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """``rrelu`` in place."""
+    noise = _noise(input, lower, upper, training)
+    return apply_inplace(operation_of(_rrelu_with_noise_written), (input, noise), (lower, upper, training))
+
+
+@functional
+def rrelu(
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """The elements, the negative ones times random slopes, or outside training the mean slope.
+
+    Source: `torch.nn.functional.rrelu
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rrelu.html>`_.
+    """
+    return rrelu_(input, lower, upper, training) if inplace else _rrelu(input, lower, upper, training)

@@ -1,0 +1,67 @@
+"""Affine and bilinear maps of the last axis."""
+
+from typing import Any
+
+from jax import numpy as jnp
+
+from fgrad.torch import ops
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.nn.functional.kernels import functional, kernel
+from fgrad.torch.ops.table import Array, composite
+
+
+@functional
+def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
+    """``input @ weight.T + bias``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.linear(torch.tensor([[1., 2.]]), torch.tensor([[3., 4.], [5., 6.]]), torch.tensor([0., 1.]))
+    tensor([[11., 18.]])
+
+    Source: `torch.nn.functional.linear
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html>`_.
+    """
+    if bias is None:
+        return ops.matmul(input, weight.t())
+    shape = input._type.shape
+    rank = len(shape)
+    if len(weight._type.shape) == 1:
+        return ops.add(ops.matmul(input, weight.t()), bias) if rank == 1 else ops.addmm(bias, input, weight.t())
+    if rank == 2:
+        return ops.addmm(bias, input, weight.t())
+    flat = ops.addmm(bias, input.reshape(-1, shape[-1]), weight.t())
+    return flat.view(*shape[:-1], flat._type.shape[1])
+
+
+@kernel("TrilinearBackward0")
+def _trilinear(i1: Array, i2: Array, i3: Array) -> Any:
+    return jnp.einsum("na,oab,nb->no", i1, i2, i3)
+
+
+@composite(method=False)
+@functional
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
+    """``input1 @ weight[o] @ input2`` for each output ``o``, plus the bias.
+
+    Source: `torch.nn.functional.bilinear
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.bilinear.html>`_.
+    """
+    if input1.dim() != input2.dim():
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
+    for i in range(input1.dim() - 1):
+        if input1.size(i) != input2.size(i):
+            raise RuntimeError(
+                f"bilinear(): input batch dimensions do not match at dim {i}: got {input1.size(i)} and {input2.size(i)}"
+            )
+    for i, x in enumerate((input1, input2), 1):
+        if x.size(-1) != weight.size(i):
+            raise RuntimeError(
+                f"bilinear(): input{i} size does not match weight size: got {x.size(-1)} but expected {weight.size(i)}"
+            )
+    if bias is not None and bias.size(0) != weight.size(0):
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.size(0)} but expected {weight.size(0)}"
+        )
+    rows = [x.reshape(-1, x.size(-1)) for x in (input1, input2)]
+    result = _trilinear(rows[0], weight, rows[1]).reshape(*input1.shape[:-1], weight.size(0))
+    return result if bias is None else result + bias

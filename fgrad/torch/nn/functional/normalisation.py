@@ -1,0 +1,401 @@
+"""Normalisation by the mean and variance of batches, instances, layers and groups, and by norms."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jax import lax, numpy as jnp
+
+from fgrad.api.rules import define_rule
+from fgrad.torch import ops
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor, alias
+from fgrad.torch.dtypes import bfloat16, float16, float32, from_numpy
+from fgrad.torch.limits import finfo
+from fgrad.torch.nn.functional.kernels import check_constant, functional, is_half, kernel, single
+from fgrad.torch.nn.functional.padding import pad
+from fgrad.torch.nn.functional.pooling import avg_pool2d, avg_pool3d
+from fgrad.torch.ops.arithmetic import shifted_by
+from fgrad.torch.ops.strides import spatial
+from fgrad.torch.ops.table import Array, Fixed, Number, composite, operation_of
+from fgrad.torch.type_names import type_name
+
+
+def normalised(x: Any, axes: Ints, eps: float) -> Any:
+    """The elements less their mean, divided by their standard deviation; ``eps`` is added to the variance.
+
+    The derivative is the closed formula, which is shorter than the chain rule through mean and variance.
+    """
+
+    def scale(x: Any) -> Any:
+        return lax.rsqrt(jnp.var(x, axes, keepdims=True) + eps)
+
+    def vjp(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        centred = ct - jnp.mean(ct, axes, keepdims=True) - out * jnp.mean(ct * out, axes, keepdims=True)
+        return (scale(x) * centred,)
+
+    return define_rule(lambda x: (x - jnp.mean(x, axes, keepdims=True)) * scale(x), vjp=vjp)(x)
+
+
+def _affine(x: Any, weight: Any, bias: Any, shape: Ints) -> Any:
+    if weight is not None:
+        x = x * weight.reshape(shape)
+    return x if bias is None else x + bias.reshape(shape)
+
+
+# -- batches ---------------------------------------------------------------------------------------------------------
+
+
+def _check_batch_norm(input: Any, of_channels: dict[str, Any], training: bool) -> None:
+    channels = input.shape[1] if input.ndim > 1 else 0
+    if not training and of_channels["running_mean"] is None:
+        raise RuntimeError("running_mean must be defined in evaluation mode")
+    if not training and of_channels["running_var"] is None:
+        raise RuntimeError("running_var must be defined in evaluation mode")
+    for name in ("running_mean", "running_var", "weight", "bias"):
+        given = of_channels[name]
+        if given is not None and given.size != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {given.size}")
+    dtype = from_numpy(input.dtype)
+    if not dtype.is_floating_point:
+        raise NotImplementedError(f"\"batch_norm\" not implemented for '{dtype.scalar_name}'")
+    for given in of_channels.values():
+        if (
+            given is not None
+            and given.dtype != input.dtype
+            and not (is_half(input.dtype) and from_numpy(given.dtype) is float32)
+        ):
+            raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+
+
+@kernel(
+    "NativeBatchNormBackward0", strides=spatial, outputs=(), fused="NativeBatchNormBackwardBackward0",
+    saved=("input", "weight", "bias", "running_mean", "running_var"),
+    kept=("input", "weight", "running_mean", "running_var"),
+)  # fmt: skip
+def _native_batch_norm(
+    input: Array, weight: Array = None, bias: Array = None, running_mean: Fixed = None, running_var: Fixed = None, *,
+    training: bool, eps: float,
+) -> Any:  # fmt: skip
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    _check_batch_norm(input, given, training)
+    shape = (1, -1) + (1,) * (input.ndim - 2)
+    return single(_batch_normalised)(
+        input, weight, bias, running_mean, running_var, shape=shape, training=training, eps=eps
+    )
+
+
+def _batch_normalised(
+    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *, shape: Ints, training: bool, eps: float
+) -> Any:
+    if training:
+        x = normalised(x, (0, *range(2, x.ndim)), eps)
+    else:
+        x = (x - running_mean.reshape(shape)) * lax.rsqrt(running_var.reshape(shape) + eps)
+    return _affine(x, weight, bias, shape)
+
+
+@kernel("NotDifferentiable")
+def _running_statistics(input: Fixed, mean: Fixed, var: Fixed, momentum: Number) -> Any:
+    axes = (0, *range(2, input.ndim))
+    x = input.astype(mean.dtype)
+    count = math.prod([input.shape[i] for i in axes])
+    weight = momentum.astype(mean.dtype)
+    unbiased = jnp.var(x, axes) * (count / max(count - 1, 1))
+    return (1 - weight) * mean + weight * jnp.mean(x, axes), (1 - weight) * var + weight * unbiased
+
+
+_BATCH_NORM, _STATISTICS = operation_of(_native_batch_norm), operation_of(_running_statistics)
+
+
+def _batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> Tensor:
+    check_constant("native_batch_norm", running_mean=running_mean, running_var=running_var)
+    found = apply(_BATCH_NORM, (input, weight, bias, running_mean, running_var), (bool(training), float(eps)))
+    if training and running_mean is not None:
+        # the kernel writes these behind the version counter's back, in PyTorch too
+        mean, var = apply(_STATISTICS, (input, running_mean, running_var, float(momentum)))
+        running_mean._write(mean._value())
+        running_var._write(var._value())
+    return found
+
+
+def _check_running(running_mean: Any, running_var: Any) -> None:
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+
+
+def _check_count(size: Any) -> None:
+    if size[0] * math.prod(size[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
+
+
+@functional
+def batch_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False,
+    momentum: float = 0.1, eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
+    """The input normalised for each channel, by the batch's own mean and variance or by running ones.
+
+    Arguments:
+      running_mean, running_var: used outside training; in training moved towards the batch's, in place.
+      momentum: how far they are moved.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.batch_norm(torch.tensor([[1.], [3.]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+
+    Source: `torch.nn.functional.batch_norm
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html>`_.
+    """
+    if training:
+        _check_count(input.size())
+    if training and eps <= 0.0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0.0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    _check_running(running_mean, running_var)
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+@composite(method=False, name="batch_norm")
+def _torch_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """``torch.nn.functional.batch_norm`` with its arguments in another order."""
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+@functional
+def instance_norm(
+    input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
+    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
+    """The input normalised for each channel of each instance.
+
+    Source: `torch.nn.functional.instance_norm
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.instance_norm.html>`_.
+    """
+    if use_input_stats and math.prod(input.size()[2:]) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
+    return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)
+
+
+@composite(method=False, name="instance_norm")
+def _instance_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool, momentum: float,
+    eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """``torch.nn.functional.instance_norm`` with its arguments in another order."""
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    shape = input.size()
+    batch, channels = shape[0], shape[1]
+    of_channels = [None if x is None else x.repeat(batch) for x in (weight, bias)]
+    mean, var = [None if x is None else x.repeat(batch) for x in (running_mean, running_var)]
+    flat = input.contiguous().view(1, batch * channels, *shape[2:])
+    found = _batch_norm(flat, of_channels[0], of_channels[1], mean, var, use_input_stats, momentum, eps)
+    for running, moved in ((running_mean, mean), (running_var, var)):
+        if running is not None and moved is not None and use_input_stats:
+            alias(running).copy_(moved.view(batch, channels).mean(0))
+    return found.view(shape)
+
+
+# -- layers and groups -----------------------------------------------------------------------------------------------
+
+
+def _check_shapes(input: Any, weight: Any, bias: Any, normalized_shape: Ints, expected: str) -> None:
+    shape = list(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    for name, given in (("weight", weight), ("bias", bias)):
+        if given is not None and given.shape != normalized_shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(given.shape)} "
+                f"and normalized_shape = {shape}"
+            )
+    if input.shape[-len(shape) :] != normalized_shape:
+        raise RuntimeError(
+            f"Given normalized_shape={shape}, expected input with shape [{expected}"
+            + "".join([f"{', ' if i else ''}{n}" for i, n in enumerate(shape)])
+            + f"], but got input of size{list(input.shape)}"
+        )
+
+
+def _check_mixed(kernel: str, input: Any, *given: Any) -> None:
+    dtype = from_numpy(input.dtype)
+    if not dtype.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
+    for x in given:
+        if x is not None and x.dtype != input.dtype and not (is_half(input.dtype) and from_numpy(x.dtype) is float32):
+            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+
+
+@kernel(
+    "NativeLayerNormBackward0", outputs=(), fused="NativeLayerNormBackwardBackward0",
+    saved=("input", "weight", "bias"), kept=("input", "weight", "bias"),
+)  # fmt: skip
+def _native_layer_norm(
+    input: Array, weight: Array = None, bias: Array = None, *, normalized_shape: Ints, eps: float
+) -> Any:
+    _check_shapes(input, weight, bias, normalized_shape, "*, ")
+    _check_mixed("LayerNormKernelImpl", input, weight, bias)
+    axes = tuple(range(-len(normalized_shape), 0))
+    return single(lambda x, w, b: _affine(normalised(x, axes, eps), w, b, normalized_shape))(input, weight, bias)
+
+
+_LAYER_NORM = operation_of(_native_layer_norm)
+
+
+def _shape(given: Any, function: str) -> Ints:
+    if not isinstance(given, Sequence):
+        raise TypeError(
+            f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type_name(given)}"
+        )
+    return tuple(map(int, given))
+
+
+@functional
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Tensor:
+    """The input normalised over its last axes.
+
+    Source: `torch.nn.functional.layer_norm
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.layer_norm.html>`_.
+    """
+    return apply(_LAYER_NORM, (input, weight, bias), (_shape(normalized_shape, "layer_norm"), float(eps)))
+
+
+@composite(method=False, name="layer_norm")
+def _torch_layer_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05,
+    cudnn_enable: bool = True,
+) -> Tensor:  # fmt: skip
+    """The input normalised over its last axes."""
+    return layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@kernel(
+    "NativeGroupNormBackward0", strides=spatial, outputs=(), saved=("input", "weight", "bias"),
+    kept=("input", "weight"),
+)  # fmt: skip
+def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *, group: int, eps: float) -> Any:
+    shape = list(input.shape)
+    if shape[1] % group:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {shape} and "
+            f"num_groups={group}"
+        )
+    for name, given in (("weight", weight), ("bias", bias)):
+        if given is not None and given.shape != (shape[1],):
+            # the shape that the message names is the weight's for both, as in PyTorch
+            of = list(weight.shape) if weight is not None else list(given.shape)
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {of} and input of shape {shape}"
+            )
+    _check_mixed("GroupNormKernelImpl", input, weight, bias)
+    channels = (1, -1) + (1,) * (input.ndim - 2)
+
+    def normed(x: Any, w: Any, b: Any) -> Any:
+        grouped = lax.reshape(x, (shape[0], group, shape[1] // group, *shape[2:]))
+        found = normalised(grouped, tuple(range(2, grouped.ndim)), eps)
+        return _affine(lax.reshape(found, x.shape), w, b, channels)
+
+    return single(normed)(input, weight, bias)
+
+
+_GROUP_NORM = operation_of(_native_group_norm)
+
+
+@composite(method=False, name="group_norm")
+def _torch_group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enabled: bool = True
+) -> Tensor:
+    """The input normalised for each group of channels."""
+    return apply(_GROUP_NORM, (input, weight, bias), (num_groups, float(eps)))
+
+
+@functional
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Tensor:
+    """The input normalised for each group of channels.
+
+    Source: `torch.nn.functional.group_norm
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.group_norm.html>`_.
+    """
+    rank = input.dim()
+    if rank < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {rank}")
+    _check_count([input.size(0) * input.size(1) // num_groups, num_groups, *input.size()[2:]])
+    return _torch_group_norm(input, num_groups, weight, bias, eps)
+
+
+# -- norms -----------------------------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+@functional
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
+    """The input divided by the root of the mean of its squares over the last axes.
+
+    Source: `torch.nn.functional.rms_norm
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html>`_.
+    """
+    shape = _shape(normalized_shape, "rms_norm")
+    _check_shapes(input._type, None if weight is None else weight._type, None, shape, "*")
+    dtype = input.dtype
+    wide = dtype in (float16, bfloat16)
+    x = input.to(float32) if wide else input
+    least = finfo(x.dtype).eps if eps is None else eps
+    scale = ops.rsqrt(shifted_by(x.pow(2).mean(tuple(range(-len(shape), 0)), keepdim=True), least))
+    found = x.mul(scale)
+    if weight is not None:
+        found = found.mul(weight)
+    return found.to(dtype) if wide else found
+
+
+@functional
+def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """The input divided by a power of the mean square of the channels around each.
+
+    Source: `torch.nn.functional.local_response_norm
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.local_response_norm.html>`_.
+    """
+    rank = input.dim()
+    if rank < 3:
+        gap = " " * 26
+        raise ValueError(f"Expected 3D or higher dimensionality{gap}input (got {rank} dimensions)")
+    if not input.numel():
+        return input
+    squares = input.mul(input)
+    ends = (size // 2, (size - 1) // 2)
+    if rank == 3:
+        means = avg_pool2d(pad(squares.unsqueeze(1), (0, 0, *ends)), (size, 1), stride=1).squeeze(1)
+    else:
+        sizes = input.size()
+        volume = pad(squares.view(sizes[0], 1, sizes[1], sizes[2], -1), (0, 0, 0, 0, *ends))
+        means = avg_pool3d(volume, (size, 1, 1), stride=1).squeeze(1).view(sizes)
+    return input / means.mul(alpha).add(k).pow(beta)
+
+
+@functional
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
+    """The input divided by its p-norm along an axis.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.normalize(torch.tensor([[3., 4.]]))
+    tensor([[0.6000, 0.8000]])
+
+    Source: `torch.nn.functional.normalize
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.normalize.html>`_.
+    """
+    norms = input.norm(p, dim, keepdim=True)
+    if out is None:
+        return input / norms.clamp_min(eps).expand_as(input)
+    return ops.div(input, norms.clamp_min_(eps).expand_as(input), out=out)

@@ -1,0 +1,415 @@
+"""Pooling over regular windows: the largest element, the mean, and the p-norm."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch import ops
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import from_numpy
+from fgrad.torch.nn.functional import windows
+from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single
+from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.strides import spatial
+from fgrad.torch.ops.table import Array, composite, operation_of
+
+_COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
+
+
+def _each(value: Any, dims: int, function: str, name: str, single: bool = True) -> Ints:
+    found = expanded(value, dims)
+    if found is None:
+        either = (
+            "either be a single int, or"
+            if name in ("kernel_size", "padding", "dilation")
+            else "either be omitted, a single int, or"
+        )
+        raise RuntimeError(f"{function}: {name} must {either} a tuple of {_COUNTS[dims]}")
+    return found
+
+
+def _check(
+    function: str, shape: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Ints:
+    """The sizes of the result's spatial axes, or PyTorch's error for what does not fit."""
+    dims = len(kernel)
+    if any(k <= 0 for k in kernel):
+        raise RuntimeError(f"kernel size should be greater than zero, but got {_named('k', kernel)}")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError("stride should not be zero")
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError(f"dilation should be greater than zero, but got {_named('dilation', dilation)}")
+    if any(p < 0 for p in padding):
+        raise RuntimeError(f"pad must be non-negative, but got pad: {min(padding)}")
+    for k, p, d in zip(kernel, padding, dilation, strict=True):
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
+            )
+    if len(shape) not in (dims + 1, dims + 2) or 0 in shape[1 if len(shape) == dims + 2 else 0 :]:
+        raise RuntimeError(
+            f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(shape)}"
+        )
+    sizes = tuple(
+        [
+            windows.output_size(n, k, s, p, d, ceil_mode)
+            for n, k, s, p, d in zip(shape[-dims:], kernel, stride, padding, dilation, strict=True)
+        ]
+    )
+    if min(sizes) < 1:
+        channels = shape[-dims - 1]
+        given = "x".join(map(str, (channels, *shape[-dims:])))
+        raise RuntimeError(
+            f"Given input size: ({given}). Calculated output size: ({'x'.join(map(str, (channels, *sizes)))}). "
+            "Output size is too small"
+        )
+    return sizes
+
+
+def _named(what: str, values: Ints) -> str:
+    return " ".join(f"{what}{axis}: {v}" for axis, v in zip("THW"[3 - len(values) :], values, strict=True))
+
+
+def _settings(
+    function: str, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Kernel, stride, padding and dilation for each axis; the stride is the kernel's size if none is given."""
+    kernel = _each(kernel_size, dims, function, "kernel_size")
+    steps = kernel if stride is None or stride in ((), []) else _each(stride, dims, function, "stride")
+    return kernel, steps, _each(padding, dims, function, "padding"), _each(dilation, dims, function, "dilation")
+
+
+# -- the largest -----------------------------------------------------------------------------------------------------
+
+
+@kernel(
+    by_rank("MaxPool{}DWithIndicesBackward0", "kernel_size"),
+    fused=by_rank("MaxPool{}DWithIndicesBackwardBackward0", "kernel_size"),
+    strides=spatial, outputs=("result0", "result1"), kept=("self", "result1"),
+)  # fmt: skip
+def _max_pool(input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool) -> Any:
+    dims = len(kernel_size)
+    name = f"max_pool{dims}d"
+    sizes = _check(name, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    if input.dtype == np.bool_ or input.dtype.kind == "c":
+        raise NotImplementedError(f"\"{name}\" not implemented for '{from_numpy(input.dtype).scalar_name}'")
+    along = [
+        windows.regular(n, count, k, s, p, d)
+        for n, count, k, s, p, d in zip(input.shape[-dims:], sizes, kernel_size, stride, padding, dilation, strict=True)
+    ]
+    return pooled(input, windows.table(input.shape[-dims:], along), sizes)
+
+
+def pooled(input: Any, table: windows.Table, sizes: Ints) -> tuple[Any, Any]:
+    """The largest element of each window, and its place in the flattened image."""
+    outer = input.shape[: input.ndim - len(sizes)]
+    image = lax.reshape(input, (*outer, math.prod(input.shape[len(outer) :])))
+    shaped = table.shaped(sizes)
+    at = windows.largest(shaped.taken(lax.stop_gradient(image), windows.lowest(input.dtype)))
+    rows, width = table.places.shape
+    place = jnp.take(table.places.reshape(-1), np.arange(rows).reshape(sizes) * width + at, mode="clip")
+    # read through the places that are a result, so that these are what backward saves
+    return picked(image, place), place
+
+
+def picked(image: Any, place: Any) -> Any:
+    """The elements of flattened images at places, in the places' shape."""
+    flat = lax.reshape(place, (*image.shape[:-1], math.prod(place.shape[image.ndim - 1 :])))
+    return lax.reshape(jnp.take_along_axis(image, flat, -1), place.shape)
+
+
+_MAX_POOL = operation_of(_max_pool)
+
+
+def _max_pooled(
+    dims: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> tuple[Tensor, Tensor]:
+    settings = _settings(f"max_pool{dims}d", dims, kernel_size, stride, padding, dilation)
+    if len(input._type.shape) not in (dims + 1, dims + 2):
+        raise RuntimeError(f"non-empty {dims + 1}D or {dims + 2}D (batch mode) tensor expected for input")
+    return apply(_MAX_POOL, (input,), (*settings, bool(ceil_mode)))
+
+
+def _one(value: Any, name: str, function: str) -> int:
+    found = expanded(value, 1)
+    if found is None:
+        raise RuntimeError(
+            f"{function}() {name} must be an int, list of ints or tuple of ints of size 1 but got size {len(value)}"
+        )
+    return found[0]
+
+
+@functional
+def max_pool1d_with_indices(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The largest element of each window along the last axis, and its place."""
+    shape = input._type.shape
+    if len(shape) not in (2, 3) or 0 in shape[len(shape) - 2 :]:
+        raise RuntimeError(
+            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
+            f"{list(shape)}"
+        )
+    kernel = _one(kernel_size, "kernel_size", "max_pool1d")
+    step = kernel if stride is None or stride in ((), []) else _one(stride, "stride", "max_pool1d")
+    ends, spread = _one(padding, "padding", "max_pool1d"), _one(dilation, "dilation", "max_pool1d")
+    for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
+        if value <= 0:
+            raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")
+    if ends < 0:
+        raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {ends}")
+    if ends > kernel // 2:
+        raise RuntimeError(
+            f"max_pool1d() padding should be at most half of kernel size, but got padding={ends} and "
+            f"kernel_size={kernel}"
+        )
+    size = windows.output_size(shape[-1], kernel, step, ends, spread, ceil_mode)
+    if size <= 0:
+        raise RuntimeError(f"max_pool1d() Invalid computed output size: {size}")
+    found, places = apply(
+        _MAX_POOL, (input.unsqueeze(-2),), ((1, kernel), (1, step), (0, ends), (1, spread), bool(ceil_mode))
+    )
+    return found.squeeze(-2), places.squeeze(-2)
+
+
+@functional
+def max_pool2d_with_indices(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The largest element of each window of images, and its place in the flattened image."""
+    return _max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@functional
+def max_pool3d_with_indices(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The largest element of each window of volumes, and its place in the flattened volume."""
+    return _max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@functional
+def max_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window along the last axis: see ``max_pool2d``."""
+    found = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return found if return_indices else found[0]
+
+
+@functional
+def max_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of images.
+
+    Arguments:
+      input: of shape (N, C, H, W) or (C, H, W).
+      stride: the distance of the windows; the kernel's size if None.
+      padding: how far windows reach over the ends; what is there counts as minus infinity.
+      ceil_mode: whether windows that start inside or in the left padding may reach over the right padding.
+      return_indices: return also the place of each in the flattened image.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.max_pool2d(torch.tensor([[[1., 2.], [4., 3.]]]), 2)
+    tensor([[[4.]]])
+
+    Source: `torch.nn.functional.max_pool2d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html>`_.
+    """
+    found = _max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return found if return_indices else found[0]
+
+
+@functional
+def max_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of volumes: see ``max_pool2d``."""
+    found = _max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return found if return_indices else found[0]
+
+
+def _enter_in_torch(name: str, pool: Any) -> None:
+    """``torch``'s own functions of these names take no ``return_indices``."""
+
+    def plain(
+        input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Any:
+        return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    plain.__doc__ = pool.__doc__
+    composite(method=False, name=name)(plain)
+
+
+for _pool in (max_pool1d, max_pool2d, max_pool3d, max_pool1d_with_indices):
+    _enter_in_torch(_pool.__name__, _pool)
+
+
+# -- the mean --------------------------------------------------------------------------------------------------------
+
+
+@kernel(
+    by_rank("AvgPool{}DBackward0", "kernel_size"),
+    fused=by_rank("AvgPool{}DBackwardBackward0", "kernel_size"),
+    strides=spatial,
+    kept=("self",),
+)
+@single
+def _avg_pool(
+    input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
+) -> Any:  # fmt: skip
+    dims = len(kernel_size)
+    name = f"avg_pool{dims}d"
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    sizes = _check(name, input.shape, kernel_size, stride, padding, (1,) * dims, ceil_mode)
+    dtype = from_numpy(input.dtype)
+    if not dtype.is_floating_point and input.dtype != np.int64:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
+    given = input.shape[-dims:]
+    ends = [
+        (p, max(0, (count - 1) * s + k - n - p))
+        for n, count, k, s, p in zip(given, sizes, kernel_size, stride, padding, strict=True)
+    ]
+    outer = input.ndim - dims
+    start = jnp.zeros((), input.dtype)
+    pads = [(0, 0)] * outer + ends
+    ones = (1,) * outer
+    # windows that end before the input does leave a rest that none covers
+    total = lax.reduce_window(input, start, lax.add, ones + kernel_size, ones + stride, pads)
+    total = total[(Ellipsis, *[slice(0, count) for count in sizes])]
+    divisor: Any = divisor_override
+    if divisor is None:
+        counts = [
+            _counts(n, count, k, s, p, count_include_pad)
+            for n, count, k, s, p in zip(given, sizes, kernel_size, stride, padding, strict=True)
+        ]
+        divisor = math.prod(np.ix_(*counts))
+    if input.dtype.kind == "i":
+        return lax.div(total, jnp.broadcast_to(jnp.asarray(divisor, input.dtype), total.shape))
+    return total / jnp.asarray(divisor, input.dtype)
+
+
+def _counts(size: int, count: int, kernel: int, stride: int, padding: int, include_pad: bool) -> list[int]:
+    """How many elements each window's sum is divided by."""
+    starts = [i * stride - padding for i in range(count)]
+    if include_pad:
+        return [min(s + kernel, size + padding) - s for s in starts]
+    return [min(s + kernel, size) - max(s, 0) for s in starts]
+
+
+_AVG_POOL = operation_of(_avg_pool)
+
+
+@composite(method=False)
+@functional
+def avg_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """The mean of each window along the last axis: see ``avg_pool2d``."""
+    rank = len(input._type.shape)
+    if rank not in (2, 3):
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
+            "(while checking arguments for avg_pool1d)"
+        )
+    given = {"kernel_size": kernel_size, "stride": stride or kernel_size, "padding": padding}
+    for name, value in given.items():
+        if expanded(value, 1) is None:
+            raise RuntimeError(f"avg_pool1d() argument '{name}' should contain one int (got {len(value)})")
+    k, s, p = [expanded(value, 1)[0] for value in given.values()]  # type: ignore[index]
+    params = ((1, k), (1, s), (0, p), bool(ceil_mode), bool(count_include_pad), None)
+    return apply(_AVG_POOL, (input.unsqueeze(-2),), params).squeeze(-2)
+
+
+def _averaged(
+    dims: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
+) -> Tensor:  # fmt: skip
+    kernel, steps, ends, _ = _settings(f"avg_pool{dims}d", dims, kernel_size, stride, padding)
+    if dims == 3 and len(input._type.shape) not in (4, 5):
+        raise RuntimeError("non-empty 4D or 5D (batch mode) tensor expected for input")
+    if dims == 2 and len(input._type.shape) < 3:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], but got -3)"
+        )
+    params = (kernel, steps, ends, bool(ceil_mode), bool(count_include_pad), divisor_override)
+    return apply(_AVG_POOL, (input,), params)
+
+
+@functional
+def avg_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of images.
+
+    Arguments:
+      count_include_pad: whether the zeros of the padding count.
+      divisor_override: what the sums are divided by, in place of the size of the window.
+
+    Source: `torch.nn.functional.avg_pool2d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool2d.html>`_.
+    """
+    return _averaged(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@functional
+def avg_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of volumes: see ``avg_pool2d``."""
+    return _averaged(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+# -- the norm --------------------------------------------------------------------------------------------------------
+
+
+def _norm_pool(
+    largest: Any, mean: Any, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool, dims: int
+) -> Tensor:
+    if norm_type == math.inf:
+        return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+    if norm_type == -math.inf:
+        return -largest(-input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+    out = mean(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    count = math.prod(expanded(kernel_size, dims) or ())
+    return (ops.sign(out) * ops.relu(ops.abs(out))).mul(count).pow(1.0 / norm_type)
+
+
+@functional
+def lp_pool1d(input: Any, norm_type: float, kernel_size: int, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """The p-norm of each window along the last axis, without absolute values.
+
+    Source: `torch.nn.functional.lp_pool1d
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool1d.html>`_.
+    """
+    return _norm_pool(max_pool1d, avg_pool1d, input, norm_type, kernel_size, stride, ceil_mode, 1)
+
+
+@functional
+def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """The p-norm of each window of images: see ``lp_pool1d``."""
+    return _norm_pool(max_pool2d, avg_pool2d, input, norm_type, kernel_size, stride, ceil_mode, 2)
+
+
+@functional
+def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """The p-norm of each window of volumes: see ``lp_pool1d``."""
+    return _norm_pool(max_pool3d, avg_pool3d, input, norm_type, kernel_size, stride, ceil_mode, 3)

@@ -1,0 +1,37 @@
+"""How losses are reduced: the number that PyTorch's kernels know the reduction by, and its deprecated arguments."""
+
+import warnings
+from typing import Any
+
+from jax import numpy as jnp
+
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.nn.reduction import legacy_reduction
+
+NONE, MEAN, SUM = 0, 1, 2
+_NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
+
+
+def current(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
+    """The reduction, given as such or by its deprecated arguments."""
+    return reduction if size_average is None and reduce is None else legacy_reduction(size_average, reduce)
+
+
+def number(reduction: str) -> int:
+    """The number of a reduction."""
+    if reduction == "elementwise_mean":
+        warnings.warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=3)
+        return MEAN
+    if reduction not in _NUMBERS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return _NUMBERS[reduction]
+
+
+def reduced(values: Any, reduction: int) -> Any:
+    """An array's mean or sum, or the array."""
+    return jnp.mean(values) if reduction == MEAN else jnp.sum(values) if reduction == SUM else values
+
+
+def reduced_tensor(values: Tensor, reduction: int) -> Tensor:
+    """A tensor's mean or sum, or the tensor."""
+    return values.mean() if reduction == MEAN else values.sum() if reduction == SUM else values

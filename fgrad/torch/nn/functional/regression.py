@@ -1,0 +1,205 @@
+"""Losses of real targets: squared, absolute and robust distances, and likelihoods of counts and of normal numbers."""
+
+import math
+import warnings
+from typing import Any
+
+from jax import numpy as jnp
+
+from fgrad.torch import ops
+from fgrad.torch.core.modes import no_grad
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single
+from fgrad.torch.nn.functional.reduction import current, number, reduced, reduced_tensor
+from fgrad.torch.ops.promotions import common
+from fgrad.torch.ops.table import Array, composite
+
+
+def _broadcast(input: Any, target: Any) -> tuple[Tensor, Tensor]:
+    """Both at one shape, with PyTorch's warning if they had two."""
+    if target.size() != input.size():
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=3,
+        )
+        found = ops.broadcast_tensors(input, target)
+        return found[0], found[1]
+    return input, target
+
+
+def _weighted(input: Any, weight: Any, losses: Tensor, reduction: str, by_weight: bool) -> Tensor:
+    """Losses times weights, reduced; the mean is over the weights or over the elements."""
+    losses = losses * weight
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return losses.sum()
+    if reduction == "mean":
+        return losses.sum() / weight.sum() if by_weight else losses.mean()
+    raise ValueError(f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'.")
+
+
+def _check_weight(input: Any, weight: Any) -> None:
+    if weight.size() != input.size():
+        raise ValueError("Weights and input must have the same size.")
+
+
+def _of_input(types: Any, params: dict[str, Any]) -> Any:
+    return types[0].dtype
+
+
+@kernel("MseLossBackward0", promote=common, kept=("self", "target"), fused="MseLossBackwardBackward0")
+@single
+def _mse_loss(input: Array, target: Array, reduction: int) -> Any:
+    check_floating("mse_cpu", input)
+    return reduced(jnp.square(input - target), reduction)
+
+
+@functional
+def mse_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    weight: Any = None,
+) -> Tensor:  # fmt: skip
+    """The squared distance, element by element; its mean or sum.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.mse_loss(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
+    tensor(2.)
+
+    Source: `torch.nn.functional.mse_loss
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html>`_.
+    """
+    one, other = _broadcast(input, target)
+    reduction = current(reduction, size_average, reduce)
+    if weight is None:
+        return _mse_loss(one, other, number(reduction))
+    _check_weight(input, weight)
+    return _weighted(input, weight, ops.pow(one - other, 2), reduction, True)
+
+
+@functional
+def l1_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    weight: Any = None,
+) -> Tensor:  # fmt: skip
+    """The absolute distance, element by element; its mean or sum."""
+    one, other = _broadcast(input, target)
+    reduction = current(reduction, size_average, reduce)
+    if weight is None:
+        return reduced_tensor((one - other).abs(), number(reduction))
+    _check_weight(input, weight)
+    return _weighted(input, weight, ops.abs(one - other), reduction, True)
+
+
+@kernel("SmoothL1LossBackward0", promote=common, kept=("self", "target"), fused="SmoothL1LossBackwardBackward0")
+@single
+def _smooth_l1_loss(input: Array, target: Array, reduction: int, beta: float) -> Any:
+    check_floating("smooth_l1_cpu", input)
+    gap = input - target
+    size = jnp.abs(gap)
+    return reduced(jnp.where(size < beta, 0.5 * gap * gap / beta, size - 0.5 * beta), reduction)
+
+
+@functional
+def smooth_l1_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """The absolute distance less ``beta / 2``, and below ``beta`` the square over ``2 beta``; its mean or sum.
+
+    Source: `torch.nn.functional.smooth_l1_loss
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.smooth_l1_loss.html>`_.
+    """
+    one, other = _broadcast(input, target)
+    reduction = current(reduction, size_average, reduce)
+    if beta == 0.0:
+        return reduced_tensor((one - other).abs(), number(reduction))
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return _smooth_l1_loss(one, other, number(reduction), beta)
+
+
+@kernel("HuberLossBackward0", promote=_of_input, kept=("self", "target"), fused="HuberLossBackwardBackward0")
+@single
+def _huber_loss(input: Array, target: Array, reduction: int, delta: float) -> Any:
+    check_floating("huber_cpu", input)
+    gap = input - target
+    size = jnp.abs(gap)
+    return reduced(jnp.where(size < delta, 0.5 * gap * gap, delta * (size - 0.5 * delta)), reduction)
+
+
+@functional
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Tensor:
+    """Half the squared distance, and from ``delta`` on a straight line; its mean or sum.
+
+    Source: `torch.nn.functional.huber_loss
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.huber_loss.html>`_.
+    """
+    one, other = _broadcast(input, target)
+    if weight is not None:
+        _check_weight(input, weight)
+        return _weighted(input, weight, huber_loss(one, other, "none", delta), reduction, False)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    return _huber_loss(one, other, number(reduction), delta)
+
+
+@composite(method=False, name="poisson_nll_loss")
+def _poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
+    """``torch.nn.functional.poisson_nll_loss`` with the reduction as a number."""
+    loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
+    if full:
+        stirling = target * ops.log(target) - target + 0.5 * ops.log(2 * math.pi * target)
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return reduced_tensor(loss, reduction)
+
+
+@functional
+def poisson_nll_loss(
+    input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+    eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Minus the log-probability of counts from Poisson distributions, up to a constant unless ``full``.
+
+    Source: `torch.nn.functional.poisson_nll_loss
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.poisson_nll_loss.html>`_.
+    """
+    reduction = current(reduction, size_average, reduce)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not a valid value for reduction")
+    return _poisson_nll_loss(input, target, log_input, full, eps, number(reduction))
+
+
+@functional
+def gaussian_nll_loss(
+    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """Minus the log-probability of numbers from normal distributions, up to a constant unless ``full``.
+
+    Source: `torch.nn.functional.gaussian_nll_loss
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gaussian_nll_loss.html>`_.
+    """
+    if isinstance(var, float):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * ops.ones_like(input)
+    elif bool(ops.any(var < 0)):
+        raise ValueError("var has negative entry/entries")
+    if var.size() != input.size():
+        one_missing = input.dim() == var.dim() and (
+            sum(n for m, n in zip(input.size(), var.size(), strict=True) if m != n) == 1
+        )
+        if input.size()[:-1] == var.size():
+            var = var.unsqueeze(-1)
+        elif not one_missing:
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    var = var.clone()
+    with no_grad():
+        var.clamp_(min=eps)
+    loss = 0.5 * (ops.log(var) + (input - target) ** 2 / var)
+    if full:
+        loss += 0.5 * math.log(2 * math.pi)
+    return reduced_tensor(loss, number(reduction))

@@ -1,0 +1,210 @@
+"""Activations with exponentials in them: the ``elu`` family, ``gelu``, ``silu``, ``softplus`` and their kin."""
+
+import math
+from typing import Any
+
+from jax import lax, nn, numpy as jnp
+
+from fgrad.api.rules import define_rule
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, written
+from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.views import wrap_dim
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _exponential(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    check_floating("elu_cpu", input)
+    negative = input <= 0
+    below = jnp.expm1(jnp.where(negative, input, 0) * input_scale) * (alpha * scale)
+    return jnp.where(negative, below, input * scale)
+
+
+@kernel("EluBackward0", strides=elementwise, fused="EluBackwardBackward0", kept=("self",))
+@single
+def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Any:
+    return _exponential(input, alpha, scale, input_scale)
+
+
+@kernel("CeluBackward0", strides=elementwise, fused="EluBackwardBackward0", kept=("self",))
+@single
+def _celu(input: Array, alpha: float) -> Any:
+    return _exponential(input, alpha, 1.0, 1.0 / alpha)
+
+
+@kernel("EluBackward1", strides=elementwise, fused="EluBackwardBackward0", kept=("result",))
+@single
+def _elu_written(input: Array, alpha: float, scale: float, input_scale: float) -> Any:
+    return _by_result(input, alpha, scale, input_scale)
+
+
+@kernel("CeluBackward1", strides=elementwise, fused="EluBackwardBackward0", kept=("result",))
+@single
+def _celu_written(input: Array, alpha: float) -> Any:
+    return _by_result(input, alpha, 1.0, 1.0 / alpha)
+
+
+def _by_result(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    """``_exponential`` with a derivative that reads the result only: what is left of the input once it is written."""
+
+    def vjp(ct: Any, out: Any, x: Any) -> Any:
+        return (jnp.where(out <= 0, ct * input_scale * (out + alpha * scale), ct * scale),)
+
+    return define_rule(lambda x: _exponential(x, alpha, scale, input_scale), vjp=vjp)(input)
+
+
+@functional
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """The elements, the negative ones as ``alpha * (exp(x) - 1)``.
+
+    Source: `torch.nn.functional.elu <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.elu.html>`_.
+    """
+    return elu_(input, alpha) if inplace else _elu(input, alpha, 1, 1)
+
+
+@functional
+def elu_(input: Any, alpha: float = 1.0) -> Tensor:
+    """``elu`` in place."""
+    return written(_elu_written, input, alpha, 1, 1)
+
+
+@composite(method=False, name="selu")
+def _selu(input: Any) -> Tensor:
+    """``elu`` scaled so that layers of it normalise themselves."""
+    return _elu(input, SELU_ALPHA, SELU_SCALE, 1)
+
+
+@composite(method=False)
+@functional
+def selu_(input: Any) -> Tensor:
+    """``selu`` in place."""
+    return written(_elu_written, input, SELU_ALPHA, SELU_SCALE, 1)
+
+
+@functional
+def selu(input: Any, inplace: bool = False) -> Tensor:
+    """``elu`` scaled so that layers of it normalise themselves."""
+    return selu_(input) if inplace else _selu(input)
+
+
+@composite(method=False, name="celu")
+def _celu_of(input: Any, alpha: float = 1.0) -> Tensor:
+    """The elements, the negative ones as ``alpha * (exp(x / alpha) - 1)``."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return _celu(input, alpha)
+
+
+@composite(method=False)
+@functional
+def celu_(input: Any, alpha: float = 1.0) -> Tensor:
+    """``celu`` in place."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return written(_celu_written, input, alpha)
+
+
+@functional
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """The elements, the negative ones as ``alpha * (exp(x / alpha) - 1)``."""
+    return celu_(input, alpha) if inplace else _celu_of(input, alpha)
+
+
+@kernel("GeluBackward0", strides=elementwise, fused="GeluBackwardBackward0", kept=("self",))
+@single
+def _gelu(input: Array, approximate: str) -> Any:
+    check_floating("GeluKernelImpl", input)
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (input + 0.044715 * input * input * input)
+        return 0.5 * input * (1 + jnp.tanh(inner))
+    return input * 0.5 * (1 + lax.erf(input * math.sqrt(0.5)))
+
+
+@functional
+def gelu(input: Any, approximate: str = "none") -> Tensor:
+    """The elements, each times the probability that a normal number is below it.
+
+    Source: `torch.nn.functional.gelu <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gelu.html>`_.
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return _gelu(input, approximate)
+
+
+@kernel("SiluBackward0", strides=elementwise, kept=("self",))
+@single
+def _silu(input: Array) -> Any:
+    if input.dtype.kind != "c":
+        check_floating("silu_cpu", input)
+    return input * nn.sigmoid(input)
+
+
+@functional
+def silu(input: Any, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``."""
+    return written(_silu, input) if inplace else _silu(input)
+
+
+@kernel("MishBackward0", strides=elementwise, kept=("self",))
+@single
+def _mish(input: Array) -> Any:
+    check_floating("mish_cpu", input)
+    return input * jnp.tanh(jnp.logaddexp(input, 0))
+
+
+@functional
+def mish(input: Any, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``."""
+    return written(_mish, input) if inplace else _mish(input)
+
+
+@kernel("SoftplusBackward0", strides=elementwise, fused="SoftplusBackwardBackward0", kept=("self",))
+@single
+def _softplus(input: Array, beta: float, threshold: float) -> Any:
+    check_floating("softplus_cpu", input)
+    scaled = input * beta
+    straight = scaled > threshold
+    return jnp.where(straight, input, jnp.log1p(jnp.exp(jnp.where(straight, 0, scaled))) / beta)
+
+
+@functional
+def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
+    """``log(1 + exp(beta * input)) / beta``, and the input itself where ``beta * input`` is above the threshold."""
+    return _softplus(input, beta, threshold)
+
+
+@kernel("LogSigmoidBackward0", strides=elementwise, fused="LogSigmoidBackwardBackward0", kept=("self",))
+@single
+def _log_sigmoid(input: Array) -> Any:
+    check_floating("log_sigmoid_cpu", input)
+    negative = input < 0
+    return jnp.where(negative, input, 0) - jnp.log1p(jnp.exp(jnp.where(negative, input, -input)))
+
+
+@functional
+def logsigmoid(input: Any) -> Tensor:
+    """``log(sigmoid(input))``, also where the sigmoid is next to zero."""
+    return _log_sigmoid(input)
+
+
+@kernel("GluBackward0", fused="GluBackwardBackward0", kept=("self",))
+@single
+def _glu(input: Array, dim: int) -> Any:
+    check_floating("glu_cpu", input)
+    size = input.shape[dim]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
+    left, right = jnp.split(input, 2, dim)
+    return left * nn.sigmoid(right)
+
+
+@functional
+def glu(input: Any, dim: int = -1) -> Tensor:
+    """The first half of the elements along an axis times the sigmoid of the second half."""
+    rank = input.dim()
+    if rank == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    return _glu(input, wrap_dim(dim, rank))

@@ -1,0 +1,70 @@
+"""Softmax and its logarithm, and samples of Gumbel's."""
+
+import warnings
+from typing import Any
+
+from fgrad.torch import ops
+from fgrad.torch.core.evaluation import constant
+from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.nn.functional.kernels import functional
+from fgrad.torch.random.default import default_generator
+from fgrad.torch.random.inversion import exponential
+
+
+def _implicit(name: str, rank: int, stacklevel: int) -> int:
+    """The axis that is taken if none is given, with PyTorch's warning."""
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+    return 0 if rank in (0, 1, 3) else 1
+
+
+@functional
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Exponentials divided by their sum along an axis.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.functional.softmax(torch.tensor([0., 0.]), 0)
+    tensor([0.5000, 0.5000])
+
+    Source: `torch.nn.functional.softmax
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html>`_.
+    """
+    if dim is None:
+        dim = _implicit("softmax", input.dim(), _stacklevel)
+    return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
+
+
+@functional
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """The logarithm of ``softmax``, without its overflow."""
+    if dim is None:
+        dim = _implicit("log_softmax", input.dim(), _stacklevel)
+    return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
+
+
+@functional
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``softmax`` of the negative."""
+    if dim is None:
+        dim = _implicit("softmin", input.dim(), _stacklevel)
+    return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
+
+
+@functional
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A random choice made soft; ``hard`` makes it one-hot, with the derivative of the soft one.
+
+    Source: `torch.nn.functional.gumbel_softmax
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html>`_.
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    drawn = exponential(tuple(logits._type.shape), logits._type.dtype.numpy, default_generator)
+    gumbels = -new_tensor(constant(drawn), logits._type).log()
+    soft = ((logits + gumbels) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    return ops.zeros_like(logits).scatter_(dim, index, 1.0) - soft.detach() + soft

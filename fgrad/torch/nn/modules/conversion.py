@@ -1,0 +1,206 @@
+"""Modules moved and cast: ``to`` and its relatives replace every parameter's data in place, so optimisers keep them."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+from fgrad.torch import ops
+from fgrad.torch.core.modes import no_grad
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.devices import device as device_type
+from fgrad.torch.dtypes import dtype as dtype_type
+from fgrad.torch.nn.modules.traversal import Traversal
+from fgrad.torch.nn.parameter import Parameter, is_lazy
+
+
+class Conversion(Traversal):
+    """The module as tensors that a function is applied to."""
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for name, param in self._parameters.items():
+            if param is not None:
+                self._parameters[name] = _converted(param, fn)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = _converted(buffer, fn) if is_lazy(buffer) else fn(buffer)
+        return self
+
+    def cuda(self, device: Any = None) -> Self:
+        """Move all parameters and buffers to a GPU."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def cpu(self) -> Self:
+        """Move all parameters and buffers to the CPU."""
+        return self._apply(lambda t: t.cpu())
+
+    def type(self, dst_type: Any) -> Self:
+        """Cast all parameters and buffers to ``dst_type``."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self) -> Self:
+        """Cast all floating-point parameters and buffers to ``float32``."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self) -> Self:
+        """Cast all floating-point parameters and buffers to ``float64``.
+
+        >>> import fgrad.torch as torch
+        >>> torch.nn.Linear(1, 1).double().weight.dtype
+        torch.float64
+        """
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
+
+    def half(self) -> Self:
+        """Cast all floating-point parameters and buffers to ``float16``."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self) -> Self:
+        """Cast all floating-point parameters and buffers to ``bfloat16``."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move all parameters and buffers to ``device`` without their values."""
+        return self._apply(lambda t: ops.empty_like(t, device=device), recurse=recurse)
+
+    def share_memory(self) -> Self:
+        """Move all parameters and buffers to memory shared between processes, which tensors here refuse."""
+        return self._apply(lambda t: t.share_memory_())
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move and cast: ``to(device, dtype)``, ``to(dtype)``, ``to(tensor)``, ``to(memory_format=...)``.
+
+        Returns:
+          The module itself.  Only floating-point and complex parameters and buffers are cast.
+
+        Raises:
+          TypeError: ``dtype`` is neither floating-point nor complex, or the arguments fit none of the forms.
+
+        >>> import fgrad.torch as torch
+        >>> torch.nn.BatchNorm1d(1).to(torch.float64).num_batches_tracked.dtype
+        torch.int64
+        """
+        device, dtype, non_blocking, memory_format = _parse_to(args, kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, and some modules "
+                "might not work as expected when using complex tensors as parameters or buffers. Please file an issue "
+                "at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a complex module does not "
+                "work as expected.",
+                stacklevel=2,
+            )
+
+        def convert(t: Any) -> Any:
+            to_dtype = dtype if t.is_floating_point() or t.is_complex() else None
+            options = {"memory_format": memory_format} if memory_format is not None and t.dim() in (4, 5) else {}
+            return t.to(device, to_dtype, non_blocking, **options)
+
+        return self._apply(convert)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set whether the parameters are trained."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros in place."""
+        for parameter in self.parameters():
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+                continue
+            if parameter.grad.grad_fn is not None:
+                parameter.grad.detach_()
+            else:
+                parameter.grad.requires_grad_(False)
+            parameter.grad.zero_()
+
+
+def _converted(param: Any, fn: Callable[[Any], Any]) -> Any:
+    """The parameter with ``fn`` applied to its data and gradient: the same object where its data can be exchanged."""
+    grad = param.grad
+    with no_grad():
+        # of a parameter that waits for its shape, what is converted is the empty tensor that holds its dtype and device
+        data = fn(param.data if is_lazy(param) else param)
+    if _exchangeable(param, data):
+        param.data = data
+        new = param
+    else:
+        new = Parameter(data, param.requires_grad)
+    if grad is None:
+        return new
+    with no_grad():
+        data = fn(grad)
+    if new.grad is not None and _exchangeable(grad, data):
+        new.grad.data = data
+    else:
+        new.grad = data.requires_grad_(grad.requires_grad)
+    return new
+
+
+def _exchangeable(old: Any, new: Any) -> bool:
+    """Whether PyTorch lets ``old.data = new``: not between a meta tensor and one that has values."""
+    return old.is_meta == new.is_meta
+
+
+_TO = """to() received an invalid combination of arguments - got ({got}), but expected one of:
+ * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, \
+torch.memory_format memory_format = None)
+ * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)
+ * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)
+"""
+
+
+def _to_device(device: Any = None, dtype: Any = None, non_blocking: Any = False, copy: Any = False, *, memory_format: Any = None) -> Any:  # fmt: skip  # noqa: E501
+    return device, dtype, non_blocking, copy, memory_format
+
+
+def _to_dtype(dtype: Any, non_blocking: Any = False, copy: Any = False, *, memory_format: Any = None) -> Any:
+    return None, dtype, non_blocking, copy, memory_format
+
+
+def _to_tensor(tensor: Any, non_blocking: Any = False, copy: Any = False, *, memory_format: Any = None) -> Any:
+    return tensor.device, tensor.dtype, non_blocking, copy, memory_format
+
+
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any]:
+    """Device, dtype, ``non_blocking`` and memory format from the three forms of ``to``."""
+    if len(args) > 4:
+        raise TypeError(f"to() takes from 0 to 4 positional arguments but {len(args)} were given")
+    first = args[0] if args else kwargs.get("tensor", kwargs.get("device"))
+    form = _to_tensor if isinstance(first, Tensor) else _to_dtype if isinstance(first, dtype_type) else _to_device
+    try:
+        inspect.signature(form).bind(*args, **kwargs)
+        device, dtype, non_blocking, copy, memory_format = form(*args, **kwargs)
+        if not (dtype is None or isinstance(dtype, dtype_type)) or not isinstance(non_blocking, bool):
+            raise TypeError
+    except TypeError:
+        raise TypeError(_TO.format(got=_kinds(args, kwargs))) from None
+    if copy:
+        raise RuntimeError(".to() does not accept copy argument")
+    if device is not None and not isinstance(device, device_type):
+        device = device_type(device)
+    return device, dtype, non_blocking, memory_format
+
+
+def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def kind(value: Any) -> str:
+        if isinstance(value, Tensor):
+            return "Parameter" if isinstance(value, Parameter) else "Tensor"
+        if isinstance(value, dtype_type | device_type):
+            return f"torch.{type(value).__name__}"
+        return type(value).__name__
+
+    positional = ", ".join(kind(value) for value in args)
+    # PyTorch puts a comma after each keyword argument
+    named = "".join(f"{name}={kind(value)}, " for name, value in kwargs.items())
+    return f"{positional}, {named}" if positional and named else positional + named

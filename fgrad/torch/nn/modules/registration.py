@@ -1,0 +1,247 @@
+"""What a module holds: parameters, buffers and submodules, registered by assigning them as attributes."""
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.nn.modules.hooks import buffer_registration, module_registration, parameter_registration
+from fgrad.torch.nn.parameter import Buffer, Parameter
+
+_Hooks = OrderedDict[int, Callable[..., Any]]
+
+
+def typename(value: Any) -> str:
+    """The type's name as PyTorch's messages spell it: ``torch.FloatTensor`` of tensors, ``torch.nn...`` of modules."""
+    if isinstance(value, Tensor):
+        return value.type()
+    named = value if hasattr(value, "__qualname__") else type(value)
+    module = (named.__module__ or "").removeprefix("fgrad.")
+    return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"
+
+
+#: the tables of a new module
+_TABLES: dict[str, Callable[[], Any]] = {
+    "_parameters": dict,
+    "_buffers": dict,
+    "_non_persistent_buffers_set": set,
+    "_backward_pre_hooks": OrderedDict,
+    "_backward_hooks": OrderedDict,
+    "_is_full_backward_hook": lambda: None,
+    "_forward_hooks": OrderedDict,
+    "_forward_hooks_with_kwargs": OrderedDict,
+    "_forward_hooks_always_called": OrderedDict,
+    "_forward_pre_hooks": OrderedDict,
+    "_forward_pre_hooks_with_kwargs": OrderedDict,
+    "_state_dict_hooks": OrderedDict,
+    "_state_dict_pre_hooks": OrderedDict,
+    "_load_state_dict_pre_hooks": OrderedDict,
+    "_load_state_dict_post_hooks": OrderedDict,
+    "_modules": dict,
+}
+
+
+class Registry:
+    """The attributes of a module, kept apart by kind."""
+
+    #: whether ``Module.__init__`` calls the next class's ``__init__`` with the arguments it got
+    call_super_init: bool = False
+
+    training: bool
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+    _modules: dict[str, Any]
+    _is_full_backward_hook: bool | None
+    _backward_pre_hooks: _Hooks
+    _backward_hooks: _Hooks
+    _forward_hooks: _Hooks
+    _forward_hooks_with_kwargs: dict[int, bool]
+    _forward_hooks_always_called: dict[int, bool]
+    _forward_pre_hooks: _Hooks
+    _forward_pre_hooks_with_kwargs: dict[int, bool]
+    _state_dict_hooks: _Hooks
+    _state_dict_pre_hooks: _Hooks
+    _load_state_dict_pre_hooks: _Hooks
+    _load_state_dict_post_hooks: _Hooks
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        if not self.call_super_init and kwargs:
+            raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
+        if not self.call_super_init and args:
+            raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
+        # straight into __dict__: the module's own __setattr__ needs these tables
+        self.__dict__["training"] = True
+        for table, fresh in _TABLES.items():
+            self.__dict__[table] = fresh()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for table, fresh in _TABLES.items():
+            if table not in self.__dict__:
+                self.__dict__[table] = fresh()
+
+    # ----------------------------------------------------------------------------------------------------------------
+    # registration by name
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Keep ``tensor`` (or None) as state that is not trained; in ``state_dict`` only if ``persistent``.
+
+        Raises:
+          TypeError: ``name`` is no string, ``tensor`` no tensor.
+          KeyError: ``name`` is empty, has a dot, or is another attribute already.
+          AttributeError: ``Module.__init__`` was not called.
+        """
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
+        self._buffers[name] = buffer_registration(self, name, tensor)
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def register_parameter(self, name: str, param: Any) -> None:
+        """Keep ``param`` (a ``Parameter`` or None) as one that is trained.
+
+        Raises:
+          TypeError: ``name`` is no string, ``param`` no parameter.
+          KeyError: ``name`` is empty, has a dot, or is another attribute already.
+          ValueError: ``param`` is not a leaf.
+          AttributeError: ``Module.__init__`` was not called.
+        """
+        if "_parameters" not in self.__dict__:
+            raise AttributeError("cannot assign parameter before Module.__init__() call")
+        self._check_name("parameter", name, self._parameters)
+        if param is None:
+            self._parameters[name] = None
+            return
+        if not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+            )
+        if param.grad_fn:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
+                f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
+            )
+        self._parameters[name] = parameter_registration(self, name, param)
+
+    def add_module(self, name: str, module: Any) -> None:
+        """Keep ``module`` (or None) as a child called ``name``.
+
+        Raises:
+          TypeError: ``name`` is no string, ``module`` no module.
+          KeyError: ``name`` is empty, has a dot, or is another attribute already.
+        """
+        if module is not None and not isinstance(module, Registry):
+            raise TypeError(f"{typename(module)} is not a Module subclass")
+        if not isinstance(name, str):
+            raise TypeError(f"module name should be a string. Got {typename(name)}")
+        if hasattr(self, name) and name not in self._modules:
+            raise KeyError(f"attribute '{name}' already exists")
+        if "." in name:
+            raise KeyError(f'module name can\'t contain ".", got: {name}')
+        if name == "":
+            raise KeyError('module name can\'t be empty string ""')
+        self._modules[name] = module_registration(self, name, module)
+
+    def register_module(self, name: str, module: Any) -> None:
+        """Another name of ``add_module``."""
+        self.add_module(name, module)
+
+    def _check_name(self, kind: str, name: Any, table: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {typename(name)}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in table:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    # ----------------------------------------------------------------------------------------------------------------
+    # registration by assignment
+
+    def __getattr__(self, name: str) -> Any:
+        for table in ("_parameters", "_buffers", "_modules"):
+            held = self.__dict__.get(table)
+            if held is not None and name in held:
+                return held[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        parameters = self.__dict__.get("_parameters")
+        if isinstance(value, Parameter):
+            if parameters is None:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(name, self.__dict__, self._buffers, self._modules)
+            self.register_parameter(name, value)
+        elif parameters is not None and name in parameters:
+            if value is not None:
+                _refuse(value, f"parameter '{name}' (torch.nn.Parameter or None expected)")
+            self.register_parameter(name, value)
+        else:
+            self._set_module_or_other(name, value)
+
+    def _set_module_or_other(self, name: str, value: Any) -> None:
+        modules, buffers = self.__dict__.get("_modules"), self.__dict__.get("_buffers")
+        if isinstance(value, Registry):
+            if modules is None:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, self.__dict__, self._parameters, self._buffers)
+            modules[name] = module_registration(self, name, value)
+        elif modules is not None and name in modules:
+            if value is not None:
+                _refuse(value, f"child module '{name}' (torch.nn.Module or None expected)")
+            modules[name] = module_registration(self, name, value)
+        elif isinstance(value, Buffer) or (buffers is not None and name in buffers):
+            if value is not None and not isinstance(value, Tensor):
+                _refuse(value, f"buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
+            self._set_buffer(name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def _set_buffer(self, name: str, value: Any) -> None:
+        kept = name not in self._non_persistent_buffers_set
+        persistent = value.persistent if isinstance(value, Buffer) else kept
+        if "persistent" in inspect.signature(self.register_buffer).parameters:
+            self.register_buffer(name, value, persistent)
+        elif persistent:
+            # a subclass's own method with PyTorch's older signature
+            self.register_buffer(name, value)
+        else:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without "
+                "the persistent argument is not allowed."
+            )
+
+    def _forget(self, name: str, *tables: dict[str, Any]) -> None:
+        for table in tables:
+            table.pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        super().__delattr__(name)
+
+    def __dir__(self) -> list[str]:
+        held = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
+        # the children of a Sequential are called 0, 1, ..., which no attribute access can spell
+        return sorted(name for name in held if not name[0].isdigit())
+
+
+def _refuse(value: Any, place: str) -> NoReturn:
+    raise TypeError(f"cannot assign '{typename(value)}' as {place}")

@@ -1,0 +1,199 @@
+"""Tensors that a module keeps: ``Parameter`` is trained, ``Buffer`` is state, uninitialised ones wait for a shape."""
+
+from typing import Any
+
+from fgrad.torch import ops
+from fgrad.torch.core.tensor import Tensor, alias
+from fgrad.torch.methods.conversion import plain_classes
+
+
+def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
+    """A tensor of class ``cls`` with the storage and the version counter of ``data``, and no history."""
+    if requires_grad and not (data.is_floating_point() or data.is_complex()):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    return alias(data, cls=cls).requires_grad_(requires_grad)
+
+
+class _ParameterMeta(type(Tensor)):
+    """Tensors of the user's own classes are parameters by a mark, for ``Parameter(x)`` keeps their class."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A leaf tensor that a ``Module`` it is assigned to registers, and that optimisers train.
+
+    Arguments:
+      data: the tensor whose values (and storage) the parameter has; empty if left out.
+      requires_grad: whether it is trained; ``no_grad`` does not change this.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.Parameter(torch.ones(2))
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+
+    Source: `torch.nn.Parameter <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.Parameter.html>`_.
+    """
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        if data is None:
+            data = ops.empty(0)
+        if type(data) is Tensor or type(data) is Parameter:
+            return _leaf(cls, data, requires_grad)
+        marked = data.detach().requires_grad_(requires_grad)
+        if type(marked) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns "
+                f"an instance of the same type, but return type {type(marked).__name__} was found instead. To use the "
+                "type as a Parameter, please correct the detach() semantics defined by its __torch_dispatch__() "
+                "implementation."
+            )
+        marked._is_param = True
+        return marked
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return Parameter, (self.data, self.requires_grad)
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+plain_classes.append(Parameter)
+
+
+class _BufferMeta(type(Tensor)):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Buffer and isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that a ``Module`` it is assigned to registers as state that is not trained.
+
+    Arguments:
+      data: the tensor; empty if left out.  The buffer keeps its class and storage.
+      persistent: whether it is part of the module's ``state_dict``.
+
+    >>> import fgrad.torch as torch
+    >>> module = torch.nn.Module()
+    >>> module.mean = torch.nn.Buffer(torch.zeros(2))
+    >>> dict(module.state_dict())
+    {'mean': tensor([0., 0.])}
+
+    Source: `torch.nn.Buffer <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.Buffer.html>`_.
+    """
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        if data is None:
+            data = ops.empty(0)
+        marked = data.detach().requires_grad_(data.requires_grad)
+        marked.persistent = persistent
+        marked._is_buffer = True
+        return marked
+
+
+class UninitializedTensorMixin:
+    """What a parameter and a buffer have in common while a lazy module does not know their shapes."""
+
+    cls_to_become: type[Any]
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary tensor of ``shape``, with any values, of the device and dtype given or known."""
+        data = self.data
+        new = ops.empty(shape, device=data.device if device is None else device, dtype=dtype or data.dtype)
+        self.__class__ = self.cls_to_become
+        self.data = new
+
+    def _value(self) -> Any:
+        # every operation asks for the elements, and there are none to give
+        raise ValueError(
+            "Attempted to use an uninitialized parameter. This error happens when you are using a `LazyModule` or "
+            f"explicitly manipulating `torch.nn.parameter.{type(self).__name__}` objects. When using LazyModules Call "
+            "`forward` with a dummy batch to initialize the parameters before calling torch functions"
+        )
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
+            "to initialize the parameters before accessing their attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        return type(self), (self.requires_grad,)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether ``param`` is a parameter or buffer that still waits for its shape.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.parameter.is_lazy(torch.nn.LazyLinear(2).weight)
+    True
+
+    Source: `torch.nn.parameter.is_lazy
+    <https://docs.pytorch.org/docs/2.13/generated/torch.nn.modules.lazy.LazyModuleMixin.html>`_.
+    """
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter of a lazy module before its first call: dtype and device are known, the shape is not.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.UninitializedParameter()
+    <UninitializedParameter>
+
+    Source: `torch.nn.UninitializedParameter
+    <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.UninitializedParameter.html>`_.
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        return _leaf(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
+        return memo[id(self)]
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer of a lazy module before its first call.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.UninitializedBuffer()
+    <UninitializedBuffer>
+
+    Source: `torch.nn.UninitializedBuffer
+    <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.UninitializedBuffer.html>`_.
+    """
+
+    cls_to_become = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
+        buffer = _leaf(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)
+        buffer.persistent = persistent
+        buffer._is_buffer = True
+        return buffer

@@ -1,0 +1,152 @@
+"""What recurrent layers compute: cells, run over a sequence, both ways, layer upon layer.
+
+They are made of other operations as PyTorch's are, so that the nodes have the same names; the products with the inputs
+are computed for all steps at once.  (For float32 on a CPU, PyTorch hands an ``lstm`` to oneDNN as one node instead.)
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from fgrad.torch import ops
+from fgrad.torch.nn import functional as F
+
+#: gates from the input, state, weights from the state -> new state
+Cell = Callable[[Any, tuple[Any, ...], "Weights"], tuple[Any, ...]]
+
+
+class Weights:
+    """The weights of one layer in one direction."""
+
+    def __init__(self, weight_ih: Any, weight_hh: Any, *others: Any) -> None:
+        self.weight_ih = weight_ih
+        self.weight_hh = weight_hh
+        # two biases or none, then the projection of the hidden state or none
+        biases, rest = (others[:2], others[2:]) if len(others) > 1 else ((None, None), others)
+        self.bias_ih, self.bias_hh = biases
+        self.weight_hr = rest[0] if rest else None
+
+    def from_input(self, input: Any) -> Any:
+        return F.linear(input, self.weight_ih, self.bias_ih)
+
+    def from_state(self, state: Any) -> Any:
+        return F.linear(state, self.weight_hh, self.bias_hh)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# cells
+
+
+def _tanh(gates: Any, state: tuple[Any, ...], weights: Weights) -> tuple[Any, ...]:
+    return ((weights.from_state(state[0]) + gates).tanh(),)
+
+
+def _relu(gates: Any, state: tuple[Any, ...], weights: Weights) -> tuple[Any, ...]:
+    return ((weights.from_state(state[0]) + gates).relu(),)
+
+
+def _gru(gates: Any, state: tuple[Any, ...], weights: Weights) -> tuple[Any, ...]:
+    (hidden,) = state
+    reset_input, update_input, new_input = ops.unsafe_chunk(gates, 3, 1)
+    reset_state, update_state, new_state = ops.unsafe_chunk(weights.from_state(hidden), 3, 1)
+    reset = (reset_state + reset_input).sigmoid()
+    update = (update_state + update_input).sigmoid()
+    new = (new_input + new_state * reset).tanh()
+    return ((hidden - new) * update + new,)
+
+
+def _lstm(gates: Any, state: tuple[Any, ...], weights: Weights) -> tuple[Any, ...]:
+    hidden, cell = state
+    add, forget, candidate, output = ops.unsafe_chunk(weights.from_state(hidden) + gates, 4, 1)
+    cell = forget.sigmoid() * cell + add.sigmoid() * candidate.tanh()
+    hidden = output.sigmoid() * cell.tanh()
+    return hidden if weights.weight_hr is None else hidden.matmul(weights.weight_hr.t()), cell
+
+
+def rnn_tanh_cell(input: Any, hx: Any, *weights: Any) -> Any:
+    """One step of ``rnn_tanh``."""
+    return _step(_tanh, input, (hx,), weights)[0]
+
+
+def rnn_relu_cell(input: Any, hx: Any, *weights: Any) -> Any:
+    """One step of ``rnn_relu``."""
+    return _step(_relu, input, (hx,), weights)[0]
+
+
+def gru_cell(input: Any, hx: Any, *weights: Any) -> Any:
+    """One step of ``gru``."""
+    return _step(_gru, input, (hx,), weights)[0]
+
+
+def lstm_cell(input: Any, hx: Any, *weights: Any) -> tuple[Any, ...]:
+    """One step of ``lstm``: the new hidden state and cell."""
+    return _step(_lstm, input, tuple(hx), weights)
+
+
+def _step(cell: Cell, input: Any, state: tuple[Any, ...], given: Sequence[Any]) -> tuple[Any, ...]:
+    weights = Weights(*given)
+    return cell(weights.from_input(input), state, weights)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# layers
+
+
+def rnn_tanh(input: Any, hx: Any, *rest: Any) -> tuple[Any, ...]:
+    """A recurrent network with ``tanh``: the outputs and the last states."""
+    return _layers(_tanh, input, (hx,), *rest)
+
+
+def rnn_relu(input: Any, hx: Any, *rest: Any) -> tuple[Any, ...]:
+    """A recurrent network with ``relu``: the outputs and the last states."""
+    return _layers(_relu, input, (hx,), *rest)
+
+
+def gru(input: Any, hx: Any, *rest: Any) -> tuple[Any, ...]:
+    """Gated recurrent units: the outputs and the last states."""
+    return _layers(_gru, input, (hx,), *rest)
+
+
+def lstm(input: Any, hx: Any, *rest: Any) -> tuple[Any, ...]:
+    """Long short-term memory: the outputs, the last hidden states and the last cells."""
+    return _layers(_lstm, input, tuple(hx), *rest)
+
+
+def _layers(
+    cell: Cell,
+    input: Any,
+    state: tuple[Any, ...],
+    params: Sequence[Any],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Any, ...]:
+    """Run all layers: ``params`` are the weights of one after the other, ``state`` the first states of all."""
+    directions = 2 if bidirectional else 1
+    size = len(params) // (num_layers * directions)
+    weights = [Weights(*params[i : i + size]) for i in range(0, len(params), size)]
+    states: Iterator[tuple[Any, ...]] = zip(*(part.unbind(0) for part in state), strict=True)
+    last = []
+    x = input.transpose(0, 1) if batch_first else input
+    for layer in range(num_layers):
+        outputs = []
+        for direction in range(directions):
+            output, final = _run(cell, x, next(states), weights[layer * directions + direction], direction == 1)
+            outputs.append(output)
+            last.append(final)
+        x = outputs[0] if directions == 1 else ops.cat(outputs, -1)
+        if dropout != 0 and train and layer < num_layers - 1:
+            x = F.dropout(x, dropout, training=True)
+    return (x.transpose(0, 1) if batch_first else x, *(ops.stack(parts, 0) for parts in zip(*last, strict=True)))
+
+
+def _run(cell: Cell, x: Any, state: tuple[Any, ...], weights: Weights, backwards: bool) -> tuple[Any, tuple[Any, ...]]:
+    """One layer in one direction: its outputs and the state after the last step."""
+    steps = weights.from_input(x).unbind(0)
+    outputs = []
+    for gates in reversed(steps) if backwards else steps:
+        state = cell(gates, state, weights)
+        outputs.append(state[0])
+    return ops.stack(outputs[::-1] if backwards else outputs, 0), state

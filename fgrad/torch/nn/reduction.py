@@ -1,0 +1,20 @@
+"""The deprecated arguments of losses that ``reduction`` has replaced."""
+
+import warnings
+
+
+def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
+    """What ``size_average`` and ``reduce`` mean as a ``reduction``, with PyTorch's warning.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True):
+    ...     legacy_reduction(False, None)
+    'sum'
+
+    Source: `torch.nn.MSELoss <https://docs.pytorch.org/docs/2.13/generated/torch.nn.MSELoss.html>`_.
+    """
+    kept = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.", stacklevel=3
+    )
+    return kept

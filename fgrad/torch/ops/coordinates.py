@@ -1,0 +1,72 @@
+"""Places in an array that index tensors name, in the form that reading, writing and adding there all take.
+
+``gather`` and ``scatter`` name a place for each element of the index, ``index_select`` and ``index_add`` whole slices,
+``take`` and ``put`` places of the flattened array.  Each is an index in NumPy's manner here, so that what is done at
+the places is written once.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.tensor import Tensor
+
+#: an index in NumPy's manner
+Places = tuple[Any, ...]
+
+
+def along(index: Any, dim: int) -> Places:
+    """The places of ``gather``: each element's own coordinates, but along ``dim`` those that the index has."""
+    return tuple([index if d == dim else lax.broadcasted_iota(index.dtype, index.shape, d) for d in range(index.ndim)])
+
+
+def slices(index: Any, dim: int) -> Places:
+    """The places of ``index_select``: whole slices along ``dim``."""
+    return (*[slice(None)] * dim, index)
+
+
+def read(array: Any, places: Places) -> Any:
+    """The elements at places."""
+    return array.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def written(array: Any, places: Places, values: Any) -> Any:
+    """The array with elements replaced.
+
+    Of several values for one place the last one stays, and each gets the place's gradient as if it had stayed, which
+    is what PyTorch's derivatives say.
+    """
+    return array.at[places].set(values, mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=True)
+
+
+def added(array: Any, places: Places, values: Any) -> Any:
+    """The array with values added to elements, as often as a place is named."""
+    return array.at[places].add(values, mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def with_axis(array: Any) -> Any:
+    """An array with at least one axis."""
+    return lax.reshape(array, (1,)) if array.ndim == 0 else array
+
+
+def first_outside(index: Tensor, low: int, high: int) -> int | None:
+    """The first element of an index that is not in ``[low, high)``; None if there is none, or elements are unknown."""
+    if is_abstract(index._value()) or not index._type.numel:
+        return None
+    values = concrete(index._value())
+    if int(values.min()) >= low and int(values.max()) < high:
+        return None
+    return next(int(i) for i in np.ravel(values) if not low <= i < high)
+
+
+def size_along(shape: Sequence[int], dim: int) -> int:
+    """The size of an axis; a tensor of no dimensions has one of size 1."""
+    return shape[dim] if shape else 1
+
+
+def wrapped(index: Any, size: int) -> Any:
+    """An index with its negative numbers counted from the front."""
+    return jnp.where(index < 0, index + size, index)

@@ -1,0 +1,206 @@
+"""Copies: ``clone``, ``copy_``, conversions of type and layout, and writing into ``out=``."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
+from fgrad.torch.core.inplace import apply_inplace, check_inplace
+from fgrad.torch.core.operation import Operation, apply, cast
+from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.formats import preserve_format
+from fgrad.torch.ops import table
+from fgrad.torch.ops.table import composite
+
+#: lax's own copy is an operation that compilers keep; the identity on immutable values needs none
+_CLONE = Operation("clone", lambda array: array, "CloneBackward0", ("self",))
+_TO_COPY = Operation("_to_copy", lambda array, dtype: cast(array, dtype), "ToCopyBackward0", ("self",), ("dtype",))
+
+
+def kept_strides(tensor: Tensor) -> Ints | None:
+    """The strides that ``preserve_format`` gives a copy: the same if they are dense, else in the same order."""
+    if tensor._geometry is None and tensor._storage.strides is None and tensor._storage.home is None:
+        return None
+    g = tensor._geometry_of()
+    if is_dense(g.sizes, g.strides):
+        return None if g.strides == contiguous_strides(g.sizes) else g.strides
+    return ordered_like(g.sizes, g.strides)
+
+
+def as_first(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """The strides of a result that is a changed copy of its first operand."""
+    return kept_strides(operands[0])
+
+
+def ordered_like(sizes: Ints, strides: Ints) -> Ints | None:
+    """Dense strides whose axes lie in memory in the order of the given ones (axes of stride 0 stay outside)."""
+    order = sorted(range(len(sizes)), key=lambda i: (strides[i] if sizes[i] != 1 else 0, -i))
+    step, made = 1, [0] * len(sizes)
+    for i in order:
+        made[i] = step
+        step *= max(sizes[i], 1)
+    return None if 0 in strides or tuple(made) == contiguous_strides(sizes) else tuple(made)
+
+
+def format_strides(tensor: Tensor, memory_format: Any) -> Ints | None:
+    """The strides of a copy in a memory format; None is row-major."""
+    name = None if memory_format is None else memory_format.name
+    if name == "preserve_format":
+        return kept_strides(tensor)
+    shape = tensor._type.shape
+    if name in ("channels_last", "channels_last_3d"):
+        return channels_last(shape, name)
+    return None
+
+
+def channels_last(shape: Ints, name: str) -> Ints:
+    """The strides of ``channels_last``: the second axis is the fastest."""
+    rank = 4 if name == "channels_last" else 5
+    if len(shape) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {name} format")
+    order = [0, *range(2, rank), 1]
+    inner = contiguous_strides(tuple([shape[i] for i in order]))
+    made = [0] * rank
+    for i, axis in enumerate(order):
+        made[axis] = inner[i]
+    return tuple(made)
+
+
+def laid_out(tensor: Tensor, strides: Ints | None) -> Tensor:
+    """A new tensor with these strides."""
+    if strides is not None and strides != contiguous_strides(tensor._type.shape):
+        tensor._storage.strides = strides
+    return tensor
+
+
+@composite()
+def clone(input: Any, *, memory_format: Any = preserve_format) -> Tensor:
+    """A copy with a storage of its own.
+
+    Source: `torch.clone <https://docs.pytorch.org/docs/stable/generated/torch.clone.html>`_.
+    """
+    strides = format_strides(input, memory_format)
+    return laid_out(apply(_CLONE, (input,)), strides)
+
+
+@composite(function=False)
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor itself if its memory is in order, else a copy whose memory is."""
+    return self if self.is_contiguous(memory_format=memory_format) else clone(self, memory_format=memory_format)
+
+
+def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
+    """A copy with elements of another type."""
+    return laid_out(apply(_TO_COPY, (tensor,), (dtype,)), strides)
+
+
+def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
+    if source.shape != shape:
+        if len(source.shape) > len(shape) or any(
+            n not in (1, m) for n, m in zip(reversed(source.shape), reversed(shape), strict=False)
+        ):
+            raise broadcast_error(shape, tuple(source.shape))
+        source = jnp.broadcast_to(source, shape)
+    return cast(source, dtype)
+
+
+def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:
+    """The error of an operation that cannot write a source of a shape to a tensor of another."""
+    for back in range(1, min(len(shape), len(source)) + 1):
+        mine, other = shape[-back], source[-back]
+        if mine != other and 1 not in (mine, other):
+            return RuntimeError(
+                f"The size of tensor a ({mine}) must match the size of tensor b ({other}) at non-singleton dimension "
+                f"{max(len(shape), len(source)) - back}"
+            )
+    whole = np.broadcast_shapes(shape, source)
+    return RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(whole)}")
+
+
+_COPY = Operation("copy", _copy, "torch::autograd::CopyBackwards", ("self", "src"), ("shape", "dtype"))
+
+
+@composite(function=False)
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of ``src``, broadcast and converted, into this tensor.
+
+    Source: `torch.Tensor.copy_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.copy_.html>`_.
+    """
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    return apply_inplace(_COPY, (self, src), (self._type.shape, self._type.dtype))
+
+
+def _fill(array: Any, value: Any, *, dtype: Dtype) -> Any:
+    return jnp.broadcast_to(cast(value, dtype), array.shape)
+
+
+def _fill_operation(node: str, fixed: tuple[int, ...]) -> Operation:
+    return Operation("fill", _fill, node, ("self", "value"), ("dtype",), frozenset(fixed))
+
+
+# PyTorch numbers the nodes of fill and of fill_, by a number and by a tensor, apart
+_FILL = _fill_operation("FillBackward0", (1,)), _fill_operation("FillBackward1", ())
+_FILL_INPLACE = _fill_operation("FillBackward2", (1,)), _fill_operation("FillBackward3", ())
+_ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0", ("self",))
+
+
+@composite()
+def fill_(self: Any, value: Any) -> Tensor:
+    """Write one value to every element."""
+    if isinstance(value, Tensor):
+        check_inplace(self, is_tracked(self) or is_tracked(value))
+        if value._type.shape:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {len(value._type.shape)} dimensions."
+            )
+        return apply_inplace(_FILL_INPLACE[1], (self, value), (self._type.dtype,))
+    return apply_inplace(_FILL_INPLACE[0], (self, value), (self._type.dtype,))
+
+
+@composite()
+def fill(input: Any, value: Any) -> Tensor:
+    """A tensor like the input with one value everywhere."""
+    if isinstance(value, Tensor):
+        return apply(_FILL[1], (input, value), (input._type.dtype,))
+    return apply(_FILL[0], (input, value), (input._type.dtype,))
+
+
+@composite()
+def zero_(self: Any) -> Tensor:
+    """Write zeros."""
+    return apply_inplace(_ZERO, (self,))
+
+
+def into(target: Tensor, result: Tensor) -> None:
+    """Write a result to a tensor given as ``out=``, which takes its shape."""
+    copy_(resized(target, result._type.shape), result)
+
+
+def resized(target: Tensor, shape: Ints) -> Tensor:
+    """A tensor given as ``out=``, in the shape that is to be written; PyTorch warns if it had elements."""
+    if target._type.shape != shape:
+        if target._type.numel:
+            warnings.warn(
+                "An output with one or more elements was resized since it had shape "
+                f"{list(target._type.shape)}, which does not match the required output shape {list(shape)}. This "
+                "behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have "
+                "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
+                "with t.resize_(0).",
+                stacklevel=4,
+            )
+        target.resize_(shape)
+    return target
+
+
+table.writing.into = into
+
+
+def elements(tensor: Tensor) -> Any:
+    """The elements as a NumPy array."""
+    return concrete(tensor._value())

@@ -1,0 +1,419 @@
+"""Tensors of given sizes: filled with a number, or with what nobody has set."""
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.torch import devices, dtypes
+from fgrad.torch.core.evaluation import constant
+from fgrad.torch.core.geometry import contiguous_strides
+from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.types import tensor_type
+from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
+from fgrad.torch.formats import preserve_format
+from fgrad.torch.ops.copying import fill_, format_strides, laid_out, resized
+from fgrad.torch.ops.numbers import check_number
+from fgrad.torch.ops.table import composite
+from fgrad.torch.type_names import type_name
+
+
+def made(array: np.ndarray, dtype: Dtype, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of a NumPy array's elements."""
+    tensor = new_tensor(
+        constant(np.asarray(array).astype(dtype.numpy, copy=False)), tensor_type(dtype, np.shape(array))
+    )
+    placed(tensor, device)
+    return asked(tensor) if requires_grad else tensor
+
+
+def asked(tensor: Tensor) -> Tensor:
+    """A new tensor that requires grad.
+
+    Raises:
+      RuntimeError: its elements have no derivative.
+    """
+    if not tensor._type.inexact:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    tensor._requires_grad = True
+    return tensor
+
+
+def placed(tensor: Tensor, device: Any) -> Tensor:
+    """A new tensor on a device."""
+    target = devices.get_default_device() if device is None else devices.device(device)
+    devices.jax_device(target)
+    if target.type != "cpu":
+        tensor._device = target
+    return tensor
+
+
+def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
+    """A shape given spread out or as a sequence."""
+    found = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    for i, n in enumerate(found):
+        if isinstance(n, bool) or not isinstance(n, int | np.integer | Tensor):
+            if not i:
+                raise TypeError(
+                    f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type_name(given[0])}"
+                )
+            raise TypeError(
+                f"{function}(): argument 'size' failed to unpack the object at pos {i + 1} with error \"type must be "
+                f'tuple of ints,but got {type_name(n)}"'
+            )
+    sizes = tuple(map(int, found))
+    if any(n < 0 for n in sizes):
+        if function == "zeros":
+            raise RuntimeError("zeros: Dimension size must be non-negative.")
+        bad = next(n for n in sizes if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {bad}: {list(sizes)}")
+    return sizes
+
+
+def filled(
+    shape: tuple[int, ...], value: Any, dtype: Any, device: Any, requires_grad: bool, out: Tensor | None = None
+) -> Tensor:
+    """A tensor of one value everywhere, or the given one made so."""
+    if out is not None:
+        return fill_(resized(out, shape), value)
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "full")
+    check_number(value, wanted)
+    return made(np.full(shape, value).astype(wanted.numpy), wanted, device, requires_grad)
+
+
+def _factory(
+    function: str,
+    value: Any,
+    size: tuple[Any, ...],
+    named: dict[str, Any],
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    out: Tensor | None,
+) -> Tensor:
+    """A tensor of one value in a shape that is given spread out, as a sequence, or by name."""
+    if "size" in named:
+        size = (named.pop("size"),)
+    if named:
+        raise TypeError(f"{function}() got an unexpected keyword argument '{next(iter(named))}'")
+    if not size:
+        raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
+    return filled(sizes_of(size, function), value, dtype, device, requires_grad, out)
+
+
+@composite(method=False)
+def zeros(
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    names: Any = None,
+    **named: Any,
+) -> Tensor:
+    """A tensor of zeros.
+
+    >>> import fgrad.torch as torch
+    >>> torch.zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+
+    Source: `torch.zeros <https://docs.pytorch.org/docs/stable/generated/torch.zeros.html>`_.
+    """
+    return _factory("zeros", 0, size, named, dtype, device, requires_grad, out)
+
+
+@composite(method=False)
+def ones(
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    names: Any = None,
+    **named: Any,
+) -> Tensor:
+    """A tensor of ones.
+
+    Source: `torch.ones <https://docs.pytorch.org/docs/stable/generated/torch.ones.html>`_.
+    """
+    return _factory("ones", 1, size, named, dtype, device, requires_grad, out)
+
+
+@composite(method=False)
+def empty(
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    names: Any = None,
+    **named: Any,
+) -> Tensor:
+    """A tensor whose elements nobody has set: here, zeros.
+
+    Source: `torch.empty <https://docs.pytorch.org/docs/stable/generated/torch.empty.html>`_.
+    """
+    found = _factory("empty", 0, size, named, dtype, device, requires_grad, out)
+    return found if memory_format is None or out is not None else laid_out(found, format_strides(found, memory_format))
+
+
+@composite(method=False)
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor whose axes lie in memory in a given order, the slowest first.
+
+    Source: `torch.empty_permuted <https://docs.pytorch.org/docs/stable/generated/torch.empty_permuted.html>`_.
+    """
+    shape, order = sizes_of((size,), "empty_permuted"), tuple(physical_layout)
+    if len(shape) != len(order):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(shape)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    if sorted(order) != list(range(len(order))):
+        raise RuntimeError("Duplicate dim not allowed")
+    inner = contiguous_strides(tuple([shape[i] for i in order]))
+    strides = tuple([inner[order.index(i)] for i in range(len(order))])
+    return laid_out(filled(shape, 0, dtype, device, requires_grad), strides)
+
+
+@composite(method=False)
+def empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of these sizes and strides whose elements nobody has set: here, zeros."""
+    found = filled((max(1, 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))),), 0, dtype, device, False)
+    result = found.as_strided(tuple(size), tuple(stride))
+    result._view = None
+    result._requires_grad = requires_grad
+    return result
+
+
+@composite(method=False)
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of one value everywhere; its type is the value's if none is given."""
+    if not isinstance(size, tuple | list):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type_name(size)}")
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    wanted = inferred_dtype(value) if dtype is None else dtype
+    return filled(sizes_of((size,), "full"), value, wanted, device, requires_grad, out)
+
+
+def inferred_dtype(value: Any) -> Dtype:
+    """The element type of a Python number."""
+    if isinstance(value, bool | np.bool_):
+        return dtypes.bool_
+    if isinstance(value, int | np.integer):
+        return dtypes.int64
+    return dtypes.default_complex_dtype() if isinstance(value, complex) else get_default_dtype()
+
+
+def _like(
+    function: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, memory_format: Any
+) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{function}(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
+    wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, function)
+    strides = format_strides(input, preserve_format if memory_format is None else memory_format)
+    found = made(np.full(input._type.shape, value, wanted.numpy), wanted, device or input._device, requires_grad)
+    return laid_out(found, strides)
+
+
+@composite(method=False)
+def zeros_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Zeros of the shape and type of another tensor."""
+    return _like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
+
+
+@composite(method=False)
+def ones_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Ones of the shape and type of another tensor."""
+    return _like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
+
+
+@composite(method=False)
+def empty_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of the shape and type of another, here of zeros."""
+    return _like("empty_like", input, 0, dtype, device, requires_grad, memory_format)
+
+
+@composite(method=False)
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """One value everywhere, in the shape and type of another tensor."""
+    return _like("full_like", input, fill_value, dtype, device, requires_grad, memory_format)
+
+
+@composite(function=False)
+def new_zeros(
+    self: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Zeros of this tensor's type."""
+    return filled(sizes_of(size, "new_zeros"), 0, dtype or self._type.dtype, device or self._device, requires_grad)
+
+
+@composite(function=False)
+def new_ones(
+    self: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Ones of this tensor's type."""
+    return filled(sizes_of(size, "new_ones"), 1, dtype or self._type.dtype, device or self._device, requires_grad)
+
+
+@composite(function=False)
+def new_empty(
+    self: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of this one's type, here of zeros."""
+    return filled(sizes_of(size, "new_empty"), 0, dtype or self._type.dtype, device or self._device, requires_grad)
+
+
+@composite(function=False)
+def new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """One value everywhere, of this tensor's type."""
+    return filled(
+        sizes_of((size,), "new_full"), fill_value, dtype or self._type.dtype, device or self._device, requires_grad
+    )
+
+
+@composite(function=False)
+def new_empty_strided(
+    self: Tensor,
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of these sizes and strides and of this one's type, here of zeros."""
+    return empty_strided(
+        size, stride, dtype=dtype or self._type.dtype, device=device or self._device, requires_grad=requires_grad
+    )
+
+
+@composite(method=False)
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones on the diagonal, zeros elsewhere."""
+    for name, size in (("n", n), ("m", 0 if m is None else m)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "eye")
+    return made(np.eye(n, m), wanted, device, requires_grad)
+
+
+@composite(method=False)
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A number as a tensor of no dimensions and the default type."""
+    return filled((), s, dtype, device, requires_grad)
+
+
+@composite(method=False)
+def is_tensor(obj: Any) -> bool:
+    """Whether something is a tensor."""
+    return isinstance(obj, Tensor)

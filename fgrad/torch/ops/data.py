@@ -1,0 +1,194 @@
+"""Tensors of data: nested lists, numbers, NumPy's and JAX's arrays, other tensors."""
+
+from functools import reduce
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.torch import dtypes
+from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.geometry import is_dense
+from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
+from fgrad.torch.core.types import type_of
+from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
+from fgrad.torch.ops.copying import laid_out
+from fgrad.torch.ops.creation import asked, inferred_dtype, made
+from fgrad.torch.ops.table import composite
+from fgrad.torch.promotion import promote_types
+from fgrad.torch.type_names import type_name
+
+
+def _inferred(data: Any, nested: bool = False) -> Dtype:
+    """The type that PyTorch gives to data: Python numbers have the default types, all others their own."""
+    if isinstance(data, list | tuple | range):
+        found = list(dict.fromkeys([_inferred(x, True) for x in data]))
+        return reduce(promote_types, found) if found else get_default_dtype()
+    if isinstance(data, Tensor):
+        return data._type.dtype
+    if isinstance(data, bool | int | float | complex | np.integer | np.bool_) and not isinstance(data, np.ndarray):
+        return inferred_dtype(data) if nested or not isinstance(data, np.generic) else dtypes.from_numpy(data.dtype)
+    if isinstance(data, np.generic | np.ndarray):
+        return dtypes.from_numpy(data.dtype)
+    if isinstance(data, str):
+        raise ValueError("too many dimensions 'str'") if nested else TypeError("new(): invalid data type 'str'")
+    raise RuntimeError(f"Could not infer dtype of {type_name(data)}")
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with tensors of one element replaced by their numbers."""
+    if isinstance(data, Tensor):
+        if data._type.numel != 1 and data._type.shape:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return data.item()
+    return [_plain(x) for x in data] if isinstance(data, list | tuple | range) else data
+
+
+def _shape_of(data: Any) -> list[int]:
+    shape = []
+    while isinstance(data, list):
+        shape.append(len(data))
+        if not data:
+            break
+        data = data[0]
+    return [*shape, *data.shape] if isinstance(data, np.ndarray) else shape
+
+
+def _check_nested(data: Any, shape: list[int], depth: int) -> None:
+    """Raise PyTorch's errors for lists of unequal length."""
+    if depth == len(shape):
+        if isinstance(data, list):
+            raise TypeError("'list' object cannot be interpreted as an integer")
+        return
+    if isinstance(data, np.ndarray):
+        return
+    if not isinstance(data, list):
+        raise TypeError("not a sequence")
+    if len(data) != shape[depth]:
+        raise ValueError(f"expected sequence of length {shape[depth]} at dim {depth} (got {len(data)})")
+    for x in data:
+        _check_nested(x, shape, depth + 1)
+
+
+def _check_range(values: np.ndarray, dtype: Dtype) -> None:
+    """Raise PyTorch's error for Python numbers that an element type cannot hold."""
+    if values.dtype.kind in "Ou" and not dtype.is_floating_point:
+        raise ValueError("Overflow when unpacking long long")
+    if values.dtype.kind == "c" and not dtype.is_complex:
+        raise TypeError("must be real number, not complex")
+    if values.dtype.kind == "i" and values.size and dtype.numpy.kind in "iu" and dtype.itemsize < 8:
+        highest = np.iinfo(dtype.numpy).max
+        if values.max() > highest or values.min() < (np.iinfo(dtype.numpy).min or -int(highest)):
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+
+
+@composite(method=False)
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A tensor of the elements of nested lists, a number, an array or another tensor; the data is copied.
+
+    >>> import fgrad.torch as torch
+    >>> torch.tensor([[1., 2.], [3., 4.]])
+    tensor([[1., 2.],
+            [3., 4.]])
+
+    Source: `torch.tensor <https://docs.pytorch.org/docs/stable/generated/torch.tensor.html>`_.
+    """
+    wanted = None if dtype is None else dtypes.argument(dtype, "tensor")
+    if isinstance(data, Tensor):
+        found = data.detach().clone() if wanted is None else data.detach().to(wanted, copy=True)
+        found._requires_grad = False
+        return asked(found) if requires_grad else found
+    if isinstance(data, jax.Array):
+        found = new_tensor(data, type_of(data))
+        found = found if wanted is None else found.to(wanted)
+        return asked(found) if requires_grad else found
+    if isinstance(data, list | tuple | range):
+        inferred = _inferred(data) if wanted is None else wanted
+        plain = _plain(data)
+        shape = _shape_of(plain)
+        _check_nested(plain, shape, 0)
+        values = np.zeros(shape) if 0 in shape else np.array(plain)
+        _check_range(values, inferred)
+        return made(values, inferred, device, requires_grad)
+    if hasattr(data, "__array__") and not isinstance(data, np.generic | np.ndarray):
+        data = np.asarray(data)
+    inferred = _inferred(data)
+    values = np.array(data)
+    if not isinstance(data, np.generic | np.ndarray):
+        _check_range(values, inferred if wanted is None else wanted)
+    return made(values, inferred if wanted is None else wanted, device, requires_grad)
+
+
+@composite(method=False)
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor as it is; anything else as ``tensor`` makes it."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+@composite(method=False)
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """``as_tensor`` with NumPy's name."""
+    found = as_tensor(obj, dtype, device)
+    if copy is False and isinstance(obj, Tensor) and found is not obj:
+        raise ValueError(
+            f"can't alias tensor with dtype '{obj._type.dtype.scalar_name}' into dtype "
+            f"'{found._type.dtype.scalar_name}'."
+        )
+    if copy and found is obj:
+        found = found.clone()
+    return found.requires_grad_() if requires_grad else found
+
+
+@composite(method=False)
+def from_numpy(ndarray: np.ndarray) -> Tensor:
+    """A tensor of a NumPy array's elements, which are copied: memory is not shared.
+
+    Source: `torch.from_numpy <https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html>`_.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
+    found = made(ndarray, dtypes.from_numpy(ndarray.dtype))
+    if any(step < 0 for step in ndarray.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array  with "
+            "array.copy().) "
+        )
+    strides = tuple([step // ndarray.itemsize for step in ndarray.strides])
+    return laid_out(found, strides) if is_dense(ndarray.shape, strides) else found
+
+
+@composite(method=False)
+def from_jax(array: Any) -> Tensor:
+    """A tensor of a JAX array's elements; no copy is made, since neither can change."""
+    return new_tensor(array, type_of(array))
+
+
+@composite(method=False)
+def to_jax(tensor: Any) -> Any:
+    """The JAX array that a tensor holds now; a later write to the tensor does not change it."""
+    return tensor._value()
+
+
+@composite(function=False)
+def new_tensor_of(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of data with this tensor's type."""
+    return tensor(data, dtype=dtype or self._type.dtype, device=device, requires_grad=requires_grad)
+
+
+Tensor.new_tensor = new_tensor_of  # type: ignore[attr-defined]
+
+
+def numbers_of(tensor: Tensor) -> np.ndarray:
+    """The elements of a tensor that does not require grad, for use as data."""
+    if is_tracked(tensor):
+        tensor = tensor.detach()
+    return concrete(tensor._value())

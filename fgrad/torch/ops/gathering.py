@@ -1,0 +1,239 @@
+"""Elements picked by index tensors and masks: ``gather``, ``index_select``, ``take``, ``masked_select`` and others."""
+
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import bool_, int32, int64
+from fgrad.torch.ops.arithmetic import remainder
+from fgrad.torch.ops.broadcasting import check_broadcast
+from fgrad.torch.ops.coordinates import along, first_outside, read, size_along, slices, with_axis, wrapped
+from fgrad.torch.ops.copying import laid_out, resized
+from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.overloads import Choice, overload, overloaded
+from fgrad.torch.ops.pieces import unbind
+from fgrad.torch.ops.table import Array, Fixed, composite
+from fgrad.torch.ops.views import expand, reshape, unsqueeze, wrap_dim
+
+
+def check_along(function: str, input: Tensor, dim: int, index: Tensor, src: Tensor | None, what: str) -> int:
+    """The axis of ``gather`` or ``scatter`` counted from the front, if the index fits.
+
+    Arguments:
+      what: PyTorch's word for the tensor that is indexed.
+    """
+    shape, given = input._type.shape, index._type.shape
+    dim = wrap_dim(dim, len(shape))
+    if not index._type.numel:
+        return dim
+    if index._type.dtype not in (int32, int64):
+        raise RuntimeError(f"{function}(): Expected dtype int32/int64 for index")
+    if src is not None and src._type.dtype is not input._type.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if len(given or (1,)) != len(shape or (1,)):
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
+    too_long = [d for d in range(len(shape)) if d != dim and size_along(given, d) > shape[d]]
+    if src is None:
+        if too_long:
+            raise RuntimeError(
+                f"Size does not match at dimension {too_long[0]} expected index {list(given)} to be no larger than "
+                f"self {list(shape)} apart from dimension {dim}"
+            )
+    else:
+        values = src._type.shape
+        if len(values) > 1 or len(shape) < 2:
+            wrong = len(values or (1,)) != len(given or (1,)) or len(values) < len(given)
+        else:
+            wrap_dim(len(given) - 1, len(values))
+            wrong = True
+        if too_long or wrong or any(n > m for n, m in zip(given, values, strict=False)):
+            raise RuntimeError(
+                f"Expected index {list(given)} to be no larger than self {list(shape)} apart from dimension {dim} and "
+                f"to be no larger size than src {list(values)}"
+            )
+    check_range(index, dim, size_along(shape, dim))
+    return dim
+
+
+def check_range(index: Tensor, dim: int, size: int) -> None:
+    """Raise PyTorch's error for an index that is negative or beyond an axis."""
+    bad = first_outside(index, 0, size)
+    if bad is not None:
+        raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
+
+
+@overload("gather", "GatherBackward0", kept=("self", "index"))
+def _gather(input: Array, index: Fixed, dim: int, sparse_grad: bool) -> Any:
+    if not index.size:
+        return lax.full(index.shape, 0, input.dtype)
+    return lax.reshape(read(with_axis(input), along(with_axis(index), dim)), index.shape)
+
+
+@overloaded()
+def gather(input: Array, dim: int, index: Fixed, *, sparse_grad: bool = False) -> Choice:
+    """The elements that an index names along an axis: for two axes and ``dim=0``, ``input[index[i][j]][j]``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
+    tensor([[1, 1],
+            [4, 3]])
+
+    Source: `torch.gather <https://docs.pytorch.org/docs/stable/generated/torch.gather.html>`_.
+    """
+    return _gather, input, index, check_along("gather", input, dim, index, None, "input"), sparse_grad
+
+
+@overload("index_select", "IndexSelectBackward0", kept=("index",))
+def _index_select(input: Array, index: Fixed, dim: int) -> Any:
+    shape = tuple([index.size if d == dim else n for d, n in enumerate(input.shape)])
+    return lax.reshape(read(with_axis(input), slices(with_axis(index), dim)), shape)
+
+
+@overloaded()
+def index_select(input: Array, dim: int, index: Fixed) -> Choice:
+    """The slices along an axis that an index names.
+
+    >>> import fgrad.torch as torch
+    >>> torch.index_select(torch.tensor([[1, 2, 3], [4, 5, 6]]), 1, torch.tensor([2, 0]))
+    tensor([[3, 1],
+            [6, 4]])
+
+    Source: `torch.index_select <https://docs.pytorch.org/docs/stable/generated/torch.index_select.html>`_.
+    """
+    shape = input._type.shape
+    dim = wrap_dim(dim, len(shape))
+    if len(index._type.shape) > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if index._type.dtype not in (int32, int64):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if not shape and index._type.numel != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._type.numel} value(s)")
+    if first_outside(index, 0, size_along(shape, dim)) is not None:
+        raise IndexError("index out of range in self")
+    return _index_select, input, index, dim
+
+
+def check_flat(function: str, input: Tensor, index: Tensor) -> None:
+    """Raise PyTorch's error for an index that does not fit the flattened tensor."""
+    if index._type.dtype is not int64:
+        raise RuntimeError(f"{function}(): Expected a long tensor for index, but got {index._type.dtype.scalar_name}")
+    numel = input._type.numel
+    if not numel and index._type.numel:
+        raise IndexError(
+            f"{function}(): tried to {function.rstrip('_')} "
+            f"{'from' if function == 'take' else 'elements into'} an empty tensor"
+        )
+    bad = first_outside(index, -numel, numel)
+    if bad is not None:
+        raise IndexError(f"out of range: tried to access index {bad} on a tensor of {numel} elements.")
+
+
+@overload("take", "TakeBackward0", kept=("self", "index"))
+def _take(input: Array, index: Fixed) -> Any:
+    return read(lax.reshape(input, (input.size,)), (wrapped(index, input.size),))
+
+
+@overloaded()
+def take(input: Array, index: Fixed) -> Choice:
+    """The elements of the flattened tensor that an index names.
+
+    >>> import fgrad.torch as torch
+    >>> torch.take(torch.tensor([[4, 3, 5], [6, 7, 8]]), torch.tensor([0, 2, -1]))
+    tensor([4, 5, 8])
+
+    Source: `torch.take <https://docs.pytorch.org/docs/stable/generated/torch.take.html>`_.
+    """
+    check_flat("take", input, index)
+    return _take, input, index
+
+
+@composite()
+def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Tensor:
+    """``gather`` of operands that broadcast, apart from ``dim``; of the flattened ones without it.
+
+    Source: `torch.take_along_dim <https://docs.pytorch.org/docs/stable/generated/torch.take_along_dim.html>`_.
+    """
+    rank, given = len(input._type.shape), len(indices._type.shape)
+    if dim is not None and rank != given:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{rank} dimensions for input, and {given} dimensions for indices"
+        )
+    if indices._type.dtype is not int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices._type.dtype.scalar_name}"
+        )
+    if dim is None:
+        return gather(reshape(input, -1), 0, reshape(indices, -1), out=out)
+    dim = wrap_dim(dim, rank)
+    if not rank:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    check_broadcast(*[np.empty((*x._type.shape[:dim], 0, *x._type.shape[dim + 1 :])) for x in (input, indices)])
+    pairs = zip(input._type.shape, indices._type.shape, strict=True)
+    sizes = [max(n, m) if 0 not in (n, m) else 0 for n, m in pairs]
+    whole, places = (
+        expand(x, tuple([x._type.shape[d] if d == dim else n for d, n in enumerate(sizes)])) for x in (input, indices)
+    )
+    # an index beyond the axis counts on from its start
+    return gather(whole, dim, remainder(places, max(input._type.shape[dim], 1)), out=out)
+
+
+# -- masks -----------------------------------------------------------------------------------------------------------
+
+
+@overload("masked_select", "MaskedSelectBackward0", kept=("self", "mask"))
+def _masked_select(input: Array, mask: Fixed, count: int) -> Any:
+    input, mask = jnp.broadcast_arrays(input, mask)
+    (places,) = jnp.nonzero(lax.reshape(mask, (mask.size,)), size=count)
+    return read(lax.reshape(input, (input.size,)), (places,))
+
+
+@overloaded()
+def masked_select(input: Array, mask: Fixed) -> Choice:
+    """The elements at which a mask is true, in a row.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.tensor([1., -2., 3.])
+    >>> torch.masked_select(x, torch.tensor([True, False, True]))
+    tensor([1., 3.])
+
+    Source: `torch.masked_select <https://docs.pytorch.org/docs/stable/generated/torch.masked_select.html>`_.
+    """
+    if mask._type.dtype is not bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    check_broadcast(mask._type, input._type)
+    shape = np.broadcast_shapes(mask._type.shape, input._type.shape)
+    count = int(np.broadcast_to(concrete(mask._value()), shape).sum())
+    return _masked_select, input, mask, count
+
+
+@composite()
+def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
+    """The coordinates of the elements that are not zero, a row for each; with ``as_tuple``, a tensor for each axis.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nonzero(torch.tensor([[1, 0], [0, 2]]))
+    tensor([[0, 0],
+            [1, 1]])
+
+    Source: `torch.nonzero <https://docs.pytorch.org/docs/stable/generated/torch.nonzero.html>`_.
+    """
+    if as_tuple:
+        return unbind(nonzero(unsqueeze(input, 0) if not input._type.shape else input), 1)
+    found = np.argwhere(concrete(input._value()))
+    tensor = made(found, int64)
+    # PyTorch writes an axis after the other
+    laid_out(tensor, (1, len(found)))
+    return tensor if out is None else resized(out, found.shape).copy_(tensor)
+
+
+@composite()
+def argwhere(input: Any) -> Tensor:
+    """The coordinates of the elements that are not zero, a row for each.
+
+    Source: `torch.argwhere <https://docs.pytorch.org/docs/stable/generated/torch.argwhere.html>`_.
+    """
+    return nonzero(input)

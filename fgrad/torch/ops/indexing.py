@@ -1,0 +1,443 @@
+"""``x[...]`` and ``x[...] = value``: basic indexing makes views, indices that are tensors make copies.
+
+The index is gone through from left to right as PyTorch does it (torch/csrc/autograd/python_variable_indexing.cpp):
+integers, slices, None and ``...`` each become a view; tensors, lists and booleans are collected and indexed at the end.
+"""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.torch import dtypes
+from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.operation import Operation, apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.copying import copy_, fill_
+from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.data import tensor as make_tensor
+from fgrad.torch.ops.numbers import check_number
+from fgrad.torch.ops.table import composite
+from fgrad.torch.ops.views import alias_of, expand, select, slice_axis, unsqueeze, view_sizes
+from fgrad.torch.type_names import type_name
+
+#: a tensor has fewer axes than this
+_MOST = 64
+#: from this length on a list of numbers and other things is no tuple
+_LONG = 32
+_ONLY = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})"
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+#: for each item of an index: None for a whole axis, "index" for an index tensor, for a mask how many of it are true
+Spec = tuple[int | str | None, ...]
+
+
+def _placed(spec: Spec, indices: Sequence[Any]) -> tuple[Any, ...]:
+    """An index in NumPy's manner, masks being made index tensors."""
+    it = iter(indices)
+    found: list[Any] = []
+    for each in spec:
+        if each is None:
+            found.append(slice(None))
+        elif isinstance(each, int):
+            found += jnp.nonzero(next(it), size=each)
+        else:
+            found.append(next(it))
+    return tuple(found)
+
+
+def _index(array: Any, *indices: Any, spec: Spec) -> Any:
+    return array.at[_placed(spec, indices)].get(mode="promise_in_bounds", wrap_negative_indices=True)
+
+
+def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: bool) -> Any:
+    places = _placed(spec, indices)
+    place = array.at[places]
+    shape = _result_shape(array.shape, places)
+    if len(values.shape) > len(shape) or any(
+        n not in (1, m) for n, m in zip(reversed(values.shape), reversed(shape), strict=False)
+    ):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
+            f"shape {list(shape)}"
+        )
+    values = jnp.broadcast_to(values, shape)
+    if accumulate:
+        return place.add(values, mode="promise_in_bounds", wrap_negative_indices=True)
+    # of values written to one place any may win, and PyTorch gives each its gradient
+    return place.set(values, mode="promise_in_bounds", wrap_negative_indices=True, unique_indices=True)
+
+
+def _result_shape(shape: Sequence[int], places: Sequence[Any]) -> tuple[int, ...]:
+    axes = [i for i, place in enumerate(places) if not isinstance(place, slice)]
+    if not axes:
+        return tuple(shape)
+    found = np.broadcast_shapes(*[places[i].shape for i in axes])
+    rest = [n for i, n in enumerate(shape) if i not in axes]
+    together = axes == list(range(axes[0], axes[0] + len(axes)))
+    at = axes[0] if together else 0
+    return (*rest[:at], *found, *rest[at:])
+
+
+_INDEX = Operation("index", _index, "IndexBackward0", ("self", "*indices"), ("spec",), frozenset(range(1, _MOST)))
+_INDEX_PUT = Operation(
+    "index_put",
+    _index_put,
+    "IndexPutBackward0",
+    ("self", "values", "*indices"),
+    ("spec", "accumulate"),
+    frozenset(range(2, _MOST)),
+)
+
+
+# -- indices that are tensors ----------------------------------------------------------------------------------------
+
+
+def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, list[Tensor]]:
+    """What each item of an index is, and the index tensors and masks, which are checked."""
+    shape = tensor._type.shape
+    if len(indices) > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})")
+    spec: list[int | str | None] = []
+    found: list[Tensor] = []
+    sizes: list[tuple[int, ...]] = []
+    axis = 0
+    for index in indices:
+        if index is None:
+            spec.append(None)
+            axis += 1
+            continue
+        dtype = index._type.dtype
+        if dtype in (dtypes.bool_, dtypes.uint8):
+            rank = len(index._type.shape)
+            if rank > len(shape) - axis:
+                raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+            for j in range(rank):
+                if index._type.shape[j] != shape[axis + j]:
+                    raise IndexError(
+                        f"The shape of the mask {list(index._type.shape)} at index {j} does not match the shape of the "
+                        f"indexed tensor {list(shape)} at index {axis + j}"
+                    )
+            count = int(np.count_nonzero(concrete(index._value())))
+            spec.append(count)
+            found.append(index)
+            sizes += [(count,)] * rank
+            axis += rank
+            continue
+        if dtype not in (dtypes.int64, dtypes.int32):
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if axis >= len(shape):
+            raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+        _check_bounds(index, len(sizes), shape[axis])
+        spec.append("index")
+        found.append(index)
+        sizes.append(index._type.shape)
+        axis += 1
+    if axis > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    try:
+        np.broadcast_shapes(*sizes)
+    except ValueError:
+        shapes = ", ".join(str(list(n)) for n in sizes)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
+    return tuple(spec), found
+
+
+def _check_bounds(index: Tensor, axis: int, size: int) -> None:
+    value = index._value()
+    if is_abstract(value) or not index._type.numel:
+        return
+    if not size:
+        raise IndexError("index is out of bounds for dimension with size 0")
+    values = concrete(value)
+    low, high = int(values.min()), int(values.max())
+    if low < -size or high >= size:
+        bad = next(int(i) for i in values.reshape(-1) if not -size <= i < size)
+        raise IndexError(f"index {bad} is out of bounds for dimension {axis} with size {size}")
+
+
+def index_tensors(tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """The elements at index tensors, one for each leading axis, None for all of an axis."""
+    spec, found = _prepared(tensor, indices)
+    return apply(_INDEX, (tensor, *found), (spec,))
+
+
+def _checked(function: str, tensor: Tensor, indices: Any, values: Any) -> None:
+    """Raise PyTorch's errors for arguments of ``index_put``."""
+    if not isinstance(indices, tuple | list):
+        raise TypeError(
+            f"{function}(): argument 'indices' (position 1) must be tuple of Tensors, not {type_name(indices)}"
+        )
+    for i, index in enumerate(indices):
+        if not isinstance(index, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type_name(index)}")
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{function}(): argument 'values' (position 2) must be Tensor, not {type_name(values)}")
+
+
+def _converted(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor) -> Tensor:
+    """The values that are to be written, in the tensor's type."""
+    if values._type.dtype is tensor._type.dtype:
+        return values
+    given = [index._type.dtype for index in indices if index is not None]
+    # PyTorch fills what a single mask names with a single value, of whatever type
+    if values._type.numel != 1 or len(given) != 1 or given[0] not in (dtypes.bool_, dtypes.uint8):
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{tensor._type.dtype.scalar_name} for the destination and {values._type.dtype.scalar_name} for the source."
+        )
+    return values.to(tensor._type.dtype)
+
+
+def put_at(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write values at index tensors, one for each leading axis, None for all of an axis."""
+    spec, found = _prepared(tensor, indices)
+    return apply_inplace(_INDEX_PUT, (tensor, _converted(tensor, indices, values), *found), (spec, accumulate))
+
+
+@composite(function=False)
+def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """Write values at index tensors.
+
+    Source: `torch.Tensor.index_put_
+    <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_put_.html>`_.
+    """
+    _checked("index_put_", self, indices, values)
+    return put_at(self, indices, values, accumulate)
+
+
+@composite()
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """A copy with values written at index tensors.
+
+    >>> import fgrad.torch as torch
+    >>> torch.zeros(3).index_put((torch.tensor([0, 2]),), torch.tensor(1.))
+    tensor([1., 0., 1.])
+
+    Source: `torch.Tensor.index_put <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_put.html>`_.
+    """
+    _checked("index_put", input, indices, values)
+    spec, found = _prepared(input, indices)
+    return apply(_INDEX_PUT, (input, _converted(input, indices, values), *found), (spec, accumulate))
+
+
+# -- the index as it is written --------------------------------------------------------------------------------------
+
+
+def _items(index: Any) -> list[Any]:
+    """The items of an index; a short list with something else in it than numbers counts as a tuple."""
+    if isinstance(index, tuple):
+        return list(index)
+    if isinstance(index, list) and len(index) < _LONG and any(map(_is_item, index)):
+        return index
+    return [index]
+
+
+def _is_item(x: Any) -> bool:
+    return x is None or x is Ellipsis or isinstance(x, Tensor | slice | list | tuple | range | np.ndarray)
+
+
+def _integer(x: Any) -> bool:
+    return isinstance(x, int | np.integer) and not isinstance(x, bool | np.bool_)
+
+
+def _as_index(x: Any) -> Any:
+    """A sequence of numbers, or a NumPy array, as a tensor; a tensor that is one integer as a number."""
+    if isinstance(x, np.ndarray | list | tuple | range):
+        given = x if isinstance(x, np.ndarray) else list(x)
+        x = make_tensor(given)
+        if not x._type.numel and not isinstance(given, np.ndarray):
+            x = x.to(dtypes.int64)
+    if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
+        if x._type.dtype in (dtypes.bool_, dtypes.uint8) or is_abstract(x._value()):
+            return x
+        return x.item()
+    return x
+
+
+class _Walk:
+    """The state of going through an index: the view so far, the axis that is next, and the index tensors.
+
+    ``pending`` starts where the first index tensor stands; from then on it has an entry for each item, None for one
+    that is no index tensor (PyTorch: aten/src/ATen/TensorIndexing.h).
+    """
+
+    def __init__(self, tensor: Tensor, given: int):
+        self.result = tensor
+        self.axis = 0
+        self.pending: list[Tensor | None] = []
+        #: how many axes an ellipsis stands for
+        self.rest = len(tensor._type.shape) - given
+
+    def passed(self, count: int) -> None:
+        """Go on by some axes that no tensor indexes."""
+        self.axis += count
+        if self.pending:
+            self.pending += [None] * count
+
+    def indexed(self, index: Tensor) -> None:
+        """Go on by the axes that an index tensor uses up."""
+        self.pending += [index] if self.pending else [*[None] * self.axis, index]
+        self.axis += _consumes(index)
+
+    def flagged(self, flag: bool) -> None:
+        """A new axis that has one element if the flag is set, none if not."""
+        self.result = unsqueeze(self.result, self.axis)
+        self.indexed(made(np.asarray([0] if flag else [], np.int64), dtypes.int64))
+
+    def selected(self, x: int, place: int) -> None:
+        size = self.result._type.shape[self.axis]
+        if not -size <= x < size:
+            raise IndexError(f"index {x} is out of bounds for dimension {place} with size {size}")
+        self.result = select(self.result, self.axis, x)
+
+    def cut(self, x: slice, single: bool) -> None:
+        start, stop, step = (_bound(v) for v in (x.start, x.stop, x.step))
+        if step == 0:
+            raise ValueError("slice step cannot be zero")
+        if step is not None and step < 0:
+            raise ValueError("step must be greater than zero")
+        size = self.result._type.shape[self.axis]
+        whole = start in (None, 0) and (stop is None or stop >= size) and step in (None, 1)
+        if single or not whole:
+            self.result = slice_axis(self.result, self.axis, start, stop, step)
+        self.passed(1)
+
+
+def _bound(x: Any) -> int | None:
+    """A bound of a slice.
+
+    Raises:
+      TypeError: it is no integer.
+    """
+    if x is None:
+        return None
+    if isinstance(x, Tensor):
+        return int(x.item())
+    if not hasattr(x, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return operator.index(x)
+
+
+def _sliced(tensor: Tensor, index: Any, written: bool = False) -> tuple[Tensor, list[Tensor | None]]:
+    """The view by the basic parts of an index, and the index tensors that are left, by axis of that view.
+
+    To read a slice alone is to make a view even if it is the whole, to write it is to write the tensor itself.
+    """
+    items = [_as_index(x) for x in _items(index)]
+    rank = len(tensor._type.shape)
+    used = sum(_consumes(x) for x in items)
+    if used > rank:
+        if not rank and isinstance(index, slice):
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        if not rank and _integer(index):
+            if index:
+                raise IndexError(f"index {index} is out of bounds for dimension 0 with size 0")
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
+        raise IndexError(f"too many indices for tensor of dimension {rank}")
+    walk = _Walk(tensor, used)
+    for place, x in enumerate(items):
+        if _integer(x):
+            walk.selected(int(x), place)
+        elif isinstance(x, slice):
+            walk.cut(x, index is x and not written)
+        elif x is None:
+            walk.result = unsqueeze(walk.result, walk.axis)
+            walk.passed(1)
+        elif x is Ellipsis:
+            walk.passed(walk.rest)
+        elif isinstance(x, bool):
+            walk.flagged(bool(x))
+        elif isinstance(x, Tensor):
+            if x._type.dtype in (dtypes.bool_, dtypes.uint8) and not x._type.shape:
+                walk.flagged(bool(x))
+            else:
+                walk.indexed(x)
+        elif isinstance(x, str):
+            raise TypeError("new(): invalid data type 'str'")
+        else:
+            raise IndexError(_ONLY.format(type_name(x)))
+    return walk.result, walk.pending
+
+
+def _consumes(x: Any) -> int:
+    """How many axes an index item uses up."""
+    if isinstance(x, Tensor):
+        return len(x._type.shape) if x._type.dtype in (dtypes.bool_, dtypes.uint8) else 1
+    return int(_integer(x) or isinstance(x, slice))
+
+
+def _getitem(self: Tensor, index: Any) -> Tensor:
+    if _integer(index) and self._type.shape:
+        size = self._type.shape[0]
+        if not -size <= index < size:
+            raise IndexError(f"index {int(index)} is out of bounds for dimension 0 with size {size}")
+        return select(self, 0, int(index))
+    result, pending = _sliced(self, index)
+    if any(p is not None for p in pending):
+        return index_tensors(result, pending)
+    return alias_of(self) if result is self else result
+
+
+def _setitem(self: Tensor, index: Any, value: Any) -> None:
+    if index is False:
+        return
+    result, pending = _sliced(self, index, True)
+    given = value if isinstance(value, Tensor) else _assigned(self, value)
+    if any(p is not None for p in pending):
+        sizes = _stripped(given._type.shape)
+        put_at(result, pending, given if sizes == given._type.shape else view_sizes(given, sizes))
+        return
+    copy_to(result, given)
+
+
+def _assigned(tensor: Tensor, value: Any) -> Tensor:
+    """A number that is to be written as a tensor."""
+    if not isinstance(value, bool | int | float | complex):
+        raise TypeError(f"can't assign a {type_name(value)} to a torch.{tensor._type.dtype.scalar_name}Tensor")
+    check_number(value, tensor._type.dtype)
+    return made(np.asarray(value), tensor._type.dtype)
+
+
+def copy_to(target: Tensor, value: Tensor) -> None:
+    """``copy_`` of a value whose leading axes of size 1 count for nothing."""
+    wanted = target._type.shape
+    if value._type.shape == wanted:
+        copy_(target, value)
+        return
+    if not value._type.shape:
+        fill_(target, value)
+        return
+    given = view_sizes(value, _stripped(value._type.shape))
+    shape = given._type.shape
+    if len(shape) > len(wanted):
+        raise RuntimeError(
+            f"expand(torch.{value._type.dtype.scalar_name}Tensor{{{list(shape)}}}, size={list(wanted)}): the number of "
+            f"sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions in the tensor "
+            f"({len(shape)})"
+        )
+    copy_(target, given if shape == wanted else expand(given, wanted))
+
+
+def _stripped(shape: Ints) -> Ints:
+    """A shape without its leading ones."""
+    extra = 0
+    while extra < len(shape) and shape[extra] == 1:
+        extra += 1
+    return shape[extra:]
+
+
+Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]

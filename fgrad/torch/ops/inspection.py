@@ -1,0 +1,88 @@
+"""What tensors are, as functions: their element types, sizes and kinds."""
+
+from typing import Any
+
+from fgrad.torch.core.operation import promoted
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.ops.overloads import no_match, types_of
+from fgrad.torch.ops.table import NUMBERS, Array, composite
+
+_PAIRS = (
+    "Tensor tensor, Tensor other",
+    "Number scalar, Tensor tensor",
+    "Tensor tensor, Number other",
+    "Number scalar1, Number scalar2",
+)
+
+
+@composite(method=False)
+def result_type(tensor1: Any, tensor2: Any) -> Dtype:
+    """The type of the result of arithmetic between two tensors or numbers.
+
+    >>> import fgrad.torch as torch
+    >>> torch.result_type(torch.tensor([1, 2]), 1.5)
+    torch.float32
+
+    Source: `torch.result_type <https://docs.pytorch.org/docs/stable/generated/torch.result_type.html>`_.
+    """
+    types = []
+    for x in (tensor1, tensor2):
+        if not isinstance(x, (Tensor, *NUMBERS)):
+            raise TypeError(no_match("result_type", types_of((tensor1, tensor2)), _PAIRS))
+        types.append(x._type if isinstance(x, Tensor) else next(t for t in NUMBERS if isinstance(x, t)))
+    return promoted(types)
+
+
+@composite()
+def is_same_size(input: Array, other: Array) -> bool:
+    """Whether two tensors have the same shape."""
+    return input._type.shape == other._type.shape
+
+
+@composite(method=False)
+def numel(input: Array) -> int:
+    """How many elements a tensor has.
+
+    Source: `torch.numel <https://docs.pytorch.org/docs/stable/generated/torch.numel.html>`_.
+    """
+    return input._type.numel
+
+
+@composite(method=False)
+def is_floating_point(input: Array) -> bool:
+    """Whether the elements are floating-point numbers.
+
+    Source: `torch.is_floating_point <https://docs.pytorch.org/docs/stable/generated/torch.is_floating_point.html>`_.
+    """
+    return input._type.dtype.is_floating_point
+
+
+@composite(method=False)
+def is_complex(input: Array) -> bool:
+    """Whether the elements are complex numbers.
+
+    Source: `torch.is_complex <https://docs.pytorch.org/docs/stable/generated/torch.is_complex.html>`_.
+    """
+    return input._type.dtype.is_complex
+
+
+@composite(method=False)
+def is_signed(input: Array) -> bool:
+    """Whether the elements can be negative."""
+    return input._type.dtype.is_signed
+
+
+@composite(method=False)
+def is_conj(input: Array) -> bool:
+    """Whether the tensor is read as the conjugate of its memory.
+
+    Source: `torch.is_conj <https://docs.pytorch.org/docs/stable/generated/torch.is_conj.html>`_.
+    """
+    return input._geometry_of().conj
+
+
+@composite(method=False)
+def is_neg(input: Array) -> bool:
+    """Whether the tensor is read as the negative of its memory."""
+    return input._geometry_of().neg

@@ -1,0 +1,94 @@
+"""Tensors from memory that other libraries hold: buffers, and arrays by DLPack.
+
+Memory is copied, not shared: JAX's arrays do not change, so a write to one side could not be seen on the other.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.torch import dtypes
+from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.data import from_numpy
+from fgrad.torch.ops.table import composite
+
+_CPU = 1
+
+
+@composite(method=False)
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector of the elements that a buffer's bytes are.
+
+    >>> import fgrad.torch as torch
+    >>> torch.frombuffer(bytearray([1, 0, 2, 0]), dtype=torch.int16)
+    tensor([1, 2], dtype=torch.int16)
+
+    Source: `torch.frombuffer <https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html>`_.
+    """
+    wanted = dtypes.argument(dtype, "frombuffer")
+    try:
+        data = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size, item = len(data), wanted.itemsize
+    if not size or not count:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count > 0 and count * item > size - offset:
+        raise ValueError(
+            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({size} bytes)"
+        )
+    if count < 0 and (size - offset) % item:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"({item})"
+        )
+    return made(np.frombuffer(data, wanted.numpy, count, offset), wanted, None, requires_grad)
+
+
+@composite(method=False)
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor of an array of another library; a tensor's own elements are not copied.
+
+    >>> import numpy as np, fgrad.torch as torch
+    >>> torch.from_dlpack(np.arange(3))
+    tensor([0, 1, 2])
+
+    Source: `torch.from_dlpack <https://docs.pytorch.org/docs/stable/dlpack.html>`_.
+    """
+    if isinstance(ext_tensor, Tensor):
+        return ext_tensor.detach() if not copy else ext_tensor.detach().clone()
+    return from_numpy(np.from_dlpack(ext_tensor))
+
+
+def _dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """The elements as a DLPack capsule, which may not be written through.
+
+    Raises:
+      BufferError: the tensor requires grad.
+    """
+    if is_tracked(self):
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    return np.array(concrete(self._value())).__dlpack__(max_version=max_version)
+
+
+def _dlpack_device(self: Tensor) -> tuple[int, int]:
+    """Where the exported elements are: on the CPU."""
+    return _CPU, 0
+
+
+Tensor.__dlpack__ = _dlpack  # type: ignore[attr-defined]
+Tensor.__dlpack_device__ = _dlpack_device  # type: ignore[attr-defined]

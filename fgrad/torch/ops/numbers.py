@@ -1,0 +1,45 @@
+"""Python numbers that are to become elements of a tensor."""
+
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.torch.dtypes import dtype as Dtype
+
+#: the C++ types as PyTorch's error has them
+_NAMES = {
+    "bool": "bool",
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "at::Half",
+    "bfloat16": "at::BFloat16",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+def check_number(value: Any, dtype: Dtype) -> None:
+    """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
+    if dtype.is_complex or (dtype.numpy == np.bool_ and not isinstance(value, complex)):
+        return
+    if not isinstance(value, complex) and not _overflows(value, dtype):
+        return
+    raise RuntimeError(f"value cannot be converted to type {_NAMES[dtype.numpy.name]} without overflow")
+
+
+def _overflows(value: Any, dtype: Dtype) -> bool:
+    if isinstance(value, bool) or value != value:
+        return False
+    if dtype.is_floating_point:
+        return abs(value) != float("inf") and abs(value) > float(jnp.finfo(dtype.numpy).max)
+    bounds = np.iinfo(dtype.numpy)
+    # a negative number may stand for the unsigned one that has its bits
+    least = bounds.min if bounds.min else -int(bounds.max)
+    return not least <= value <= bounds.max

@@ -1,0 +1,176 @@
+"""Functions that choose one of several operations, as PyTorch's overloads do, and second names of functions.
+
+NOTE [Overloads]
+PyTorch has ``pow`` of a tensor and a number, of two tensors, and of a number and a tensor: three operations with a node
+of their own each.  Here each is an entry of the table under ``@overload``, and the function that users call is given
+their arguments under ``@overloaded`` and returns which one is meant, followed by that one's arguments.  The in-place
+twin and ``out=`` follow, for whichever was chosen.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.operation import Operation, apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Entry, Signature, operation, operation_of, run_into
+from fgrad.torch.type_names import type_name
+
+
+@frozen(eq=False)
+class Overload:
+    """One of the operations behind a function."""
+
+    operation: Operation
+    signature: Signature
+
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        operands, params = self.signature.split(args)
+        if out is None:
+            return apply(self.operation, operands, params)
+        return run_into(self.operation.name, self.operation, operands, params, out)
+
+    def write(self, *args: Any) -> Tensor:
+        """Run it in place of the first argument."""
+        return apply_inplace(self.operation, *self.signature.split(args))
+
+
+#: an overload and its arguments
+Choice = tuple[Any, ...]
+
+
+def overload(function: str, node: Any, **settings: Any) -> Callable[[Callable[..., Any]], Overload]:
+    """Enter a function of arrays as one of the operations behind ``function``; ``settings`` as in ``operation``."""
+
+    def enter(array_function: Callable[..., Any]) -> Overload:
+        made = operation_of(operation(node, method=False, function=False, **settings)(array_function))
+        made.name = function
+        return Overload(made, Signature(function, array_function))
+
+    return enter
+
+
+def overloaded(
+    *,
+    method: bool = True,
+    inplace: bool = False,
+    function: bool = True,
+    name: str | None = None,
+    namespace: str = "",
+    signatures: Sequence[str] = (),
+) -> Callable[[Callable[..., Choice]], Callable[..., Any]]:
+    """Enter a function that chooses an overload: see NOTE [Overloads].
+
+    Arguments:
+      method, inplace, function: as in ``operation``.
+      name: PyTorch's name, if not the function's.
+      namespace: of a function of another namespace than ``torch`` ("special"), which is no method then.
+      signatures: how PyTorch lists the overloads in its error for operands that fit none; the operands are those that
+        the chooser annotates.
+    """
+
+    def enter(chooser: Callable[..., Choice]) -> Callable[..., Any]:
+        own = name or chooser.__name__
+        called = f"{namespace}_{own}" if namespace else own
+        signature = Signature(called, chooser)
+
+        def choose(args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
+            values = signature.bind(args, kwargs)
+            for i in signature.operands:
+                value = values[i]
+                if isinstance(value, Tensor) or (value is None and signature.defaults[i] is None):
+                    continue
+                if signature.kinds[i] is not Array and value.__class__ in NUMBERS:
+                    continue
+                try:
+                    values[i] = signature.check(i, signature.kinds[i], value)
+                except TypeError:
+                    if not signatures:
+                        raise
+                    raise TypeError(no_match(called, types_of(values[: max(len(args), i + 1)]), signatures)) from None
+            if signatures and not any(isinstance(values[i], Tensor) for i in signature.operands):
+                raise TypeError(no_match(called, types_of(values[: len(args)]), signatures))
+            return chooser(**dict(zip(signature.names, values, strict=True)))
+
+        def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+            chosen, *given = choose(args, kwargs)
+            return chosen(*given, out=out)
+
+        public.chooser = chooser  # type: ignore[attr-defined]
+        if namespace:
+            _enter(f"{namespace}.{own}", public, chooser.__doc__, False, False)
+            return public
+        _enter(called, public, chooser.__doc__, method, function, inplace)
+        if inplace:
+
+            def twin(*args: Any, **kwargs: Any) -> Any:
+                chosen, *given = choose(args, kwargs)
+                return chosen.write(*given)
+
+            _enter(called + "_", twin, None, True, function)
+        return public
+
+    return enter
+
+
+def chooser_of(public: Any) -> Callable[..., Choice]:
+    """What chooses the overload behind a function that users call; it takes all arguments in their places."""
+    return public.chooser
+
+
+def types_of(given: Sequence[Any]) -> str:
+    """The types of arguments, as ``no_match`` lists them."""
+    return ", ".join(map(type_name, given))
+
+
+def no_match(function: str, given: str, signatures: Sequence[str]) -> str:
+    """PyTorch's error for arguments of some types that fit none of the overloads.
+
+    An overload with as many parameters as there are arguments is told which of them do not fit.
+    """
+    types = given.split(", ")
+    text = f"{function}() received an invalid combination of arguments - got ({given}), but expected one of:\n"
+    for each in signatures:
+        text += f" * ({each})\n"
+        wanted = [parameter.split(" ")[0] for parameter in each.split(", ")]
+        if len(wanted) == len(types) and set(wanted) <= _KINDS.keys():
+            marked = [t if t in _KINDS[w] else f"!{t}!" for t, w in zip(types, wanted, strict=True)]
+            text += f"      didn't match because some of the arguments have invalid types: ({', '.join(marked)})\n"
+    return text
+
+
+#: the types of arguments that fit a parameter of a signature
+_KINDS = {"Tensor": ("Tensor", "Parameter"), "Number": ("int", "float", "complex", "bool")}
+
+
+def _enter(
+    called: str, public: Callable[..., Any], doc: str | None, method: bool, function: bool, inplace: bool = False
+) -> None:
+    public.__name__ = public.__qualname__ = called
+    public.__doc__ = doc
+    TABLE[called] = Entry(called, public, None, method, inplace, function)
+    if method:
+        setattr(Tensor, called, public)
+
+
+def twin_with_node(of: str, node: str) -> None:
+    """Enter the in-place twin of an operation whose node is named otherwise than the operation's."""
+    entry = TABLE[of]
+    made = evolve(operation_of(entry.call), node=node, plans={})
+
+    def twin(input: Array) -> Tensor:
+        return apply_inplace(made, (input,))
+
+    _enter(of.lstrip("_") + "_", twin, None, True, True)
+
+
+def also(name: str, of: str) -> None:
+    """Another name for a function of the table, for its method, and for its in-place twin."""
+    for suffix in ("", "_"):
+        entry = TABLE.get(of + suffix)
+        if entry is not None:
+            TABLE[name + suffix] = evolve(entry, name=name + suffix)
+            if entry.method:
+                setattr(Tensor, name + suffix, getattr(Tensor, of + suffix))

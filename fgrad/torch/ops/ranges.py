@@ -1,0 +1,173 @@
+"""Ranges of numbers: ``arange``, ``linspace``, ``logspace``."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from fgrad.torch import dtypes
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
+from fgrad.torch.ops.copying import resized
+from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.overloads import no_match
+from fgrad.torch.ops.table import composite
+from fgrad.torch.type_names import type_name
+
+_ARANGE_SIGNATURES = tuple(
+    f"{bounds}, *, {out}torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
+    "bool pin_memory = False, bool requires_grad = False"
+    for bounds, out in (
+        ("Number end", "Tensor out = None, "),
+        ("Number start, Number end", ""),
+        ("Number start, Number end, Number step = 1", "Tensor out = None, "),
+    )
+)
+
+
+@composite(method=False)
+def arange(
+    *bounds: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **named: Any,
+) -> Tensor:
+    """Numbers from ``start`` to below ``end`` in steps.
+
+    >>> import fgrad.torch as torch
+    >>> torch.arange(4), torch.arange(1, 2, 0.5)
+    (tensor([0, 1, 2, 3]), tensor([1.0000, 1.5000]))
+
+    Source: `torch.arange <https://docs.pytorch.org/docs/stable/generated/torch.arange.html>`_.
+    """
+    if not bounds and "end" not in named:
+        raise TypeError(no_match("arange", "", _ARANGE_SIGNATURES))
+    for i, x in enumerate(bounds):
+        if not isinstance(x, int | float | np.number | Tensor):
+            name = "end" if len(bounds) == 1 else ("start", "end", "step")[i]
+            raise TypeError(f"arange(): argument '{name}' (position {i + 1}) must be Number, not {type_name(x)}")
+    given = [x.item() if isinstance(x, Tensor | np.number) else x for x in bounds]
+    start, end, step = 0, named.get("end"), named.get("step", 1)
+    if len(given) == 1:
+        start, end = (given[0], end) if "end" in named else (start, given[0])
+    elif given:
+        start, end, step = (*given, step)[:3]
+    start = named.get("start", start)
+    assert end is not None
+    integers = all(isinstance(x, int) for x in (start, end, step))
+    if out is not None:
+        wanted = out._type.dtype
+    elif dtype is None:
+        wanted = dtypes.int64 if integers else get_default_dtype()
+    else:
+        wanted = dtypes.argument(dtype, "arange")
+    if not math.isfinite(start) or not math.isfinite(end):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    _check_steps(start, end, step)
+    if wanted is dtypes.bool_:
+        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
+    if wanted.numpy.kind in "iu":
+        start, end, step = int(start), int(end), int(step)
+    count = max(0, math.ceil((end - start) / step))
+    exact = np.int64 if wanted.numpy.kind in "iu" or integers else np.float64
+    found = made(start + np.arange(count, dtype=exact) * step, wanted, device, requires_grad)
+    return found if out is None else resized(out, found._type.shape).copy_(found)
+
+
+def _check_steps(start: Any, end: Any, step: Any) -> None:
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (step > 0 and start > end) or (step < 0 and start < end):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+@composite(method=False, name="range")
+def inclusive_range(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers from ``start`` to ``end``, which is included, in steps; ``arange`` is meant to be used instead.
+
+    Source: `torch.range <https://docs.pytorch.org/docs/stable/generated/torch.range.html>`_.
+    """
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        stacklevel=2,
+    )
+    _check_steps(start, end, step)
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "range")
+    values = start + np.arange(int((end - start) / step) + 1) * step
+    found = made(values, wanted, device, requires_grad)
+    return found if out is None else resized(out, found._type.shape).copy_(found)
+
+
+@composite(method=False)
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
+    wanted = _range_dtype(start, end, dtype)
+    return made(_even(start, end, steps, wanted), wanted, device, requires_grad)
+
+
+def _range_dtype(start: Any, end: Any, dtype: Any) -> Dtype:
+    if dtype is not None:
+        return dtypes.argument(dtype, "linspace")
+    complex_given = isinstance(start, complex) or isinstance(end, complex)
+    return dtypes.default_complex_dtype() if complex_given else get_default_dtype()
+
+
+def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
+    """Numbers at equal distance, each half counted from its own end, as PyTorch computes them."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+    work = dtype.numpy if dtype.is_floating_point or dtype.is_complex else np.dtype(np.float32)
+    if work.itemsize < 4:
+        work = np.dtype(np.float32)
+    if steps == 1:
+        return np.full((1,), start, work)
+    step = work.type((end - start) / max(steps - 1, 1))
+    i = np.arange(steps)
+    low = work.type(start) + step * i.astype(work)
+    high = work.type(end) - step * (steps - 1 - i).astype(work)
+    found = np.where(i < steps // 2, low, high)
+    return found if dtype.is_floating_point or dtype.is_complex else np.trunc(found)
+
+
+@composite(method=False)
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base`` to the power of ``steps`` numbers at equal distance."""
+    wanted = _range_dtype(start, end, dtype)
+    return made(np.power(base, _even(start, end, steps, dtypes.float64)), wanted, device, requires_grad)

@@ -1,0 +1,583 @@
+"""Linear systems, inverses and determinants."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.torch import return_types
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.matrices import (
+    LinAlgError,
+    adjoint,
+    check_inexact,
+    check_matrix,
+    check_pair,
+    check_square,
+    columns,
+    conjugate,
+    first_failure,
+    linalg,
+    transposed,
+)
+from fgrad.torch.ops.overloads import overload
+from fgrad.torch.ops.selection import where
+from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.views import movedim, reshape
+
+_HIGHEST = lax.Precision.HIGHEST
+
+
+def _times(*matrices: Any) -> Any:
+    found = matrices[0]
+    for matrix in matrices[1:]:
+        found = jnp.matmul(found, matrix, precision=_HIGHEST)
+    return found
+
+
+def zero_pivot(x: Any) -> Any:
+    """The number of the first zero on the diagonal of the LU factor, 0 if there is none."""
+    factor = lax.linalg.lu(lax.stop_gradient(x))[0]
+    diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    zero = lax.eq(diagonal, lax.full_like(diagonal, 0))
+    if not zero.shape[-1]:
+        return jnp.zeros(x.shape[:-2], np.int32)
+    return jnp.where(jnp.any(zero, -1), jnp.argmax(zero, -1) + 1, 0).astype(np.int32)
+
+
+def _summed(x: Any, shape: Any) -> Any:
+    """A cotangent with broadcast batch axes summed back."""
+    x = jnp.sum(x, tuple(range(x.ndim - len(shape))))
+    axes = tuple([i for i, n in enumerate(shape) if n == 1 != x.shape[i]])
+    return jnp.sum(x, axes, keepdims=True)
+
+
+# -- inverses --------------------------------------------------------------------------------------------------------
+
+
+def _inverse(x: Any) -> Any:
+    def forward(x: Any) -> Any:
+        return jnp.linalg.inv(x) if x.size else x
+
+    return fgrad.define_rule(forward, vjp=lambda ct, out, x: (-_times(transposed(out), ct, transposed(out)),))(x)
+
+
+@overload(
+    "linalg_inv_ex", "LinalgInvExBackward0", saved=("A",), outputs=("inverse", "info"), kept=("inverse",),
+    strides=columns,
+)  # fmt: skip
+def _linalg_inv_ex(input: Array) -> Any:
+    check_square("linalg.inv", input)
+    check_inexact("linalg.inv", input)
+    return _inverse(input), zero_pivot(input)
+
+
+@linalg()
+def inv_ex(A: Array, *, check_errors: bool = False) -> Any:
+    """The inverse of matrices, and 0, or which diagonal element was zero.
+
+    Source: `torch.linalg.inv_ex <https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv_ex.html>`_.
+    """
+    found = return_types.linalg_inv_ex(apply(_linalg_inv_ex.operation, (A,)))
+    if check_errors:
+        _check_inverse(found.info)
+    return found
+
+
+def _check_inverse(info: Tensor) -> None:
+    failure = first_failure(info)
+    if failure is not None:
+        raise LinAlgError(
+            f"linalg.inv: {failure[0]}The diagonal element {failure[1]} is zero, the inversion could not be completed "
+            "because the input matrix is singular."
+        )
+
+
+@linalg()
+def inv(A: Array) -> Tensor:
+    """The inverse of matrices.
+
+    Raises:
+      LinAlgError: a matrix is singular.
+
+    >>> import fgrad.torch as torch
+    >>> torch.linalg.inv(torch.tensor([[2., 0.], [0., 4.]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+
+    Source: `torch.linalg.inv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html>`_.
+    """
+    return inv_ex(A, check_errors=True).inverse
+
+
+@composite()
+def inverse(input: Array) -> Tensor:
+    """``linalg.inv`` by another name."""
+    return inv(input)
+
+
+# -- pseudo-inverses -------------------------------------------------------------------------------------------------
+
+
+def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    """The pseudo-inverse; singular values of at most ``max(atol, rtol * largest)`` count as zero."""
+
+    def forward(x: Any) -> Any:
+        if not x.size:
+            return jnp.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+        if hermitian:
+            s, u = lax.linalg.eigh(x, sort_eigenvalues=True, symmetrize_input=False)[::-1]
+            vh, sizes = adjoint(u), lax.abs(s)
+        else:
+            u, s, vh = jnp.linalg.svd(x, full_matrices=False)
+            sizes = s
+        default = 0.0 if atol is not None and atol > 0 else np.finfo(x.dtype).eps * max(x.shape[-2:])
+        limit = jnp.maximum(atol or 0.0, (default if rtol is None else rtol) * jnp.max(sizes, -1, keepdims=True))
+        scale = jnp.where(sizes > limit, 1 / jnp.where(sizes > limit, s, 1), 0)
+        return _times(adjoint(vh) * scale[..., None, :].astype(x.dtype), adjoint(u))
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        # by the formula of Golub and Pereyra; the cotangent is the conjugate of PyTorch's gradient
+        h = transposed(ct)
+        outer = adjoint(out)
+        if x.shape[-2] <= x.shape[-1]:
+            k = _times(h, out)
+            ko = _times(k, outer)
+            found = -adjoint(_times(out, k)) + ko - _times(x, out, ko) + _times(outer, out, h - _times(k, x))
+        else:
+            k = _times(out, h)
+            ok = _times(outer, k)
+            found = -adjoint(_times(k, out)) + _times(h - _times(x, k), out, outer) + ok - _times(ok, out, x)
+        return (lax.conj(found) if x.dtype.kind == "c" else found,)
+
+    return fgrad.define_rule(forward, vjp=pullback)(x)
+
+
+@overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"))
+def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    check_matrix("linalg.pinv", input)
+    check_inexact("linalg.pinv", input)
+    return pseudo_inverse(input, atol, rtol, hermitian)
+
+
+@linalg()
+def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """The pseudo-inverse of matrices.
+
+    Arguments:
+      A: the matrices.
+      rcond: another name of ``rtol``.
+      hermitian: the matrices equal their conjugate transposes.
+      atol, rtol: singular values up to ``max(atol, rtol * largest)`` count as zero.
+
+    Source: `torch.linalg.pinv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.pinv.html>`_.
+    """
+    atol, relative = (x.item() if isinstance(x, Tensor) else x for x in (atol, rcond if rtol is None else rtol))
+    return _linalg_pinv(A, atol, relative, hermitian)
+
+
+@composite()
+def pinverse(input: Array, rcond: float = 1e-15) -> Tensor:
+    """``linalg.pinv`` with its old default.
+
+    Source: `torch.pinverse <https://docs.pytorch.org/docs/stable/generated/torch.pinverse.html>`_.
+    """
+    return pinv(input, rcond)
+
+
+# -- systems ---------------------------------------------------------------------------------------------------------
+
+
+def _is_vector(a: Any, b: Any) -> bool:
+    return b.ndim == 1 or (a.ndim - 1 == b.ndim and tuple(b.shape) == tuple(a.shape[:-1]))
+
+
+def _check_system(function: str, a: Any, b: Any, left: bool) -> None:
+    rows = b.shape[-2] if left else b.shape[-1]
+    if a.shape[-1] != rows:
+        raise RuntimeError(
+            f"{function}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+        )
+
+
+def _solved(a: Any, b: Any, vector: bool, left: bool) -> Any:
+    """The solution, derived from itself as PyTorch does."""
+
+    def full(x: Any) -> Any:
+        return x[..., None] if vector else x if left else transposed(x)
+
+    def plain(x: Any) -> Any:
+        return x[..., 0] if vector else x if left else transposed(x)
+
+    def forward(a: Any, b: Any) -> Any:
+        a, b = (a if left else transposed(a)), full(b)
+        batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+        return plain(jnp.linalg.solve(a, b) if a.size and b.size else jnp.zeros_like(b))
+
+    def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+        back = _solved(transposed(a), ct, vector, left)
+        outer = -_times(full(back), transposed(full(out)))
+        return _summed(outer if left else transposed(outer), a.shape), _summed(back, b.shape)
+
+    return fgrad.define_rule(forward, vjp=pullback)(a, b)
+
+
+@overload(
+    "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"), kept=("A", "result"),
+    strides=columns,
+)  # fmt: skip
+def _linalg_solve_ex(input: Array, other: Array) -> Any:
+    return _solve(input, other, True)
+
+
+@overload(
+    "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"), kept=("A", "result")
+)
+def _linalg_solve_right(input: Array, other: Array) -> Any:
+    return _solve(input, other, False)
+
+
+def _solve(a: Any, b: Any, left: bool) -> Any:
+    check_square("linalg.solve", a)
+    check_inexact("linalg.solve", a)
+    check_pair("linalg.solve", a, b)
+    vector = _is_vector(a, b)
+    if vector and not left:
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            "linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    full = b[..., None] if vector else b
+    if full.ndim < 2:
+        check_matrix("linalg.solve", b, "B")
+    _check_system("linalg.solve", a, full, left)
+    return _solved(a, b, vector, left), zero_pivot(a)
+
+
+@linalg()
+def solve_ex(A: Array, B: Array, *, left: bool = True, check_errors: bool = False) -> Any:
+    """The solution of linear systems, and 0, or which diagonal element was zero.
+
+    Source: `torch.linalg.solve_ex <https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_ex.html>`_.
+    """
+    chosen = _linalg_solve_ex if left else _linalg_solve_right
+    found = return_types.linalg_solve_ex(apply(chosen.operation, (A, B)))
+    if check_errors:
+        _check_solution(found.info)
+    return found
+
+
+def _check_solution(info: Tensor) -> None:
+    failure = first_failure(info)
+    if failure is not None:
+        raise LinAlgError(f"torch.linalg.solve: {failure[0]}The solver failed because the input matrix is singular.")
+
+
+@linalg()
+def solve(A: Array, B: Array, *, left: bool = True) -> Tensor:
+    """The solution of ``A X = B``, or of ``X A = B`` if not ``left``.
+
+    Raises:
+      LinAlgError: a matrix is singular.
+
+    Source: `torch.linalg.solve <https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve.html>`_.
+    """
+    return solve_ex(A, B, left=left, check_errors=True).result
+
+
+def triangular(a: Any, b: Any, upper: bool, left: bool, unit: bool, transpose: bool = False) -> Any:
+    """The solution for triangular matrices whose batches are broadcast."""
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    return lax.linalg.triangular_solve(a, b, left_side=left, lower=not upper, unit_diagonal=unit, transpose_a=transpose)
+
+
+@overload(
+    "linalg_solve_triangular", "LinalgSolveTriangularBackward0", kept=("self", "result"), strides=columns,
+    saved=("self", "B"),
+)  # fmt: skip
+def _linalg_solve_triangular(input: Array, other: Array, upper: bool, left: bool, unitriangular: bool) -> Any:
+    function = "linalg.solve_triangular"
+    check_pair(function, input, other)
+    check_square(function, input)
+    check_matrix(function, other, "B")
+    _check_system(function, input, other, left)
+    return triangular(input, other, upper, left, unitriangular)
+
+
+@linalg()
+def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """The solution of ``A X = B`` for triangular matrices, of which only that triangle is read.
+
+    Source: `torch.linalg.solve_triangular
+    <https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_triangular.html>`_.
+    """
+    return _linalg_solve_triangular(A, B, upper, left, unitriangular)
+
+
+@overload(
+    "triangular_solve", "TriangularSolveBackward0", saved=("self", "A"), outputs=("solution", "cloned_coefficient"),
+    kept=("self", "A", "solution"), strides=columns,
+)  # fmt: skip
+def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unitriangular: bool) -> Any:
+    check_square("triangular_solve", A)
+    batch = jnp.broadcast_shapes(A.shape[:-2], input.shape[:-2])
+    solution = triangular(A, input, upper, True, unitriangular, transpose)
+    return solution, jnp.broadcast_to(A, (*batch, *A.shape[-2:]))
+
+
+@composite()
+def triangular_solve(
+    b: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """The solution of ``A X = b`` for a triangular matrix, and the matrix.
+
+    Source: `torch.triangular_solve <https://docs.pytorch.org/docs/stable/generated/torch.triangular_solve.html>`_.
+    """
+    return return_types.triangular_solve(apply(_triangular_solve.operation, (b, A), (upper, transpose, unitriangular)))
+
+
+@overload(
+    "cholesky_solve",
+    "CholeskySolveBackward0",
+    saved=("self", "input2"),
+    kept=("self", "input2", "result"),
+    strides=columns,
+)
+def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
+    for array, name in ((input, "b"), (L, "u")):
+        if array.ndim < 2:
+            raise RuntimeError(f"{name} should have at least 2 dimensions, but has {array.ndim} dimensions instead")
+    check_square("cholesky_solve", L)
+
+    def forward(b: Any, factor: Any) -> Any:
+        lower = adjoint(factor) if upper else factor
+        return triangular(adjoint(lower), triangular(lower, b, False, True, False), True, True, False)
+
+    def pullback(ct: Any, out: Any, b: Any, factor: Any) -> tuple[Any, Any]:
+        back = ruled(conjugate(ct), factor)
+        both = _times(back, adjoint(out))
+        both = both + adjoint(both)
+        found = -_times(factor, both) if upper else -_times(both, factor)
+        return conjugate(_summed(back, b.shape)), conjugate(_summed(found, factor.shape))
+
+    ruled = fgrad.define_rule(forward, vjp=pullback)
+    return ruled(input, L)
+
+
+@composite()
+def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Tensor:
+    """The solution of a linear system from the Cholesky factor of its matrix.
+
+    Source: `torch.cholesky_solve <https://docs.pytorch.org/docs/stable/generated/torch.cholesky_solve.html>`_.
+    """
+    return _cholesky_solve(input, L, upper)
+
+
+@overload("cholesky_inverse", "CholeskyInverseBackward0", kept=("self", "result"), strides=columns)
+def _cholesky_inverse(input: Array, upper: bool) -> Any:
+    check_square("cholesky_inverse", input)
+
+    def forward(x: Any) -> Any:
+        eye = jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
+        inverted = triangular(x, eye, upper, True, False)
+        return _times(inverted, adjoint(inverted)) if upper else _times(adjoint(inverted), inverted)
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        g = conjugate(ct)
+        both = _times(out, g + adjoint(g), out)
+        return (conjugate(-_times(x, both) if upper else -_times(both, x)),)
+
+    return fgrad.define_rule(forward, vjp=pullback)(input)
+
+
+@composite()
+def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
+    """The inverse of a matrix from its Cholesky factor.
+
+    Source: `torch.cholesky_inverse <https://docs.pytorch.org/docs/stable/generated/torch.cholesky_inverse.html>`_.
+    """
+    return _cholesky_inverse(input, upper)
+
+
+# -- least squares ---------------------------------------------------------------------------------------------------
+
+
+@overload(
+    "linalg_lstsq",
+    "LinalgLstsqBackward0",
+    saved=("self", "b"),
+    outputs=("solution",),
+    kept=("self", "b", "solution"),
+    strides=columns,
+)
+def _linalg_lstsq(input: Array, B: Array, rcond: Any) -> Any:
+    check_matrix("torch.linalg.lstsq", input, "input")
+    check_pair("torch.linalg.lstsq", input, B)
+    vector = B.ndim == input.ndim - 1
+    full = B[..., None] if vector else B
+    if full.shape[-2] != input.shape[-2]:
+        raise RuntimeError(
+            f"torch.linalg.lstsq: input.size({'-2'}) should match other.size({'-1' if vector else '-2'})"
+        )
+    found = _times(pseudo_inverse(input, None, rcond, False), full)
+    return found[..., 0] if vector else found
+
+
+@linalg()
+def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
+    """The solution of least squares problems.
+
+    Arguments:
+      A, B: the matrices.
+      rcond: singular values up to this times the largest count as zero.
+      driver: LAPACK's method, which decides what else is returned; the solution is the one of least norm.
+
+    Returns:
+      The solution, the squared residuals, the rank, and the singular values; the last three may be empty.
+
+    Source: `torch.linalg.lstsq <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lstsq.html>`_.
+    """
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), provided: {driver}"
+        )
+    solution = _linalg_lstsq(A, B, rcond)
+    rows, width = A._type.shape[-2:]
+    kind = driver or "gelsy"
+    detached = A.detach()
+    singular = svdvals_of(detached)
+    limit = (np.finfo(A._type.dtype.numpy).eps * max(rows, width)) if rcond is None else rcond
+    rank = (singular > singular[..., :1] * limit).sum(-1)
+    nothing = detached.new_empty(0)
+    residuals = nothing
+    if rows > width and kind != "gelsy" and (kind == "gels" or bool((rank == width).all())):
+        vector = len(B._type.shape) == len(A._type.shape) - 1
+        full, found = (x.detach().unsqueeze(-1) if vector else x.detach() for x in (B, solution))
+        residuals = (detached @ found - full).abs().square().sum(-2)
+    return return_types.linalg_lstsq(
+        (
+            solution,
+            residuals,
+            nothing.to(rank.dtype) if kind == "gels" else rank,
+            singular if kind in ("gelsd", "gelss") else nothing,
+        )
+    )
+
+
+def svdvals_of(tensor: Tensor) -> Tensor:
+    """The singular values of matrices, without derivative."""
+    return _singular_values(tensor)
+
+
+@overload("linalg_svdvals", None)
+def _singular_values(input: Array) -> Any:
+    check_matrix("linalg.svd", input)
+    return jnp.linalg.svd(lax.stop_gradient(input), compute_uv=False)
+
+
+# -- determinants ----------------------------------------------------------------------------------------------------
+
+
+@overload("linalg_det", "LinalgDetBackward0", saved=("A",), kept=("A", "result"))
+def _linalg_det(input: Array) -> Any:
+    check_square("linalg.det", input)
+    check_inexact("linalg.det", input)
+    return jnp.linalg.det(input)
+
+
+@linalg()
+def det(A: Array) -> Tensor:
+    """The determinant of matrices.
+
+    Source: `torch.linalg.det <https://docs.pytorch.org/docs/stable/generated/torch.linalg.det.html>`_.
+    """
+    return _linalg_det(A)
+
+
+@composite(name="det")
+def _det(input: Array) -> Tensor:
+    """``linalg.det`` by another name."""
+    return det(input)
+
+
+@overload("linalg_slogdet", "LinalgSlogdetBackward0", saved=("A",), outputs=("sign", "logabsdet"), kept=("A", "sign"))
+def _linalg_slogdet(input: Array) -> Any:
+    check_square("linalg.slogdet", input)
+    check_inexact("linalg.slogdet", input)
+    return tuple(jnp.linalg.slogdet(input))
+
+
+@linalg()
+def slogdet(A: Array) -> Any:
+    """The sign of the determinant and the logarithm of its absolute value.
+
+    Source: `torch.linalg.slogdet <https://docs.pytorch.org/docs/stable/generated/torch.linalg.slogdet.html>`_.
+    """
+    return return_types.linalg_slogdet(apply(_linalg_slogdet.operation, (A,)))
+
+
+@composite(name="slogdet")
+def _slogdet(input: Array) -> Any:
+    """``linalg.slogdet`` by another name."""
+    return return_types.slogdet(slogdet(input))
+
+
+@composite()
+def logdet(input: Array) -> Tensor:
+    """The logarithm of the determinant; NaN where it is negative.
+
+    Source: `torch.logdet <https://docs.pytorch.org/docs/stable/generated/torch.logdet.html>`_.
+    """
+    sign, logarithm = slogdet(input)
+    if input._type.dtype.is_complex:
+        return sign.log() + logarithm
+    return where(sign == -1.0, math.nan, logarithm)
+
+
+# -- tensors as matrices ---------------------------------------------------------------------------------------------
+
+
+@linalg()
+def tensorinv(A: Array, ind: int = 2) -> Tensor:
+    """The inverse of a tensor as a map from its last axes to its first ``ind``.
+
+    Source: `torch.linalg.tensorinv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.tensorinv.html>`_.
+    """
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    shape = A._type.shape
+    first, last = shape[:ind], shape[ind:]
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{math.prod(last)} != {math.prod(first)}"
+        )
+    return reshape(inv(reshape(A, (math.prod(last), math.prod(first)))), (*last, *first))
+
+
+@linalg()
+def tensorsolve(A: Array, B: Array, dims: Any = None) -> Tensor:
+    """The tensor that ``A``, summed over its last axes, takes to ``B``.
+
+    Source: `torch.linalg.tensorsolve
+    <https://docs.pytorch.org/docs/stable/generated/torch.linalg.tensorsolve.html>`_.
+    """
+    if dims is not None:
+        rank = len(A._type.shape)
+        moved = [d % rank for d in dims]
+        A = movedim(A, tuple(moved), tuple(range(rank - len(moved), rank)))
+    rank = len(B._type.shape)
+    first, last = A._type.shape[:rank], A._type.shape[rank:]
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {math.prod(last)} != {math.prod(first)}"
+        )
+    size = math.prod(last)
+    return reshape(solve(reshape(A, (size, size)), reshape(B, (size,))), last)

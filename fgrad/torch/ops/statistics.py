@@ -1,0 +1,320 @@
+"""Variances and standard deviations, histograms and counts."""
+
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.torch import dtypes, return_types
+from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.extrema import check_kernel
+from fgrad.torch.ops.overloads import overload
+from fgrad.torch.ops.products import matmul
+from fgrad.torch.ops.reductions import Dims, axes_of, counted, mean, static_dims, sum
+from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.views import reshape
+
+# -- variances -------------------------------------------------------------------------------------------------------
+
+
+def _moments(input: Any, dim: Dims, correction: float) -> tuple[Any, Any, Any, Any]:
+    """Axes, degrees of freedom, mean and deviations."""
+    if input.dtype.kind not in "fc":
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    axes = axes_of(dim, input.ndim)
+    count = counted(input.shape, axes)
+    center = _average(input, axes, True)
+    return axes, max(count - correction, 0), center, input - center
+
+
+def _average(x: Any, axes: Any, keepdim: bool) -> Any:
+    total = jnp.sum(x, axes, keepdims=keepdim)
+    return lax.div(total, lax.full_like(total, counted(x.shape, axes)))
+
+
+def _over(x: Any, freedom: float) -> Any:
+    return lax.div(x, lax.full_like(x, freedom))
+
+
+def _variance(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    _, freedom, _, deviations = _moments(input, dim, correction)
+    squares = lax.real(deviations * lax.conj(deviations)) if input.dtype.kind == "c" else deviations * deviations
+    return _over(jnp.sum(squares, axes_of(dim, input.ndim), keepdims=keepdim), freedom)
+
+
+def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: float) -> Any:
+    """The cotangent of a variance's operand; ``ct`` has the reduced axes still."""
+    _, freedom, center, deviations = _moments(x, dim, correction)
+    if not freedom:
+        return ct * jnp.where(lax.eq(x, center + lax.full_like(x, 0)), np.nan, np.inf).astype(x.dtype)
+    if x.dtype.kind == "c":
+        deviations = lax.conj(deviations)
+    return lax.full_like(deviations, 2.0 / freedom) * ct * deviations
+
+
+def _kept(x: Any, dim: Dims, keepdim: bool, rank: int) -> Any:
+    return x if keepdim else lax.expand_dims(x, axes_of(dim, rank))
+
+
+def _var(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        return (_variance_pullback(_kept(ct, dim, keepdim, x.ndim), x, dim, correction),)
+
+    return fgrad.define_rule(lambda x: _variance(x, dim, correction, keepdim), vjp=pullback)(input)
+
+
+def _std(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        # where the deviation is 0 the gradient is, too
+        zero = lax.eq(out, lax.full_like(out, 0))
+        ct = jnp.where(zero, 0, ct / jnp.where(zero, 1, out * 2))
+        return (_variance_pullback(_kept(ct, dim, keepdim, x.ndim), x, dim, correction),)
+
+    return fgrad.define_rule(lambda x: lax.sqrt(_variance(x, dim, correction, keepdim)), vjp=pullback)(input)
+
+
+@overload("var", "VarBackward0")
+def _var_of(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    return _var(input, dim, correction, keepdim)
+
+
+@overload("std", "StdBackward0")
+def _std_of(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    return _std(input, dim, correction, keepdim)
+
+
+@overload("var_mean", "VarMeanBackward0", outputs=("result0", "result1"))
+def _var_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    return _var(input, dim, correction, keepdim), _average(input, axes_of(dim, input.ndim), keepdim)
+
+
+@overload("std_mean", "StdMeanBackward0", outputs=("result0", "result1"))
+def _std_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    return _std(input, dim, correction, keepdim), _average(input, axes_of(dim, input.ndim), keepdim)
+
+
+def _parameters(dim: Any, unbiased: Any, keepdim: Any, correction: Any) -> tuple[Any, float, bool]:
+    """The parameters of a variance: ``var(unbiased)`` has its flag where others have the axes."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return static_dims(dim), correction, bool(keepdim)
+
+
+@composite()
+def var(
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Tensor:
+    """The variance of all elements or over axes.
+
+    Arguments:
+      input: the tensor.
+      dim: the axis or axes.
+      unbiased: divide by one less than the number of elements (the default).
+      keepdim: keep the axes, with size 1.
+      correction: how much less to divide by, in place of ``unbiased``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.tensor([1., 3.]).var()
+    tensor(2.)
+
+    Source: `torch.var <https://docs.pytorch.org/docs/stable/generated/torch.var.html>`_.
+    """
+    return apply(_var_of.operation, (input,), _parameters(dim, unbiased, keepdim, correction))
+
+
+@composite()
+def std(
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Tensor:
+    """The standard deviation of all elements or over axes; arguments as in ``var``.
+
+    Source: `torch.std <https://docs.pytorch.org/docs/stable/generated/torch.std.html>`_.
+    """
+    return apply(_std_of.operation, (input,), _parameters(dim, unbiased, keepdim, correction))
+
+
+@composite(method=False)
+def var_mean(
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The variance and the mean; arguments as in ``var``.
+
+    Source: `torch.var_mean <https://docs.pytorch.org/docs/stable/generated/torch.var_mean.html>`_.
+    """
+    return apply(_var_mean.operation, (input,), _parameters(dim, unbiased, keepdim, correction))
+
+
+@composite(method=False)
+def std_mean(
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean; arguments as in ``var``.
+
+    Source: `torch.std_mean <https://docs.pytorch.org/docs/stable/generated/torch.std_mean.html>`_.
+    """
+    return apply(_std_mean.operation, (input,), _parameters(dim, unbiased, keepdim, correction))
+
+
+# -- covariances -----------------------------------------------------------------------------------------------------
+
+
+@composite()
+def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+    """The covariances of variables, a row each, of which the columns are observations.
+
+    Arguments:
+      input: the observations; a vector is one variable.
+      correction: how much less than the number of observations to divide by.
+      fweights: how often each observation counts.
+      aweights: how much each observation weighs.
+
+    Source: `torch.cov <https://docs.pytorch.org/docs/stable/generated/torch.cov.html>`_.
+    """
+    shape = input._type.shape
+    if len(shape) > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {len(shape)} dimensions"
+        )
+    if input._type.dtype is dtypes.bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    rows = input if len(shape) == 2 else reshape(input, (1, -1))
+    count = rows._type.shape[1]
+    weights = fweights
+    if aweights is not None:
+        weights = aweights if weights is None else weights * aweights
+    if weights is None:
+        center, total = mean(rows.to(rows.dtype if rows._type.inexact else dtypes.get_default_dtype()), 1, True), count
+    else:
+        total = sum(weights)
+        center = (sum(rows * weights, 1) / total).unsqueeze(1)
+    centered = rows - center
+    if weights is None or correction == 0 or aweights is None:
+        norm = total - correction
+    else:
+        norm = total - correction * sum(weights * aweights) / total
+    norm = norm.clamp(0) if isinstance(norm, Tensor) else max(norm, 0)
+    scaled = centered if weights is None else centered * weights
+    turned = scaled.t().conj() if input._type.dtype.is_complex else scaled.t()
+    product = matmul(centered, turned)
+    return (product / (norm if isinstance(norm, Tensor) else float(norm))).squeeze()
+
+
+@composite()
+def corrcoef(input: Array) -> Tensor:
+    """The correlation coefficients of variables, a row each.
+
+    Source: `torch.corrcoef <https://docs.pytorch.org/docs/stable/generated/torch.corrcoef.html>`_.
+    """
+    if len(input._type.shape) > 2:
+        raise RuntimeError(
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{len(input._type.shape)} dimensions"
+        )
+    found = cov(input)
+    if not found._type.shape:
+        return found / found
+    deviations = found.diagonal().sqrt()
+    found = found / deviations.view(-1, 1) / deviations.view(1, -1)
+    return found if input._type.dtype.is_complex else found.clamp(-1, 1)
+
+
+# -- counts ----------------------------------------------------------------------------------------------------------
+
+
+def _elements(tensor: Tensor) -> np.ndarray:
+    return concrete(tensor._value())
+
+
+def _edges(values: np.ndarray, low: float, high: float, function: str) -> tuple[float, float]:
+    if low == high and values.size:
+        low, high = float(values.min()), float(values.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"{function}: range of [{low:g}, {high:g}] is not finite")
+    return low, high
+
+
+@composite()
+def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
+    """How many elements lie in each of ``bins`` equal parts of a range; those outside it are not counted.
+
+    Source: `torch.histc <https://docs.pytorch.org/docs/stable/generated/torch.histc.html>`_.
+    """
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    if min > max:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    values = _elements(input)
+    check_kernel("histogram_cpu", values, "biuc")
+    low, high = _edges(values, min, max, "torch.histc")
+    return made(_binned(values, bins, low, high, None), input._type.dtype)
+
+
+def _binned(values: np.ndarray, bins: int, low: float, high: float, weight: np.ndarray | None) -> np.ndarray:
+    flat = values.reshape(-1)
+    inside = (flat >= low) & (flat <= high)
+    width = values.dtype.type(high) - values.dtype.type(low)
+    places = ((flat[inside] - values.dtype.type(low)) / width * bins).astype(np.int64)
+    edges = np.linspace(low, high, bins + 1, dtype=values.dtype)
+    places = np.clip(places, 0, bins - 1)
+    # the quotient may be one off at an edge
+    places -= flat[inside] < edges[places]
+    places += (flat[inside] >= edges[places + 1]) & (places < bins - 1)
+    return np.bincount(places, None if weight is None else weight.reshape(-1)[inside], bins)
+
+
+@composite()
+def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """How many elements lie between edges, and the edges.
+
+    Arguments:
+      input: the tensor.
+      bins: how many equal parts, or a tensor of increasing edges.
+      range: the first and the last edge.
+      weight: what each element counts.
+      density: divide so that the integral is 1.
+
+    Source: `torch.histogram <https://docs.pytorch.org/docs/stable/generated/torch.histogram.html>`_.
+    """
+    values = _elements(input)
+    check_kernel("histogram_cpu", values, "biuc")
+    weights = None if weight is None else _elements(weight)
+    if isinstance(bins, Tensor):
+        edges = _elements(bins)
+        counts, _ = np.histogram(values, edges, weights=weights)
+    else:
+        low, high = (0, 0) if range is None else range
+        low, high = _edges(values, low, high, "torch.histogramdd")
+        edges = np.linspace(low, high, bins + 1, dtype=values.dtype)
+        counts = _binned(values, bins, low, high, weights)
+    counts = counts.astype(values.dtype)
+    if density:
+        counts = counts / counts.sum() / np.diff(edges)
+    return return_types.histogram((made(counts, input._type.dtype), made(edges, input._type.dtype)))
+
+
+@composite()
+def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
+    """How often each integer from 0 on occurs, or the sums of the weights at its occurrences.
+
+    Source: `torch.bincount <https://docs.pytorch.org/docs/stable/generated/torch.bincount.html>`_.
+    """
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    values = _elements(input)
+    check_kernel("bincount_cpu", values, "fcb")
+    if values.ndim != 1 or (values.size and values.min() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return made(np.bincount(values, minlength=minlength), dtypes.int64)
+    if weights._type.shape != input._type.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    kept = weights._type.dtype if weights._type.dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
+    return made(np.bincount(values, _elements(weights), minlength), kept)

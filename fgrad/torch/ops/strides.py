@@ -1,0 +1,105 @@
+"""The strides of elementwise results: those of the operands, when they are dense and all lie alike."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.torch.core.geometry import Geometry, Ints, contiguous_strides, is_dense
+from fgrad.torch.core.tensor import Tensor
+
+
+def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """Strides of a result of elementwise operands, None for row-major.
+
+    The axes of the result lie in memory in the order in which the operands' do: an operand's strides decide in turn,
+    axes of stride 0 decide nothing (PyTorch: aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
+    """
+    for x in operands:
+        if isinstance(x, Tensor) and (
+            x._geometry is not None or x._storage.strides is not None or x._storage.home is not None
+        ):
+            return _ordered([x._geometry_of() for x in operands if isinstance(x, Tensor)], shape)
+    return None
+
+
+def _ordered(geometries: Sequence[Geometry], shape: Ints) -> Ints | None:
+    rank = len(shape)
+    full = [g for g in geometries if g.sizes == shape]
+    if len(full) == len(geometries) and all(g.strides == full[0].strides for g in full):
+        strides = full[0].strides
+        if full[0].contiguous:
+            return None
+        if is_dense(shape, strides):
+            return None if strides == contiguous_strides(shape) else strides
+    steps = [
+        [0] * (rank - len(g.sizes))
+        + [
+            0 if n == 1 and shape[rank - len(g.sizes) + i] != 1 else s
+            for i, (n, s) in enumerate(zip(g.sizes, g.strides, strict=True))
+        ]
+        for g in geometries
+    ]
+    order = list(reversed(range(rank)))
+
+    def compare(one: int, other: int) -> int:
+        for strides in steps:
+            a, b = strides[one], strides[other]
+            if a == 0 or b == 0:
+                continue
+            if a != b:
+                return -1 if a < b else 1
+            if shape[one] > shape[other]:
+                return 1
+        return 0
+
+    for i in range(1, rank):
+        at = i
+        for j in range(i - 1, -1, -1):
+            found = compare(order[j], order[at])
+            if found > 0:
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif found < 0:
+                break
+    strides = [0] * rank
+    step = 1
+    for axis in order:
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    made = tuple(strides)
+    return None if made == contiguous_strides(shape) else made
+
+
+def spatial(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """Strides of a result of images: ``channels_last`` if an operand lies in memory so, else row-major."""
+    if len(shape) not in (4, 5):
+        return None
+    for x in operands:
+        if isinstance(x, Tensor) and (
+            x._geometry is not None or x._storage.strides is not None or x._storage.home is not None
+        ):
+            g = x._geometry_of()
+            if len(g.sizes) == len(shape) and is_channels_last(g):
+                order = (0, *range(2, len(shape)), 1)
+                return laid_out_in(order, shape)
+    return None
+
+
+def is_channels_last(g: Geometry) -> bool:
+    """Whether the second axis is the fastest, as PyTorch judges it (c10/core/MemoryFormat.h)."""
+    least = 0
+    if g.strides[1] == 0:
+        return False
+    for axis in (1, *range(len(g.sizes) - 1, 1, -1), 0):
+        if g.sizes[axis] == 0 or g.strides[axis] < least or (axis == 0 and least == g.strides[1]):
+            return False
+        least = g.strides[axis] * max(g.sizes[axis], 1)
+    return True
+
+
+def laid_out_in(order: Sequence[int], shape: Ints) -> Ints:
+    """The strides of a dense array whose axes lie in memory in this order, the last one fastest."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)

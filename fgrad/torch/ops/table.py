@@ -1,0 +1,407 @@
+"""The table of operations, and how functions, methods and in-place twins are made from its entries.
+
+NOTE [Writing an operation]
+An entry is a function of arrays under ``@operation``.  What its parameters are follows from their annotations:
+
+* ``Array``: a tensor; ``Operand``: a tensor or a Python number, both with a derivative;
+* ``Fixed``: a tensor without one (an index, a mask); ``Number``: a Python number that is an input of the program;
+* ``Arrays``: any number of tensors, given as a sequence;
+* ``Ints``: a static tuple of integers, which a caller may also give spread out (``x.permute(0, 2, 1)``);
+* anything else is a static parameter: it must be hashable, and each value of it is planned apart.
+
+The function may raise PyTorch's errors: it is called, on shapes and types, when operands of new types are met.
+A function that only calls other operations, choosing between them, stands under ``@composite``.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import frozen
+
+from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.operation import Operation, apply
+from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.core.views import ViewOperation, apply_view
+from fgrad.torch.type_names import type_name
+
+if TYPE_CHECKING:
+    # inside the functions that they annotate they are arrays of any kind
+    Array = Operand = Fixed = Number = Arrays = Ints = Any
+else:
+
+    class Array:
+        """Annotates a tensor operand."""
+
+    class Operand:
+        """Annotates an operand that is a tensor or a Python number."""
+
+    class Fixed:
+        """Annotates a tensor operand that has no derivative."""
+
+    class Number:
+        """Annotates a Python number that is an input of the program, without a derivative."""
+
+    class Arrays:
+        """Annotates a sequence of tensors."""
+
+    class Ints:
+        """Annotates a static tuple of integers that may be given spread out."""
+
+
+_OPERANDS = (Array, Operand, Fixed, Number, Arrays)
+#: NumPy's names for parameters, which PyTorch takes too
+_OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+NUMBERS = (bool, int, float, complex)
+
+
+@frozen(eq=False)
+class Entry:
+    """A row of the table: a public function, and what stands behind it."""
+
+    name: str
+    call: Callable[..., Any]
+    operation: Operation | None
+    method: bool
+    inplace: bool
+    function: bool
+
+
+TABLE: dict[str, Entry] = {}
+
+
+class Signature:
+    """Binds a call's arguments to operands and static parameters."""
+
+    __slots__ = ("name", "names", "kinds", "defaults", "keyword_only", "operands", "statics", "first_static")
+
+    def __init__(self, name: str, function: Callable[..., Any]):
+        self.name = name
+        parameters = list(inspect.signature(function).parameters.values())
+        self.names = [p.name for p in parameters]
+        self.kinds = [p.annotation if p.annotation in (*_OPERANDS, Ints) else None for p in parameters]
+        self.defaults = [p.default for p in parameters]
+        self.keyword_only = [p.kind is p.KEYWORD_ONLY for p in parameters]
+        self.operands = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
+        self.statics = [i for i, kind in enumerate(self.kinds) if kind not in _OPERANDS]
+
+    def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments in the order of the parameters, defaults filled in."""
+        names = self.names
+        values: list[Any] = [inspect.Parameter.empty] * len(names)
+        for i, value in enumerate(args):
+            if i < len(names) and self.kinds[i] is Ints and _spread(value):
+                values[i] = tuple(args[i:])
+                break
+            if i >= len(names) or self.keyword_only[i]:
+                raise TypeError(
+                    f"{self.name}() takes {sum(not k for k in self.keyword_only)} positional arguments but "
+                    f"{len(args)} were given"
+                )
+            values[i] = value
+        for key, value in kwargs.items():
+            if key not in names:
+                key = "input" if key == "self" else _OTHER_NAMES.get(key, key)
+            if key not in names:
+                raise TypeError(f"{self.name}() got an unexpected keyword argument '{key}'")
+            i = names.index(key)
+            if values[i] is not inspect.Parameter.empty:
+                raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
+            values[i] = value
+        for i, value in enumerate(values):
+            if value is inspect.Parameter.empty:
+                if self.defaults[i] is inspect.Parameter.empty:
+                    missing = [n for n, v, d in zip(names, values, self.defaults, strict=True) if v is d]
+                    raise TypeError(
+                        f"{self.name}() missing {len(missing)} required positional arguments: "
+                        + ", ".join(f'"{n}"' for n in missing)
+                    )
+                values[i] = self.defaults[i]
+        return values
+
+    def split(self, values: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+        """The operands, sequences of tensors spread out, and the static parameters."""
+        return self.spread(values), tuple([_static(values[i], self.kinds[i]) for i in self.statics])
+
+    def spread(self, values: Sequence[Any]) -> list[Any]:
+        """The operands, sequences of tensors spread out."""
+        operands: list[Any] = []
+        for i in self.operands:
+            value = values[i]
+            kind = self.kinds[i]
+            if kind is Arrays:
+                for x in value:
+                    self.check(i, kind, x)
+                operands += value
+            else:
+                if not isinstance(value, Tensor) and value is not None:
+                    value = self.check(i, kind, value)
+                elif kind is Number and value is not None:
+                    value = value.item()
+                elif value is None and self.defaults[i] is not None:
+                    self.check(i, kind, value)
+                operands.append(value)
+        return operands
+
+    def check(self, i: int, kind: Any, value: Any) -> Any:
+        """An argument as an operand of its kind."""
+        if isinstance(value, Tensor):
+            return value
+        if kind in (Operand, Number, Fixed):
+            if value.__class__ in NUMBERS:
+                return value
+            if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
+                return value.item()
+            if isinstance(value, NUMBERS):
+                kind_of: Any = next(t for t in NUMBERS if isinstance(value, t))
+                return kind_of(value)
+        wanted = "Number" if kind is Number else "tuple of Tensors" if kind is Arrays else "Tensor"
+        raise TypeError(
+            f"{self.name}(): argument '{self.names[i]}' (position {i + 1}) must be {wanted}, not {type_name(value)}"
+        )
+
+
+def _spread(value: Any) -> bool:
+    return isinstance(value, int | np.integer) or (isinstance(value, Tensor) and not value._type.shape)
+
+
+def _static(value: Any, kind: Any) -> Any:
+    """A static parameter as something hashable."""
+    if isinstance(value, Tensor):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return tuple([_static(x, None) for x in value])
+    if isinstance(value, np.generic):
+        return value.item()
+    return (value,) if kind is Ints and isinstance(value, int) else value
+
+
+def operation(
+    node: str | Callable[..., str] | None = None,
+    *,
+    name: str | None = None,
+    promote: Any = None,
+    strides: Any = None,
+    outputs: tuple[str, ...] = ("result",),
+    saved: tuple[str, ...] = (),
+    fused: str | Callable[..., str] | None = None,
+    kept: tuple[str, ...] = (),
+    auxiliary: tuple[str, ...] = (),
+    method: bool = True,
+    inplace: bool = False,
+    function: bool = True,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function of arrays in the table; what comes back is the function of tensors.
+
+    Arguments:
+      node: the name of its ``grad_fn``; a function from (operand types, static parameters) where that depends on them.
+      name: PyTorch's name, if not the function's.
+      promote: from (operand types, static parameters) to the type the operands are cast to first.
+      strides: see ``Operation``.
+      outputs: the names of the outputs, for ``_saved_*``.
+      saved: the names of the operands in ``_saved_*``, where they are not the parameters' own.
+      fused: the name of the node of its backward, where PyTorch has one.
+      kept, auxiliary: see ``Operation``.
+      method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
+        function of ``torch``.
+    """
+
+    def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
+        called = name or array_function.__name__
+        signature = Signature(called.replace(".", "_"), array_function)
+        made = Operation(
+            called,
+            _by_name(array_function, signature),
+            node,
+            saved or tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
+            tuple([signature.names[i] for i in signature.statics]),
+            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number)),
+            outputs,
+            promote,
+            strides,
+            fused,
+            kept,
+            auxiliary,
+        )
+        public = _public(called, signature, made, array_function)
+        TABLE[called] = Entry(called, public, made, method, inplace, function)
+        if method:
+            setattr(Tensor, called, _method(public, called))
+        if inplace:
+            _enter_twin(called, signature, made, function)
+        return public
+
+    return enter
+
+
+def view(
+    node: str, geometry: Callable[..., Any], *, name: str | None = None, method: bool = True, function: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter an operation whose results are views; ``geometry`` as in ``ViewOperation``."""
+
+    def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
+        called = name or array_function.__name__
+        signature = Signature(called, array_function)
+        made = ViewOperation(
+            called,
+            _by_name(array_function, signature),
+            node,
+            tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
+            tuple([signature.names[i] for i in signature.statics]),
+            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number)),
+            geometry=geometry,
+        )
+
+        def public(*args: Any, **kwargs: Any) -> Any:
+            operands, params = signature.split(signature.bind(args, kwargs))
+            return apply_view(made, operands, params)
+
+        _describe(public, called, array_function)
+        TABLE[called] = Entry(called, public, made, method, False, function)
+        if method:
+            setattr(Tensor, called, _method(public, called))
+        return public
+
+    return enter
+
+
+def composite(
+    method: bool = True, function: bool = True, name: str | None = None, namespace: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function of tensors that is made of other operations.
+
+    One of another namespace than ``torch`` ("nn.functional") stands in the table under its dotted name.  Where operands
+    are annotated as those of operations are, they are bound as theirs: by NumPy's names too, and with PyTorch's errors.
+    """
+
+    def enter(public: Callable[..., Any]) -> Callable[..., Any]:
+        called = f"{namespace}.{name or public.__name__}" if namespace else name or public.__name__
+        signature = Signature(name or public.__name__, public)
+        if signature.operands:
+            public = _checked(signature, public)
+        TABLE[called] = Entry(called, public, None, method, False, function)
+        if method:
+            setattr(Tensor, called, public)
+        return public
+
+    return enter
+
+
+def _checked(signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors called as operations are."""
+    least = sum(default is inspect.Parameter.empty for default in signature.defaults)
+    most = sum(not only for only in signature.keyword_only)
+    first = signature.kinds[0] in (Array, Operand, Fixed)
+
+    @functools.wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if first and not kwargs and least <= len(args) <= most and isinstance(args[0], Tensor):
+            return function(*args)
+        out = None if "out" in signature.names else kwargs.pop("out", None)
+        values = signature.bind(args, kwargs)
+        operands = signature.spread(values)
+        call = [v for v, only in zip(values, signature.keyword_only, strict=True) if not only]
+        named = {n: v for n, v, only in zip(signature.names, values, signature.keyword_only, strict=True) if only}
+        if out is None:
+            return function(*call, **named)
+        outs = out if isinstance(out, tuple | list) else (out,)
+        _check_untracked(signature.name, (*operands, *outs))
+        return _write_all(function(*call, **named), outs, out)
+
+    return public
+
+
+def operation_of(public: Callable[..., Any]) -> Operation:
+    """The table's operation behind a public function."""
+    return public.operation  # type: ignore[attr-defined]
+
+
+def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """The array function called with operands in order and parameters by name."""
+    variadic = [i for i in signature.operands if signature.kinds[i] is Arrays]
+    if not variadic:
+        order = [signature.names[i] for i in signature.operands]
+        return lambda *arrays, **static: function(**dict(zip(order, arrays, strict=True)), **static)
+    before = [signature.names[i] for i in signature.operands if i < variadic[0]]
+    rest = signature.names[variadic[0]]
+    return lambda *arrays, **static: function(
+        **dict(zip(before, arrays, strict=False)), **{rest: arrays[len(before) :]}, **static
+    )
+
+
+def _public(called: str, signature: Signature, made: Operation, array_function: Callable[..., Any]) -> Any:
+    count = len(signature.operands)
+    simple = not signature.statics and not any(signature.kinds[i] in (Arrays, Number) for i in signature.operands)
+    allowed = [(Tensor, *NUMBERS) if signature.kinds[i] is Operand and i else (Tensor,) for i in signature.operands]
+
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if (
+            simple
+            and not kwargs
+            and out is None
+            and len(args) == count
+            and all([x.__class__ in ok for x, ok in zip(args, allowed, strict=True)])  # noqa: C419  (a list is faster here)
+        ):
+            return apply(made, args)
+        operands, params = signature.split(signature.bind(args, kwargs))
+        return apply(made, operands, params) if out is None else run_into(called, made, operands, params, out)
+
+    _describe(public, called, array_function)
+    public.operation = made  # type: ignore[attr-defined]
+    return public
+
+
+def run_into(called: str, made: Operation, operands: Sequence[Any], params: tuple[Any, ...], out: Any) -> Any:
+    """Run an operation for ``out=``: the given tensors are resized if need be, and written."""
+    outs = out if isinstance(out, tuple | list) else (out,)
+    _check_untracked(called, (*operands, *outs))
+    return _write_all(apply(made, operands, params), outs, out)
+
+
+def _check_untracked(called: str, tensors: Sequence[Any]) -> None:
+    if modes.grad and any(isinstance(x, Tensor) and is_tracked(x) for x in tensors):
+        raise RuntimeError(
+            f"{called}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+
+
+def _write_all(found: Any, outs: Sequence[Tensor], out: Any) -> Any:
+    for target, result in zip(outs, found if isinstance(found, tuple) else (found,), strict=True):
+        writing.into(target, result)
+    return out
+
+
+class _Writing:
+    """What writes a result into a tensor given as ``out=``; ``fgrad.torch.ops.copying`` enters it."""
+
+    into: Any = None
+
+
+writing = _Writing()
+
+
+def _enter_twin(called: str, signature: Signature, made: Operation, function: bool) -> None:
+    def twin(*args: Any, **kwargs: Any) -> Any:
+        operands, params = signature.split(signature.bind(args, kwargs))
+        return apply_inplace(made, operands, params)
+
+    _describe(twin, called + "_", None)
+    TABLE[called + "_"] = Entry(called + "_", twin, made, True, False, function)
+    setattr(Tensor, called + "_", _method(twin, called + "_"))
+
+
+def _method(public: Callable[..., Any], called: str) -> Callable[..., Any]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return public(self, *args, **kwargs)
+
+    _describe(method, called, public)
+    return method
+
+
+def _describe(public: Callable[..., Any], called: str, source: Callable[..., Any] | None) -> None:
+    public.__name__ = public.__qualname__ = called
+    public.__doc__ = None if source is None else source.__doc__

@@ -1,0 +1,179 @@
+"""Triangles and diagonals of matrices."""
+
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch import dtypes
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.table import Array, Arrays, composite, operation
+from fgrad.torch.ops.views import reshape, wrap_dim
+
+
+def _check_matrix(function: str, array: Any) -> None:
+    if array.ndim < 2:
+        raise RuntimeError(f"{function}: input tensor must have at least 2 dimensions")
+
+
+@operation("TrilBackward0", inplace=True)
+def tril(input: Array, diagonal: int = 0) -> Any:
+    """Matrices with zeros above a diagonal.
+
+    Source: `torch.tril <https://docs.pytorch.org/docs/stable/generated/torch.tril.html>`_.
+    """
+    _check_matrix("tril", input)
+    return jnp.tril(input, diagonal)
+
+
+@operation("TriuBackward0", inplace=True)
+def triu(input: Array, diagonal: int = 0) -> Any:
+    """Matrices with zeros below a diagonal.
+
+    Source: `torch.triu <https://docs.pytorch.org/docs/stable/generated/torch.triu.html>`_.
+    """
+    _check_matrix("triu", input)
+    return jnp.triu(input, diagonal)
+
+
+def _triangle(row: int, col: int, offset: int, dtype: Any, device: Any, places: Any) -> Tensor:
+    if row < 0 or col < 0:
+        which = ("row", row) if row < 0 else ("col", col)
+        raise RuntimeError(f"{which[0]} must be non-negative, got{which[1]}")
+    wanted = dtypes.int64 if dtype is None else dtypes.argument(dtype, "tril_indices")
+    return made(np.stack(places(row, offset, col)), wanted, device)
+
+
+@composite(method=False)
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
+    """The row and column indices of a lower triangle.
+
+    Source: `torch.tril_indices <https://docs.pytorch.org/docs/stable/generated/torch.tril_indices.html>`_.
+    """
+    return _triangle(row, col, offset, dtype, device, np.tril_indices)
+
+
+@composite(method=False)
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
+    """The row and column indices of an upper triangle.
+
+    Source: `torch.triu_indices <https://docs.pytorch.org/docs/stable/generated/torch.triu_indices.html>`_.
+    """
+    return _triangle(row, col, offset, dtype, device, np.triu_indices)
+
+
+@operation("TraceBackward0")
+def trace(input: Array) -> Any:
+    """The sum of the diagonal of a matrix.
+
+    Source: `torch.trace <https://docs.pytorch.org/docs/stable/generated/torch.trace.html>`_.
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return jnp.sum(jnp.diagonal(input), dtype=np.int64 if input.dtype.kind in "biu" else None)
+
+
+# -- diagonals -------------------------------------------------------------------------------------------------------
+
+
+@operation("DiagEmbedBackward0")
+def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices with the last axis as a diagonal, and zeros elsewhere.
+
+    Source: `torch.diag_embed <https://docs.pytorch.org/docs/stable/generated/torch.diag_embed.html>`_.
+    """
+    rank = input.ndim + 1
+    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    size = input.shape[-1] + abs(offset)
+    places = jnp.arange(input.shape[-1])
+    whole = jnp.zeros((*input.shape[:-1], size, size), input.dtype)
+    whole = whole.at[..., places + max(-offset, 0), places + max(offset, 0)].set(
+        input, mode="promise_in_bounds", unique_indices=True, indices_are_sorted=True
+    )
+    return jnp.moveaxis(whole, (-2, -1), (first, second))
+
+
+@operation("DiagonalBackward0_copy", method=False, function=False)
+def _diagonal_copy(input: Array, offset: int, dim1: int, dim2: int) -> Any:
+    return jnp.diagonal(input, offset, dim1, dim2)
+
+
+@composite()
+def diag(input: Array, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or a matrix with a vector as its diagonal.
+
+    Source: `torch.diag <https://docs.pytorch.org/docs/stable/generated/torch.diag.html>`_.
+    """
+    rank = len(input._type.shape)
+    if rank not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {rank}D")
+    return diag_embed(input, diagonal) if rank == 1 else _diagonal_copy(input, diagonal, 0, 1)
+
+
+@composite()
+def diagflat(input: Array, offset: int = 0) -> Tensor:
+    """A matrix with all elements in a row as its diagonal.
+
+    Source: `torch.diagflat <https://docs.pytorch.org/docs/stable/generated/torch.diagflat.html>`_.
+    """
+    return diag_embed(reshape(input, (-1,)), offset)
+
+
+@operation("BlockDiagBackward0", name="_block_diag", method=False, function=False)
+def _blocks(tensors: Arrays) -> Any:
+    arrays: Any = tensors
+    shapes = [(1,) * (2 - x.ndim) + x.shape for x in arrays]
+    columns = sum(n for _, n in shapes)
+    rows, before = [], 0
+    dtype = jnp.result_type(*[x.dtype for x in arrays])
+    for x, (m, n) in zip(arrays, shapes, strict=True):
+        row = lax.reshape(x, (m, n)).astype(dtype)
+        rows.append(lax.pad(row, jnp.zeros((), dtype), [(0, 0, 0), (before, columns - before - n, 0)]))
+        before += n
+    return lax.concatenate(rows, 0)
+
+
+@composite(method=False)
+def block_diag(*tensors: Any) -> Tensor:
+    """A matrix with matrices along its diagonal, and zeros elsewhere.
+
+    Source: `torch.block_diag <https://docs.pytorch.org/docs/stable/generated/torch.block_diag.html>`_.
+    """
+    for i, tensor in enumerate(tensors):
+        if len(tensor._type.shape) > 2:
+            raise RuntimeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
+                f"{i} has {len(tensor._type.shape)} dimensions"
+            )
+    return _blocks(list(tensors))
+
+
+@composite(method=False)
+def vander(x: Array, N: Any = None, increasing: bool = False) -> Tensor:
+    """The matrix of the powers of a vector's elements.
+
+    Source: `torch.vander <https://docs.pytorch.org/docs/stable/generated/torch.vander.html>`_.
+    """
+    if len(x._type.shape) != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    count = x._type.shape[0] if N is None else N
+    if count < 0:
+        raise RuntimeError("N must be non-negative.")
+    return _powers(x, count, increasing)
+
+
+@operation("FlipBackward0", name="_vander", method=False, function=False)
+def _powers(input: Array, count: int, increasing: bool) -> Any:
+    one = lax.full_like(input[:, None], 1)
+    if count == 0:
+        return jnp.zeros((input.shape[0], 0), input.dtype)
+    factors = jnp.concatenate([one, jnp.broadcast_to(input[:, None], (input.shape[0], count - 1))], 1)
+    powers = lax.cumprod(factors, 1)
+    return powers if increasing else lax.rev(powers, (1,))

@@ -1,0 +1,196 @@
+"""Trigonometric and hyperbolic functions, their inverses, and angles in degrees."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.torch.ops.broadcasting import derivative
+from fgrad.torch.ops.overloads import also, twin_with_node
+from fgrad.torch.ops.promotions import inexact
+from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.table import Array, operation
+
+
+@operation("SinBackward0", promote=inexact, strides=elementwise, inplace=True)
+def sin(input: Array) -> Any:
+    """The sine.
+
+    Source: `torch.sin <https://docs.pytorch.org/docs/stable/generated/torch.sin.html>`_.
+    """
+    return lax.sin(input)
+
+
+@operation("CosBackward0", promote=inexact, strides=elementwise, inplace=True)
+def cos(input: Array) -> Any:
+    """The cosine.
+
+    Source: `torch.cos <https://docs.pytorch.org/docs/stable/generated/torch.cos.html>`_.
+    """
+    return lax.cos(input)
+
+
+@operation("TanBackward0", promote=inexact, strides=elementwise, inplace=True)
+def tan(input: Array) -> Any:
+    """The tangent.
+
+    Source: `torch.tan <https://docs.pytorch.org/docs/stable/generated/torch.tan.html>`_.
+    """
+    return lax.tan(input)
+
+
+@operation("AsinBackward0", promote=inexact, strides=elementwise, inplace=True)
+def asin(input: Array) -> Any:
+    """The inverse of the sine.
+
+    Source: `torch.asin <https://docs.pytorch.org/docs/stable/generated/torch.asin.html>`_.
+    """
+    return lax.asin(input)
+
+
+@operation("AcosBackward0", promote=inexact, strides=elementwise, inplace=True)
+def acos(input: Array) -> Any:
+    """The inverse of the cosine.
+
+    Source: `torch.acos <https://docs.pytorch.org/docs/stable/generated/torch.acos.html>`_.
+    """
+    return lax.acos(input)
+
+
+@operation("AtanBackward0", promote=inexact, strides=elementwise, inplace=True)
+def atan(input: Array) -> Any:
+    """The inverse of the tangent.
+
+    Source: `torch.atan <https://docs.pytorch.org/docs/stable/generated/torch.atan.html>`_.
+    """
+    return lax.atan(input)
+
+
+@operation("SinhBackward0", promote=inexact, strides=elementwise, inplace=True)
+def sinh(input: Array) -> Any:
+    """The hyperbolic sine.
+
+    Source: `torch.sinh <https://docs.pytorch.org/docs/stable/generated/torch.sinh.html>`_.
+    """
+    return lax.sinh(input)
+
+
+@operation("CoshBackward0", promote=inexact, strides=elementwise, inplace=True)
+def cosh(input: Array) -> Any:
+    """The hyperbolic cosine.
+
+    Source: `torch.cosh <https://docs.pytorch.org/docs/stable/generated/torch.cosh.html>`_.
+    """
+    return lax.cosh(input)
+
+
+@operation("TanhBackward0", promote=inexact, strides=elementwise, inplace=True, fused="TanhBackwardBackward0")
+def tanh(input: Array) -> Any:
+    """The hyperbolic tangent.
+
+    Source: `torch.tanh <https://docs.pytorch.org/docs/stable/generated/torch.tanh.html>`_.
+    """
+    return lax.tanh(input)
+
+
+@operation("AsinhBackward0", promote=inexact, strides=elementwise)
+def asinh(input: Array) -> Any:
+    """The inverse of the hyperbolic sine.
+
+    Source: `torch.asinh <https://docs.pytorch.org/docs/stable/generated/torch.asinh.html>`_.
+    """
+    return lax.asinh(input)
+
+
+@derivative(lambda ct, out, x: (ct * lax.rsqrt(x * x - 1),))
+def _acosh(x: Any) -> Any:
+    return lax.acosh(x)
+
+
+@operation("AcoshBackward0", promote=inexact, strides=elementwise)
+def acosh(input: Array) -> Any:
+    """The inverse of the hyperbolic cosine.
+
+    Source: `torch.acosh <https://docs.pytorch.org/docs/stable/generated/torch.acosh.html>`_.
+    """
+    # PyTorch's slope of real numbers has the other sign below -1, where there is no value
+    return lax.acosh(input) if jnp.iscomplexobj(input) else _acosh(input)
+
+
+@operation("AtanhBackward0", promote=inexact, strides=elementwise)
+def atanh(input: Array) -> Any:
+    """The inverse of the hyperbolic tangent.
+
+    Source: `torch.atanh <https://docs.pytorch.org/docs/stable/generated/torch.atanh.html>`_.
+    """
+    return lax.atanh(input)
+
+
+for _name in ("asinh", "acosh", "atanh"):
+    twin_with_node(_name, f"{_name.title()}Backward1")
+
+for _name in ("sin", "cos", "tan"):
+    also(f"arc{_name}", f"a{_name}")
+    also(f"arc{_name}h", f"a{_name}h")
+
+
+def _atan2_pullback(ct: Any, out: Any, y: Any, x: Any) -> tuple[Any, Any]:
+    inverse = 1 / (y * y + x * x)
+    return ct * (x * inverse), ct * (-y * inverse)
+
+
+@derivative(_atan2_pullback)
+def _atan2(y: Any, x: Any) -> Any:
+    return lax.atan2(y, x)
+
+
+@operation("Atan2Backward0", promote=inexact, strides=elementwise, inplace=True)
+def atan2(input: Array, other: Array) -> Any:
+    """The angle of the point with ordinate ``input`` and abscissa ``other``.
+
+    Source: `torch.atan2 <https://docs.pytorch.org/docs/stable/generated/torch.atan2.html>`_.
+    """
+    return _atan2(input, other)
+
+
+also("arctan2", "atan2")
+
+
+def _sinc_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    scaled = x * np.asarray(math.pi, x.dtype)
+    squared = x * scaled
+    return (jnp.where(squared == 0, 0, ct * ((scaled * jnp.cos(scaled) - jnp.sin(scaled)) / squared)),)
+
+
+@derivative(_sinc_pullback)
+def _sinc(x: Any) -> Any:
+    scaled = x * np.asarray(math.pi, x.dtype)
+    return jnp.where(x == 0, 1, jnp.sin(scaled) / scaled)
+
+
+@operation("SincBackward0", promote=inexact, strides=elementwise, inplace=True)
+def sinc(input: Array) -> Any:
+    """``sin(pi x) / (pi x)``, and 1 at 0.
+
+    Source: `torch.sinc <https://docs.pytorch.org/docs/stable/generated/torch.sinc.html>`_.
+    """
+    return _sinc(input)
+
+
+@operation("Deg2RadBackward0", promote=inexact, strides=elementwise, inplace=True)
+def deg2rad(input: Array) -> Any:
+    """Degrees as radians.
+
+    Source: `torch.deg2rad <https://docs.pytorch.org/docs/stable/generated/torch.deg2rad.html>`_.
+    """
+    return input * np.asarray(math.pi / 180, input.dtype)
+
+
+@operation("Rad2DegBackward0", promote=inexact, strides=elementwise, inplace=True)
+def rad2deg(input: Array) -> Any:
+    """Radians as degrees.
+
+    Source: `torch.rad2deg <https://docs.pytorch.org/docs/stable/generated/torch.rad2deg.html>`_.
+    """
+    return input * np.asarray(180 / math.pi, input.dtype)

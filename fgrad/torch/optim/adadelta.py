@@ -1,0 +1,102 @@
+"""Adadelta: steps in the units of the parameters."""
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from fgrad.torch import ops
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.optim.checks import check_learning_rate, check_not_negative
+from fgrad.torch.optim.optimizer import Group, Parameters
+from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+
+
+@frozen
+class _UnitCorrection(Update):
+    @property
+    def states(self) -> tuple[str, ...]:
+        return ("step", "square_avg", "acc_delta")
+
+    def rule(self, param: Tensor, grad: Tensor, state: State, n: Numbers) -> tuple[Tensor, State]:
+        square = moving_average(state["square_avg"], grad * grad, n, "rho")
+        delta = ops.sqrt(state["acc_delta"] + n["eps"]) / ops.sqrt(square + n["eps"]) * grad
+        accumulated = moving_average(state["acc_delta"], delta * delta, n, "rho")
+        new = {"step": state["step"] + 1, "square_avg": square, "acc_delta": accumulated}
+        return param - n["lr"] * delta, new
+
+
+class Adadelta(UpdateOptimizer):
+    """Adadelta: an adaptive rate from running averages of squared gradients and of squared steps.
+
+    Args:
+      params: parameters, ``(name, parameter)`` pairs or parameter groups.
+      lr: what each step is multiplied with, a number or a tensor with one element.
+      rho: decay factor of both averages.
+      eps: added under both roots.
+      weight_decay: this multiple of the parameter is added to its gradient.
+      foreach: accepted as PyTorch accepts it; a step is one program in any case.
+      capturable: only on accelerators, as in PyTorch.
+      maximize: go uphill.
+      differentiable: let autograd see the step.
+
+    Raises:
+      ValueError: an option is out of its range.
+      AssertionError: at the step, ``capturable`` for a parameter on the CPU.
+
+    >>> import fgrad.torch as torch
+    >>> w = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adadelta([w], lr=100.0)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 0.6838, -1.6838], requires_grad=True)
+
+    Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adadelta.html
+    """
+
+    later_options: ClassVar = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    captures_on_xla: ClassVar = False
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_learning_rate(lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_not_negative(eps, "Invalid epsilon value: {}")
+        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _initial_state(self, group: Group, param: Tensor) -> State:
+        return {"step": scalar(0.0), "square_avg": ops.zeros_like(param), "acc_delta": ops.zeros_like(param)}
+
+    def _update(self, group: Group) -> Update:
+        return _UnitCorrection(maximize=group["maximize"], decay=Decay.of(group["weight_decay"]))
+
+    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
+        return {
+            "lr": group["lr"],
+            "eps": group["eps"],
+            "weight_decay": group["weight_decay"],
+            **decays(rho=group["rho"]),
+        }

@@ -1,0 +1,101 @@
+"""Adamax: Adam with the largest gradient in place of the root of the mean square."""
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from fgrad.torch import ops
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.optim.checks import check_betas, check_learning_rate, check_not_negative
+from fgrad.torch.optim.optimizer import Group, Parameters
+from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+
+
+@frozen
+class _InfinityNorm(Update):
+    @property
+    def states(self) -> tuple[str, ...]:
+        return ("step", "exp_avg", "exp_inf")
+
+    def rule(self, param: Tensor, grad: Tensor, state: State, n: Numbers) -> tuple[Tensor, State]:
+        step = state["step"] + 1
+        mean = moving_average(state["exp_avg"], grad, n, "beta1")
+        largest = ops.maximum(state["exp_inf"] * n["beta2"], ops.abs(grad) + n["eps"])
+        rate = n["lr"] / (1 - n["beta1"] ** step.double())
+        return param - rate * (mean / largest), {"step": step, "exp_avg": mean, "exp_inf": largest}
+
+
+class Adamax(UpdateOptimizer):
+    """Adamax: Adam on the infinity norm.
+
+    Args:
+      params: parameters, ``(name, parameter)`` pairs or parameter groups.
+      lr: learning rate, a number or a tensor with one element.
+      betas: decay factors of the average gradient and of its largest size.
+      eps: added to the size of the gradient.
+      weight_decay: this multiple of the parameter is added to its gradient.
+      foreach: accepted as PyTorch accepts it; a step is one program in any case.
+      maximize: go uphill.
+      differentiable: let autograd see the step.
+      capturable: only on accelerators, as in PyTorch.
+
+    Raises:
+      ValueError: an option is out of its range.
+      AssertionError: at the step, ``capturable`` for a parameter on the CPU.
+
+    >>> import fgrad.torch as torch
+    >>> w = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adamax([w], lr=0.5)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 0.5000, -1.5000], requires_grad=True)
+
+    Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adamax.html
+    """
+
+    later_options: ClassVar = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_learning_rate(lr)
+        check_not_negative(eps, "Invalid epsilon value: {}")
+        check_betas(betas)
+        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _initial_state(self, group: Group, param: Tensor) -> State:
+        return {"step": scalar(0.0), "exp_avg": ops.zeros_like(param), "exp_inf": ops.zeros_like(param)}
+
+    def _update(self, group: Group) -> Update:
+        return _InfinityNorm(maximize=group["maximize"], decay=Decay.of(group["weight_decay"]))
+
+    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
+        beta1, beta2 = group["betas"]
+        return {
+            "lr": group["lr"],
+            "eps": group["eps"],
+            "weight_decay": group["weight_decay"],
+            **decays(beta1=beta1, beta2=beta2),
+        }

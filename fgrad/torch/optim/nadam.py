@@ -1,0 +1,141 @@
+"""NAdam: Adam with Nesterov momentum."""
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from fgrad.torch import ops
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.optim.checks import check_betas, check_learning_rate, check_not_negative
+from fgrad.torch.optim.optimizer import Group, Parameters
+from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+
+
+@frozen
+class _NesterovMoments(Update):
+    @property
+    def states(self) -> tuple[str, ...]:
+        return ("step", "mu_product", "exp_avg", "exp_avg_sq")
+
+    @property
+    def writes(self) -> int:
+        return super().writes + 1
+
+    def rule(self, param: Tensor, grad: Tensor, state: State, n: Numbers) -> tuple[Tensor, State]:
+        step = state["step"] + 1
+        t = step.double()
+
+        def momentum(t: Tensor) -> Tensor:
+            return n["beta1"] * (1.0 - 0.5 * 0.96 ** (t * n["momentum_decay"]))
+
+        now, later = momentum(t), momentum(t + 1)
+        product = state["mu_product"] * now.to(state["mu_product"].dtype)
+        so_far = product.double()
+        mean = moving_average(state["exp_avg"], grad, n, "beta1")
+        square = moving_average(state["exp_avg_sq"], grad * grad, n, "beta2")
+        scale = ops.sqrt(square / (1 - n["beta2"] ** t)) + n["eps"]
+        param = param - (n["lr"] * (1.0 - now) / (1.0 - so_far)) * (grad / scale)
+        param = param - (n["lr"] * later / (1.0 - so_far * later)) * (mean / scale)
+        return param, {"step": step, "mu_product": product, "exp_avg": mean, "exp_avg_sq": square}
+
+
+class NAdam(UpdateOptimizer):
+    """NAdam: Adam that looks ahead along its momentum.
+
+    Args:
+      params: parameters, ``(name, parameter)`` pairs or parameter groups.
+      lr: learning rate, a number or a tensor with one element.
+      betas: decay factors of the averages of the gradient and of its square.
+      eps: added to the denominator.
+      weight_decay: this multiple of the parameter is added to its gradient.
+      momentum_decay: how fast the momentum grows to ``betas[0]``.
+      decoupled_weight_decay: shrink the parameter instead, as in AdamW.
+      foreach: accepted as PyTorch accepts it; a step is one program in any case.
+      maximize: go uphill.
+      capturable: only on accelerators, as in PyTorch.
+      differentiable: let autograd see the step.
+
+    Raises:
+      ValueError: an option is out of its range.
+      AssertionError: at the step, ``capturable`` for a parameter on the CPU.
+
+    >>> import fgrad.torch as torch
+    >>> w = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.NAdam([w], lr=0.5)
+    >>> for _ in range(2):
+    ...     optimizer.zero_grad()
+    ...     w.square().sum().backward()
+    ...     optimizer.step()
+    >>> w
+    tensor([ 0.2202, -1.1366], requires_grad=True)
+
+    Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.NAdam.html
+    """
+
+    later_options: ClassVar = {
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+    }
+    scalars: ClassVar = ("step", "mu_product")
+    captured: ClassVar = "params, mu_products and state_steps"
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_learning_rate(lr)
+        check_not_negative(eps, "Invalid epsilon value: {}")
+        check_betas(betas)
+        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        check_not_negative(momentum_decay, "Invalid momentum_decay value: {}")
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _initial_state(self, group: Group, param: Tensor) -> State:
+        return {
+            "step": scalar(0.0),
+            "mu_product": scalar(1.0),
+            "exp_avg": ops.zeros_like(param),
+            "exp_avg_sq": ops.zeros_like(param),
+        }
+
+    def _update(self, group: Group) -> Update:
+        return _NesterovMoments(
+            maximize=group["maximize"], decay=Decay.of(group["weight_decay"], group["decoupled_weight_decay"])
+        )
+
+    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
+        beta1, beta2 = group["betas"]
+        return {
+            "lr": group["lr"],
+            "eps": group["eps"],
+            "weight_decay": group["weight_decay"],
+            "retention": 1 - group["lr"] * group["weight_decay"],
+            "momentum_decay": group["momentum_decay"],
+            **decays(beta1=beta1, beta2=beta2),
+        }

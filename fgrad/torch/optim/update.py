@@ -1,0 +1,253 @@
+"""One step of a parameter group as one program: pure rules per parameter, and the optimiser that applies them."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Any, ClassVar
+
+from attrs import frozen
+
+from fgrad.torch import ops
+from fgrad.torch.core.capture import assign, fused
+from fgrad.torch.core.modes import enable_grad, set_grad_enabled
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import float32, float64, get_default_dtype
+from fgrad.torch.optim.optimizer import Group, Optimizer
+from fgrad.torch.sharing import apart
+
+# NOTE [An update is a value]
+# A rule knows its options (momentum or not, centred or not) and nothing else: two groups with the same options have
+# equal rules, so what was compiled for one serves the other.  What changes from step to step is an argument.  Numbers
+# (learning rate, decays) enter the program as 0-d inputs, so that a scheduler causes no compilation; step counts are
+# tensors of the state, and bias corrections are worked out from them inside the program, in double precision as
+# PyTorch's Python floats are.  Nothing is read back, so a step can itself be captured.
+
+State = dict[str, Tensor]
+Numbers = dict[str, Any]
+
+
+class Decay(Enum):
+    """How weight decay enters: not at all, added to the gradient, or by shrinking the parameter."""
+
+    NONE = auto()
+    COUPLED = auto()
+    DECOUPLED = auto()
+
+    @staticmethod
+    def of(weight_decay: float | Tensor, decoupled: bool = False) -> "Decay":
+        if not bool(weight_decay != 0):
+            return Decay.NONE
+        return Decay.DECOUPLED if decoupled else Decay.COUPLED
+
+
+@frozen
+class Update:
+    """The rule of an optimiser under fixed options; called with a whole group, it returns the group's next values.
+
+    The numbers include ``weight_decay`` where decay is coupled and ``retention``, that is ``1 - lr * weight_decay``,
+    where it is decoupled.
+    """
+
+    maximize: bool = False
+    decay: Decay = Decay.NONE
+
+    #: the names of the state that the rule reads and writes
+    @property
+    def states(self) -> tuple[str, ...]:
+        return ("step",)
+
+    #: how often PyTorch writes to the parameter in one step, which its version shows
+    @property
+    def writes(self) -> int:
+        return 2 if self.decay is Decay.DECOUPLED else 1
+
+    @abstractmethod
+    def rule(self, param: Tensor, grad: Tensor, state: State, n: Numbers) -> tuple[Tensor, State]:
+        """The next parameter and state of one real parameter; ``n`` has the numbers by name."""
+
+    def __call__(
+        self,
+        params: Sequence[Tensor],
+        grads: Sequence[Tensor],
+        states: Sequence[State],
+        tensors: Numbers,
+        numbers: Numbers,
+    ) -> tuple[list[Tensor], list[State]]:
+        n = {**tensors, **numbers}
+        new_params, new_states = [], []
+        for param, grad, state in zip(params, grads, states, strict=True):
+            x = _real(param)
+            g = _real(-grad if self.maximize else grad)
+            if self.decay is Decay.COUPLED:
+                g = g + x * n["weight_decay"]
+            elif self.decay is Decay.DECOUPLED:
+                x = x * n["retention"]
+            x, new = self.rule(x, g, {key: _real(value) for key, value in state.items()}, n)
+            new_params.append(_like(x, param))
+            new_states.append({key: _like(value, state.get(key, param)) for key, value in new.items()})
+        return new_params, new_states
+
+
+def _real(x: Tensor) -> Tensor:
+    """Complex parameters are optimised as pairs of reals."""
+    return ops.view_as_real(x) if x.is_complex() else x
+
+
+def _like(x: Tensor, old: Tensor) -> Tensor:
+    """``x`` in the type of the value it replaces; a 0-d parameter may have met a wider number."""
+    if old.is_complex():
+        return ops.view_as_complex(x)
+    return x if x.dtype == old.dtype else x.to(old.dtype)
+
+
+def moving_average(average: Tensor, value: Tensor, n: Numbers, beta: str) -> Tensor:
+    """``beta * average + (1 - beta) * value``, with both factors among the numbers."""
+    return average * n[beta] + value * n["1-" + beta]
+
+
+def decays(**betas: Any) -> Numbers:
+    """Each factor and its complement, taken here in double precision."""
+    return {name: value for beta, x in betas.items() for name, value in ((beta, x), ("1-" + beta, 1 - x))}
+
+
+def scalar(value: float) -> Tensor:
+    """A 0-d tensor for the state: ``float64`` where that is the default type, ``float32`` otherwise."""
+    return ops.tensor(value, dtype=float64 if get_default_dtype() == float64 else float32)
+
+
+class UpdateOptimizer(Optimizer):
+    """An optimiser whose step is an ``Update`` per parameter group."""
+
+    #: options that came into PyTorch later, and what they are in a state saved before
+    later_options: ClassVar[dict[str, Any]] = {}
+    #: names of state that older versions saved as Python numbers
+    scalars: ClassVar[tuple[str, ...]] = ("step",)
+    #: what ``capturable=True`` asks to be on an accelerator, and whether XLA counts as one
+    captured: ClassVar[str] = "params and state_steps"
+    captures_on_xla: ClassVar[bool] = True
+
+    def _update(self, group: Group) -> Update:
+        """The rule for the options of this group."""
+        raise NotImplementedError
+
+    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
+        """What the rule calculates with."""
+        raise NotImplementedError
+
+    def _initial_state(self, group: Group, param: Tensor) -> State:
+        """The state of a parameter before its first step."""
+        return {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self.later_options.items():
+                group.setdefault(name, value)
+            for param in group["params"]:
+                saved = self.state.get(param, {})
+                for name in self.scalars:
+                    if name in saved and not isinstance(saved[name], Tensor):
+                        saved[name] = scalar(float(saved[name]))
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters that have a gradient.
+
+        Args:
+          closure: evaluates the model again and returns the loss.
+
+        Returns:
+          What ``closure`` returned.
+        """
+        with set_grad_enabled(self.defaults.get("differentiable", False)):
+            loss = None
+            if closure is not None:
+                with enable_grad():
+                    loss = closure()
+            for group in self.param_groups:
+                self._step_group(group)
+        return loss
+
+    def _step_group(self, group: Group) -> None:
+        params = [param for param in group["params"] if param.grad is not None]
+        if not params:
+            return
+        self._check(group, params)
+        for param in params:
+            # asking self.state would make an entry, which PyTorch makes only where there is state
+            if not self.state.get(param):
+                initial = self._initial_state(group, param)
+                if initial:
+                    self.state[param].update(initial)
+        numbers = {key: _without_axes(value) for key, value in self._numbers(group).items()}
+        advance = _advance_differentiably if group.get("differentiable") else _advance
+        update = self._update(group)
+        for separate in apart(params):
+            advance(update, separate, self.state, numbers)
+
+    def _check(self, group: Group, params: list[Tensor]) -> None:
+        if group.get("fused"):
+            check_fused(params[0])
+        if group.get("capturable"):
+            devices = ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if self.captures_on_xla else [])]
+            if any(param.device.type not in devices for param in params):
+                raise AssertionError(f"If capturable=True, {self.captured} must be on supported devices: {devices}.")
+        if group.get("foreach") and group.get("differentiable"):
+            raise AssertionError("_foreach ops don't support autograd")
+
+
+def check_fused(param: Tensor) -> None:
+    """Refuse ``fused=True`` for a parameter that PyTorch has no fused kernel for."""
+    devices = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
+    if param.device.type not in devices or not param.is_floating_point():
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of "
+            f"supported devices: {devices} but {param.dtype} and {param.device.type}"
+        )
+
+
+def _without_axes(x: Any) -> Any:
+    return x.squeeze() if isinstance(x, Tensor) and x.dim() != 0 else x
+
+
+def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:
+    trees = (
+        params,
+        [param.grad for param in params],
+        [_present(update, state.get(param)) for param in params],
+        {key: value for key, value in numbers.items() if isinstance(value, Tensor)},
+    )
+    plain = {key: float(value) for key, value in numbers.items() if not isinstance(value, Tensor)}
+    new_params, new_states = fused(update, trees, plain)
+    for param, new, new_state in zip(params, new_params, new_states, strict=True):
+        assign(param, new, update.writes)
+        for key, value in new_state.items():
+            if isinstance(state[param].get(key), Tensor):
+                assign(state[param][key], value)
+            else:
+                state[param][key] = value
+
+
+def _advance_differentiably(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:
+    """The same on tensors that autograd watches; the rule gets copies, so that writing changes nothing it saved."""
+    states = [_present(update, state.get(param)) for param in params]
+    new_params, new_states = update(
+        [param.clone() for param in params],
+        [param.grad for param in params],
+        [{key: value.clone() for key, value in each.items()} for each in states],
+        {},
+        numbers,
+    )
+    for param, new, new_state in zip(params, new_params, new_states, strict=True):
+        param.copy_(new)
+        for key, value in new_state.items():
+            if isinstance(state[param].get(key), Tensor):
+                state[param][key].copy_(value)
+            else:
+                state[param][key] = value
+
+
+def _present(update: Update, state: dict[str, Any] | None) -> State:
+    """The state that the rule reads, as far as there is any yet."""
+    if not state:
+        return {}
+    return {key: state[key] for key in update.states if state.get(key) is not None}

@@ -1,0 +1,14 @@
+"""PyTorch's random numbers on the CPU, bit for bit, over NumPy: the generator and its distributions.
+
+The package is ``torch.random`` too: what that module has is here by name.
+"""
+
+from fgrad.torch.random.default import (
+    default_generator as default_generator,
+    fork_rng as fork_rng,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
+)

@@ -1,0 +1,213 @@
+"""The Mersenne Twister as PyTorch's CPU generator uses it, and the generator that is used by default.
+
+NumPy's legacy ``RandomState`` runs the same engine and is seeded the same way, so that the stream of 32-bit words comes
+from it in bulk.
+"""
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, Self, TypeAlias, cast
+
+import numpy as np
+
+from fgrad.torch.random.scalars import Array
+from fgrad.torch.type_names import type_name
+
+#: draws one number
+Draw: TypeAlias = Callable[[], float]
+
+DEFAULT_SEED = 67280421310721
+
+_WORDS = 624
+# The words of the engine are kept in 64 bits each, and the fields of an older generator are still there: this is the
+# layout of at::CPUGeneratorImplState.
+_STATE = np.dtype(
+    {
+        "names": ["seed", "left", "seeded", "next", "words", "double", "has_double", "float", "has_float"],
+        "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", _WORDS), "<f8", "<i4", "<f4", "u1"],
+        "offsets": [0, 8, 12, 16, 24, 5024, 5040, 5048, 5052],
+        "itemsize": 5056,
+    }
+)
+
+
+class Generator:
+    """A stream of random bits with the state and the seeding of PyTorch's CPU generator.
+
+    All distributions draw from it.  ``lock`` is held while several draws belong together.
+
+    >>> from fgrad.torch.random.generator import Generator
+    >>> generator = Generator().manual_seed(0)
+    >>> generator.words(2)
+    array([2357136044, 2546248239], dtype=uint32)
+
+    Source: https://docs.pytorch.org/docs/2.13/generated/torch.Generator.html
+    """
+
+    next_float_normal_sample: float | None
+    next_double_normal_sample: float | None
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._source = np.random.RandomState(0)
+        self.manual_seed(DEFAULT_SEED)
+
+    def manual_seed(self, seed: int) -> Self:
+        """Starts the stream anew; negative seeds count back from 2**64.
+
+        Raises ``RuntimeError`` for what is not an integer, ``ValueError`` for one outside ``[-2**63, 2**64)``.
+        """
+        if isinstance(seed, np.integer):
+            raise TypeError("an integer is required")
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise RuntimeError(f"manual_seed expected a long, but got {type_name(seed)}")
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError("Overflow when unpacking long long")
+        with self.lock:
+            self._seed = seed % 2**64
+            self._source.seed(self._seed % 2**32)
+            # a seeded engine differs from one that has used up its words only in the state that it shows
+            self._unused = True
+            self.next_float_normal_sample = None
+            self.next_double_normal_sample = None
+        return self
+
+    def seed(self) -> int:
+        """Seeds from the operating system's entropy, and returns that seed."""
+        self.manual_seed(secrets.randbits(64))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """The seed that the stream was last started with."""
+        return self._seed
+
+    def get_offset(self) -> int:
+        """Offsets are for generators that count: raises ``RuntimeError``."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> "Generator":
+        """Offsets are for generators that count: raises ``RuntimeError``."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def get_state(self) -> Array:
+        """The whole state as 5056 bytes, in PyTorch's layout: either library continues the other's stream.
+
+        >>> generator = Generator()
+        >>> state = generator.get_state()
+        >>> first = generator.words(3)
+        >>> bool((generator.set_state(state).words(3) == first).all())
+        True
+        """
+        with self.lock:
+            engine = self._engine()
+            used = 0 if self._unused else engine["pos"]
+            state = np.zeros((), _STATE)
+            state["seed"] = self._seed
+            state["left"] = 1 if self._unused else _WORDS - used + 1
+            state["seeded"] = 1
+            state["next"] = used
+            state["words"] = engine["key"]
+            if self.next_double_normal_sample is not None:
+                state["double"], state["has_double"] = self.next_double_normal_sample, 1
+            if self.next_float_normal_sample is not None:
+                state["float"], state["has_float"] = self.next_float_normal_sample, 1
+        return np.frombuffer(state.tobytes(), np.uint8).copy()
+
+    def set_state(self, state: Array) -> "Generator":
+        """Continues from a state that ``get_state`` returned.
+
+        Raises ``TypeError`` for what is not an array of bytes, ``RuntimeError`` for bytes that are not a state.
+        """
+        if not isinstance(state, np.ndarray):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type_name(state)}")
+        if state.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if not state.flags.c_contiguous:
+            raise RuntimeError("RNG state must be contiguous")
+        if state.size != _STATE.itemsize:
+            raise RuntimeError(
+                f"Expected a CPUGeneratorImplState of size {_STATE.itemsize} but found the input RNG state size to be "
+                f"{state.size}"
+            )
+        fields = np.frombuffer(state.tobytes(), _STATE)[0]
+        left, used = int(fields["left"]), int(fields["next"])
+        if not (fields["seeded"] and 0 < left <= _WORDS and used <= _WORDS):
+            raise RuntimeError("Invalid mt19937 state")
+        with self.lock:
+            self._seed = int(fields["seed"])
+            # the last word is the one before the engine renews itself, wherever the next one was to be read
+            self._unused = left == 1 and used == 0
+            position = _WORDS if left == 1 else used
+            self._set_engine({"key": fields["words"].astype(np.uint32), "pos": position})
+            self.next_double_normal_sample = float(fields["double"]) if fields["has_double"] else None
+            self.next_float_normal_sample = float(fields["float"]) if fields["has_float"] else None
+        return self
+
+    def clone_state(self) -> "Generator":
+        """Another generator that continues as this one would."""
+        return type(self)().set_state(Generator.get_state(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (), Generator.get_state(self)
+
+    def __setstate__(self, state: Array) -> None:
+        Generator.set_state(self, state)
+
+    def words(self, count: int) -> Array:
+        """The next ``count`` words of 32 bits."""
+        with self.lock:
+            self._unused = self._unused and count == 0
+            return self._source.randint(0, 2**32, size=count, dtype=np.uint32)
+
+    def long_words(self, count: int) -> Array:
+        """The next ``count`` words of 64 bits: two of 32, the higher first."""
+        pairs = self.words(2 * count)
+        return (pairs[0::2].astype(np.uint64) << np.uint64(32)) | pairs[1::2]
+
+    def floats(self, count: int) -> Array:
+        """``count`` float32 numbers, uniform in [0, 1): 24 bits of a word each."""
+        return (self.words(count) & np.uint32(2**24 - 1)).astype(np.float32) * np.float32(2.0**-24)
+
+    def doubles(self, count: int) -> Array:
+        """``count`` float64 numbers, uniform in [0, 1): 53 bits of a long word each."""
+        return (self.long_words(count) & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
+
+    @contextlib.contextmanager
+    def one_by_one(self) -> Iterator[Draw]:
+        """A function that draws one uniform float64, for samplers whose number of draws depends on what they drew.
+
+        The numbers are made in blocks; at the end the generator stands where the last one used was drawn.
+        """
+        with self.lock:
+            start, unused = self._engine(), self._unused
+            block = 32
+            taken = 0
+
+            def blocks() -> Iterator[list[float]]:
+                nonlocal block
+                while True:
+                    yield self.doubles(block).tolist()
+                    block = min(2 * block, 2**16)
+
+            numbers = chain.from_iterable(blocks())
+
+            def draw() -> float:
+                nonlocal taken
+                taken += 1
+                return next(numbers)
+
+            try:
+                yield draw
+            finally:
+                self._set_engine(start)
+                self._unused = unused
+                self.words(2 * taken)
+
+    def _engine(self) -> dict[str, Any]:
+        return cast(dict[str, Any], self._source.get_state(legacy=False))["state"]
+
+    def _set_engine(self, engine: dict[str, Any]) -> None:
+        self._source.set_state({"bit_generator": "MT19937", "state": engine, "has_gauss": 0, "gauss": 0.0})

@@ -1,0 +1,64 @@
+"""The generator as users of tensors have it: its state is a tensor, and it stands on a device."""
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.torch.core.evaluation import concrete, constant
+from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.types import type_of
+from fgrad.torch.devices import device as Device
+from fgrad.torch.random import generator
+from fgrad.torch.type_names import type_name
+
+
+class Generator(generator.Generator):
+    """A stream of random numbers, the same as PyTorch's on the CPU from the same seed.
+
+    Raises ``RuntimeError`` for a device other than the CPU: random numbers are drawn there, whatever the device that
+    tensors are on.
+
+    >>> import fgrad.torch as torch
+    >>> torch.rand(2, generator=torch.Generator().manual_seed(0))
+    tensor([0.4963, 0.7682])
+
+    Source: https://docs.pytorch.org/docs/2.13/generated/torch.Generator.html
+    """
+
+    def __init__(self, device: Any = "cpu"):
+        self._device = Device(device)
+        if self._device.type != "cpu":
+            raise RuntimeError(f"Device type {self._device.type} is not supported for torch.Generator() api.")
+        super().__init__()
+
+    @property
+    def device(self) -> Device:
+        """Where its numbers are drawn."""
+        return self._device
+
+    def get_state(self) -> Tensor:  # type: ignore[override]
+        """The whole state as a tensor of bytes, which PyTorch's generator takes as well."""
+        state = constant(super().get_state())
+        return new_tensor(state, type_of(state))
+
+    def set_state(self, state: Any) -> "Generator":
+        """Continues from a state that ``get_state`` returned.
+
+        Raises ``TypeError`` for what is not a tensor of bytes, ``RuntimeError`` for bytes that are not a state.
+        """
+        if not isinstance(state, Tensor):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type_name(state)}")
+        if not state._geometry_of().contiguous:
+            raise RuntimeError("RNG state must be contiguous")
+        super().set_state(concrete(state._value()))
+        return self
+
+    def clone_state(self) -> "Generator":
+        """Another generator that continues as this one would."""
+        return type(self)().set_state(self.get_state())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (), super().get_state()
+
+    def __setstate__(self, state: np.ndarray) -> None:
+        super().set_state(state)

@@ -1,0 +1,63 @@
+"""Results with named fields: tuples that print as PyTorch's.
+
+Source: PyTorch's ``torch.return_types``.
+"""
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any
+
+
+class Result(tuple[Any, ...]):
+    """A tuple whose entries have names."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+    def __new__(cls, values: Iterable[Any]) -> "Result":
+        return tuple.__new__(cls, values)
+
+    def __repr__(self) -> str:
+        fields = ",\n".join([f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True)])
+        return f"torch.return_types.{type(self).__name__}(\n{fields})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (tuple(self),)
+
+
+def _made(name: str, *fields: str) -> Any:
+    entries = {field: property(itemgetter(i)) for i, field in enumerate(fields)}
+    return type(name, (Result,), {"__slots__": (), "_fields": fields, "__module__": __name__, **entries})
+
+
+max = _made("max", "values", "indices")
+min = _made("min", "values", "indices")
+aminmax = _made("aminmax", "min", "max")
+median = _made("median", "values", "indices")
+nanmedian = _made("nanmedian", "values", "indices")
+mode = _made("mode", "values", "indices")
+kthvalue = _made("kthvalue", "values", "indices")
+topk = _made("topk", "values", "indices")
+sort = _made("sort", "values", "indices")
+cummax = _made("cummax", "values", "indices")
+cummin = _made("cummin", "values", "indices")
+frexp = _made("frexp", "mantissa", "exponent")
+histogram = _made("histogram", "hist", "bin_edges")
+slogdet = _made("slogdet", "sign", "logabsdet")
+qr = _made("qr", "Q", "R")
+svd = _made("svd", "U", "S", "V")
+triangular_solve = _made("triangular_solve", "solution", "cloned_coefficient")
+lu_unpack = _made("lu_unpack", "P", "L", "U")
+geqrf = _made("geqrf", "a", "tau")
+linalg_cholesky_ex = _made("linalg_cholesky_ex", "L", "info")
+linalg_eig = _made("linalg_eig", "eigenvalues", "eigenvectors")
+linalg_eigh = _made("linalg_eigh", "eigenvalues", "eigenvectors")
+linalg_inv_ex = _made("linalg_inv_ex", "inverse", "info")
+linalg_lstsq = _made("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
+linalg_lu = _made("linalg_lu", "P", "L", "U")
+linalg_lu_factor = _made("linalg_lu_factor", "LU", "pivots")
+linalg_lu_factor_ex = _made("linalg_lu_factor_ex", "LU", "pivots", "info")
+linalg_qr = _made("linalg_qr", "Q", "R")
+linalg_slogdet = _made("linalg_slogdet", "sign", "logabsdet")
+linalg_solve_ex = _made("linalg_solve_ex", "result", "info")
+linalg_svd = _made("linalg_svd", "U", "S", "Vh")

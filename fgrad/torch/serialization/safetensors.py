@@ -1,0 +1,205 @@
+"""The safetensors format: named arrays in one block of bytes, after a header that says where each one lies.
+
+NOTE [The safetensors format]: Eight bytes give the length of the header, a little-endian integer.  The header is a JSON
+object: for each name the element type, the shape, and from where to where in the block the elements lie, row-major and
+little-endian; and, under ``__metadata__``, texts by name.  The arrays cover the block without gap or overlap.  Nothing
+in a file is ever executed, and nothing larger than the file itself is made from one.  Written files begin each array
+where its elements are aligned, as the format's reference implementation does.
+
+Source: `safetensors <https://huggingface.co/docs/safetensors/index#format>`_.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+from attrs import frozen
+
+from fgrad.torch import dtypes
+
+#: the name in the header that is no array's
+METADATA = "__metadata__"
+
+_MOST_HEADER_BYTES = 100_000_000  # the limit of the reference implementation
+_MOST_DIMENSIONS = 64  # NumPy's
+_LENGTH_BYTES = 8
+_ZIP = b"PK\x03\x04"
+
+_CODES = {
+    dtypes.bool_: "BOOL",
+    dtypes.uint8: "U8",
+    dtypes.int8: "I8",
+    dtypes.int16: "I16",
+    dtypes.int32: "I32",
+    dtypes.int64: "I64",
+    dtypes.uint16: "U16",
+    dtypes.uint32: "U32",
+    dtypes.uint64: "U64",
+    dtypes.float16: "F16",
+    dtypes.bfloat16: "BF16",
+    dtypes.float32: "F32",
+    dtypes.float64: "F64",
+    dtypes.complex64: "C64",
+}
+_DTYPES = {code: of for of, code in _CODES.items()}
+
+
+class TensorFileError(ValueError):
+    """A file of tensors is damaged, or not what it claims to be.
+
+    >>> loads(b'')
+    Traceback (most recent call last):
+    fgrad.torch.serialization.safetensors.TensorFileError: This is no safetensors file: it has 0 bytes, less than 8.
+    """
+
+
+def dump(stream: IO[bytes], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    """Write arrays by name, and texts by name, to a binary file.
+
+    Raises:
+      ValueError, TypeError: the format has no place for an array's name or elements.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> dump(file, {'x': np.arange(3)}, {})
+    >>> file.getvalue()[8:-24]
+    b'{"x":{"dtype":"I64","shape":[3],"data_offsets":[0,24]}} '
+    """
+    header: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
+    end = 0
+    in_order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    for name in in_order:
+        array = arrays[name]
+        code = _CODES.get(dtypes.from_numpy(array.dtype))
+        if code is None or name == METADATA:
+            raise ValueError(f"safetensors has no place for an array named {name!r} of {array.dtype}.")
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _LENGTH_BYTES)
+    if len(text) > _MOST_HEADER_BYTES:
+        raise ValueError(f"safetensors has no place for a header of more than {_MOST_HEADER_BYTES:,} bytes.")
+    stream.write(len(text).to_bytes(_LENGTH_BYTES, "little"))
+    stream.write(text)
+    for name in in_order:
+        stream.write(_little_endian(arrays[name]).tobytes())
+
+
+def loads(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arrays by name, which cannot be written, and the texts by name in the bytes of a file.
+
+    Raises:
+      TensorFileError: they are not those of a safetensors file; the message says in what.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> dump(file, {'x': np.arange(3)}, {'made by': 'hand'})
+    >>> loads(file.getvalue())
+    ({'x': array([0, 1, 2])}, {'made by': 'hand'})
+    """
+    header, block = _split(data)
+    metadata = header.pop(METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise _wrong(f"{METADATA} holds something else than texts by name")
+    entries = [_entry(name, fields) for name, fields in header.items()]
+    _check_cover(entries, len(block))
+    return {entry.name: entry.array(block) for entry in entries}, metadata
+
+
+def _wrong(what: str) -> TensorFileError:
+    return TensorFileError(f"This is no safetensors file: {what}.")
+
+
+def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
+    """The header and the block of elements."""
+    if len(data) < _LENGTH_BYTES:
+        raise _wrong(f"it has {len(data)} bytes, less than {_LENGTH_BYTES}")
+    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    if length > min(_MOST_HEADER_BYTES, len(data) - _LENGTH_BYTES):
+        if data.startswith(_ZIP):
+            raise _wrong(
+                "it is a zip archive, as PyTorch's own torch.save writes them, with pickles in it, which are never "
+                "loaded here.\nWay out: in PyTorch, safetensors.torch.save_file(state_dict, path)"
+            )
+        raise _wrong(f"its header would have {length:,} bytes, the whole file has {len(data):,}")
+    end = _LENGTH_BYTES + length
+    try:
+        header = json.loads(
+            data[_LENGTH_BYTES:end].decode(), object_pairs_hook=_without_repetition, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise _wrong(f"its header is not JSON ({error})") from error
+    if not isinstance(header, dict):
+        raise _wrong("its header is not a JSON object")
+    return header, memoryview(data)[end:]
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+@frozen
+class _Entry:
+    """What a header says of one array."""
+
+    name: str
+    dtype: dtypes.dtype
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+    def array(self, block: memoryview) -> np.ndarray:
+        part = np.frombuffer(block[self.start : self.end], np.uint8)
+        if self.dtype is dtypes.bool_ and part.size and part.max() > 1:
+            raise _wrong(f"{self.name!r} has booleans that are neither 0 nor 1")
+        if part.ctypes.data % self.dtype.itemsize:
+            part = part.copy()
+        return _little_endian(part.view(self.dtype.numpy)).reshape(self.shape)
+
+
+def _entry(name: str, fields: Any) -> _Entry:
+    if not isinstance(fields, dict) or not {"dtype", "shape", "data_offsets"} <= fields.keys():
+        raise _wrong(f"the header does not say dtype, shape and data_offsets of {name!r}")
+    code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
+    of = _DTYPES.get(code) if isinstance(code, str) else None
+    if of is None:
+        raise _wrong(f"{name!r} is of the unknown type {code!r} (known are {', '.join(_DTYPES)})")
+    if not _are_naturals(shape) or len(shape) > _MOST_DIMENSIONS:
+        raise _wrong(f"{name!r} has a shape that no array can have")
+    if not _are_naturals(offsets) or len(offsets) != 2:
+        raise _wrong(f"{name!r} lies nowhere: its data_offsets are {offsets!r}")
+    start, end = offsets
+    if end - start != math.prod(shape) * of.itemsize:
+        raise _wrong(f"{name!r} has {end - start} bytes, its shape and type need {math.prod(shape) * of.itemsize}")
+    return _Entry(name, of, tuple(shape), start, end)
+
+
+def _are_naturals(numbers: Any) -> bool:
+    return isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
+
+
+def _check_cover(entries: list[_Entry], length: int) -> None:
+    """The arrays must fill the block: bytes outside, or in two arrays, are a sign of damage or malice."""
+    end = 0
+    for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
+        if entry.start != end:
+            what = "overlaps another tensor" if entry.start < end else "comes after bytes that belong to none"
+            raise _wrong(f"{entry.name!r} {what}")
+        end = entry.end
+    if end != length:
+        raise _wrong(f"its tensors have {end:,} bytes, and it holds {length:,}")
+
+
+def _little_endian(array: np.ndarray) -> np.ndarray:
+    """From this machine's byte order to the file's, or back."""
+    return array if sys.byteorder == "little" else array.byteswap()

@@ -1,0 +1,22 @@
+"""Which tensors share memory: what is computed for many at once may be written at once only where none do."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fgrad.torch.core.tensor import Tensor
+
+
+def apart(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """The tensors in lists, to be written one list after the other: within a list no two share memory."""
+    rest = list(tensors)
+    while rest:
+        first: dict[Any, Tensor] = {}
+        later = []
+        for tensor in rest:
+            place = tensor.untyped_storage().data_ptr()
+            if place in first:
+                later.append(tensor)
+            else:
+                first[place] = tensor
+        yield list(first.values())
+        rest = later

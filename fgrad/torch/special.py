@@ -1,0 +1,49 @@
+"""Special functions, as ``torch.special`` has them.
+
+>>> import fgrad.torch as torch
+>>> torch.special.entr(torch.tensor([0., 0.5]))
+tensor([0.0000, 0.3466])
+
+Source: `torch.special <https://docs.pytorch.org/docs/stable/special.html>`_.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from fgrad.torch.ops.elementary import (
+    exp2 as exp2,
+    expm1 as expm1,
+    log1p as log1p,
+    logit as logit,
+    sigmoid as expit,
+    xlogy as xlogy,
+)
+from fgrad.torch.ops.reductions import logsumexp as logsumexp
+from fgrad.torch.ops.rounding import round as round
+from fgrad.torch.ops.softmax import log_softmax as log_softmax, softmax as softmax
+from fgrad.torch.ops.special import (
+    digamma as digamma,
+    erf as erf,
+    erfc as erfc,
+    erfinv as erfinv,
+    i0 as i0,
+    igamma as gammainc,
+    igammac as gammaincc,
+    lgamma as gammaln,
+    mvlgamma as multigammaln,
+    polygamma as polygamma,
+)
+from fgrad.torch.ops.table import TABLE
+from fgrad.torch.ops.trigonometric import sinc as sinc
+
+#: those imported by another name
+__all__ = ["expit", "gammainc", "gammaincc", "gammaln", "multigammaln", "psi"]
+
+psi = digamma
+
+_PREFIX = "special."
+
+globals().update({name.removeprefix(_PREFIX): entry.call for name, entry in TABLE.items() if name.startswith(_PREFIX)})
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

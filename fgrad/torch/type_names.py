@@ -1,0 +1,24 @@
+"""How PyTorch's errors name the type of an argument: classes written in C with their module, others without."""
+
+#: ``Py_TPFLAGS_HEAPTYPE``: the class was made by a ``class`` statement, so its C name holds no module
+_MADE_IN_PYTHON = 1 << 9
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type as PyTorch prints it in "argument 'other' must be Tensor, not ...".
+
+    A class that stands for one of PyTorch's C classes gives the name in its attribute ``__torch_name__``.
+
+    >>> import collections
+    >>> type_name(1.5), type_name(collections.OrderedDict())
+    ('float', 'collections.OrderedDict')
+
+    Source: PyTorch prints CPython's ``tp_name``.
+    """
+    cls = type(value)
+    name = cls.__dict__.get("__torch_name__")
+    if name is not None:
+        return name
+    if cls.__module__ == "builtins" or cls.__flags__ & _MADE_IN_PYTHON:
+        return cls.__name__
+    return f"{cls.__module__}.{cls.__name__}"

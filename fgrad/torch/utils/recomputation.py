@@ -1,0 +1,169 @@
+"""Checkpoints on saved-tensor hooks: what operations save inside is not kept, but computed again in backward.
+
+NOTE [Nested checkpoints]
+What an operation saves belongs to the innermost checkpoint; a checkpoint's own inputs are saved like any tensor, so
+they belong to the next one outside.  Unpacking a tensor therefore recomputes every checkpoint that was open when it was
+saved.
+
+NOTE [Life of recomputed tensors]
+They belong to one backward and are let go of as they are unpacked, also where the graph is retained.  The packed object
+is a holder, alive as long as the graph keeps it; a dead one, whose node has gone, is passed over.
+
+NOTE [Early stop]
+A recomputation ends as soon as it has what the forward saved, by an exception that only it catches.
+"""
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from fgrad.torch.autograd.graph import saved_tensors_hooks
+from fgrad.torch.core.engine import running
+from fgrad.torch.core.modes import enable_grad
+from fgrad.torch.core.node import Node
+from fgrad.torch.core.saved import SavedTensor
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.utils.checkpoint_texts import TIP
+
+
+class CheckpointError(RuntimeError):
+    """A recomputation has saved something else than the original forward."""
+
+
+class StopRecomputation(Exception):
+    """Everything that is needed has been computed again."""
+
+
+class Holder:
+    """What stands in the graph for a tensor that was not kept."""
+
+    __slots__ = ("values", "__weakref__")
+
+    def __init__(self) -> None:
+        #: for each backward the recomputed tensor, None once it has been unpacked
+        self.values: dict[Any, Tensor | None] = {}
+
+
+class Frame:
+    """One call of a checkpointed function.
+
+    Arguments:
+      recompute: runs the function again on its inputs.
+      inputs: the arguments.
+      early_stop: see NOTE [Early stop].
+      metadata: what of a tensor has to be the same again; None for nothing.
+      explain: makes an error of the recomputation one that tells more.
+    """
+
+    def __init__(
+        self,
+        recompute: Callable[..., None],
+        inputs: Sequence[Any],
+        early_stop: bool,
+        metadata: Callable[[Tensor], Any],
+        explain: Callable[[CheckpointError], CheckpointError] | None,
+    ):
+        self.recompute = recompute
+        self.early_stop = early_stop
+        self.metadata = metadata
+        self.explain = explain
+        #: stands for this call in the errors of its saved inputs
+        self.node = Node((), (), None)
+        self.inputs = [SavedTensor(x, "input") if isinstance(x, Tensor) else x for x in inputs]
+        self.holders: list[weakref.ref[Holder]] = []
+        self.seen: list[Any] = []
+        #: for each backward, how many tensors its recomputation has saved so far
+        self.counts: dict[Any, int] = {}
+        self.done: set[Any] = set()
+        self.forward_completed = False
+        #: whether a backward inside the forward has made the numbers of saved tensors differ rightly
+        self.may_differ = False
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """A block in which nothing that operations save is kept."""
+        with saved_tensors_hooks(self._pack, self._unpack):
+            yield
+        self.forward_completed = True
+
+    def _pack(self, tensor: Tensor) -> Holder:
+        holder = Holder()
+        self.holders.append(weakref.ref(holder))
+        self.seen.append(self.metadata(tensor))
+        return holder
+
+    def _unpack(self, holder: Holder) -> Tensor:
+        try:
+            return self._recomputed(holder)
+        except CheckpointError as error:
+            if self.explain is None:
+                raise
+            raise self.explain(error) from error
+
+    def _recomputed(self, holder: Holder) -> Tensor:
+        task = running.tasks[-1] if running.tasks else object()
+        if task not in self.done:
+            self._run(task)
+        found = holder.values.get(task)
+        if found is None:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you "
+                "are calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an "
+                "issue with details on your use case."
+            )
+        holder.values[task] = None
+        return found
+
+    def _run(self, task: Any) -> None:
+        args = [x.unpack(self.node) if isinstance(x, SavedTensor) else x for x in self.inputs]
+        self.counts[task] = 0
+        keeping = saved_tensors_hooks(lambda x: self._keep(task, x), lambda x: x)
+        with contextlib.suppress(StopRecomputation), keeping, enable_grad():
+            self.recompute(*args)
+        self.done.add(task)
+        self._check(task)
+
+    def _keep(self, task: Any, tensor: Tensor) -> Tensor:
+        """What the recomputation saves: for the graph of the forward, and for its own."""
+        value = tensor.detach() if tensor.requires_grad else tensor
+        place = self.counts[task]
+        self.counts[task] += 1
+        if place >= len(self.holders):
+            if not self.forward_completed:
+                self.may_differ = True
+                return value
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                f"forward pass.\n{TIP}"
+            )
+        holder = self.holders[place]()
+        if holder is not None:
+            holder.values[task] = value
+        if self.early_stop and self.counts[task] == len(self.holders):
+            raise StopRecomputation
+        return value
+
+    def _check(self, task: Any) -> None:
+        """Raise an error if the recomputation has saved other tensors than the forward."""
+        if self.may_differ:
+            return
+        if self.counts[task] != len(self.holders):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {len(self.holders)}\nNumber of tensors saved "
+                f"during recomputation: {self.counts[task]}.\n{TIP}"
+            )
+        different = ""
+        for i, (reference, before) in enumerate(zip(self.holders, self.seen, strict=True)):
+            holder = reference()
+            value = None if holder is None else holder.values[task]
+            if value is not None and self.metadata(value) != before:
+                different += (
+                    f"tensor at position {i}:\nsaved metadata: {before}\nrecomputed metadata: {self.metadata(value)}\n"
+                )
+        if different:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                f"during the forward pass.\n{different}.\n{TIP}"
+            )

@@ -1,0 +1,216 @@
+"""Checkpoints that keep the results of some operations, and the log of operations that errors show.
+
+NOTE [Selective checkpoints]
+During the forward a policy says of every operation whether its result is kept; in the recomputation what was kept is
+taken in place of being computed.  Results are arrays, which nobody can change, so a kept one is what it was whatever
+has been written to the tensor since.  In a policy an operation is the function of ``fgrad.torch`` that users call.
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from fgrad.graph.source import Source, here
+from fgrad.torch.core.modes import modes
+from fgrad.torch.ops.table import TABLE
+from fgrad.torch.utils.checkpoint_texts import REPORT
+from fgrad.torch.utils.recomputation import CheckpointError
+
+
+class CheckpointPolicy(enum.Enum):
+    """What becomes of an operation's result: kept, or computed again."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+_RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
+
+
+@frozen
+class SelectiveCheckpointContext:
+    """What a policy is told besides the operation: whether this is the recomputation, and the operation's result."""
+
+    is_recompute: bool
+    op_output: Any = None
+
+
+#: stands for a result that has been taken
+_TAKEN: Any = object()
+
+
+class _Intercepting:
+    """A block in which operations run through a method of this object."""
+
+    def __enter__(self) -> Any:
+        self.before = modes.interceptor
+        modes.interceptor = self.run
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.interceptor = self.before
+
+    def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
+        """The values of an operation's outputs."""
+        raise NotImplementedError
+
+
+def _function(operation: Any) -> Any:
+    """The function of the table that an operation belongs to."""
+    entry = TABLE.get(operation.name)
+    return operation if entry is None else entry.call
+
+
+class _Keeping(_Intercepting):
+    """The forward: asks the policy and keeps results."""
+
+    def __init__(self, policy: Callable[..., Any], kept: dict[Any, Any]):
+        self.policy = policy
+        self.kept = kept
+        self.counts: Counter[Any] = Counter()
+
+    def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
+        outs = plan.routine(values)
+        function = _function(operation)
+        place = self.counts[function]
+        self.counts[function] += 1
+        answer = self.policy(SelectiveCheckpointContext(False, outs), function, *operands)
+        self.kept[function, place] = None if answer is False or answer in _RECOMPUTED else outs
+        return outs
+
+
+_MISMATCH = (
+    "This can happen if the operations in the checkpointed region are nondeterministic or depend on global state that "
+    "changed between forward and backward."
+)
+
+
+class _Taking(_Intercepting):
+    """The recomputation: takes what was kept."""
+
+    def __init__(self, kept: dict[Any, Any]):
+        self.kept = kept
+        self.counts: Counter[Any] = Counter()
+
+    def __enter__(self) -> Any:
+        self.counts.clear()
+        return super().__enter__()
+
+    def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
+        function = _function(operation)
+        place = self.counts[function]
+        self.counts[function] += 1
+        if (function, 0) not in self.kept:
+            raise RuntimeError(f"{operation.name} encountered during backward but not found in storage. {_MISMATCH}")
+        if (function, place) not in self.kept:
+            raise RuntimeError(
+                f"{operation.name} invocation index {place} encountered during backward but not found in storage. "
+                f"{_MISMATCH}"
+            )
+        outs = self.kept[function, place]
+        if outs is None:
+            return plan.routine(values)
+        if outs is _TAKEN:
+            raise RuntimeError(
+                "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
+                "selective activation checkpoint."
+            )
+        self.kept[function, place] = _TAKEN
+        return outs
+
+
+def _saving(functions: list[Any]) -> Callable[..., Any]:
+    """The policy that keeps the results of these functions."""
+    chosen = list(functions)
+    return lambda context, function, *args: (
+        CheckpointPolicy.MUST_SAVE if function in chosen else CheckpointPolicy.PREFER_RECOMPUTE
+    )
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> tuple[Any, Any]:
+    """The contexts of a checkpoint that keeps the results of some operations: for ``context_fn`` of ``checkpoint``.
+
+    Arguments:
+      policy_fn_or_list: the functions whose results are kept, or a function of (context, function, arguments) to a
+        ``CheckpointPolicy`` or a bool.
+      allow_cache_entry_mutation: accepted as in PyTorch; what is kept cannot change here.
+
+    Raises:
+      TypeError: the policy is neither a function nor a list.
+
+    >>> import functools
+    >>> import fgrad.torch as torch
+    >>> from fgrad.torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> contexts = functools.partial(create_selective_checkpoint_contexts, [torch.mm])
+    >>> x = torch.ones(2, 2, requires_grad=True)
+    >>> checkpoint(lambda x: torch.mm(x, x).sin(), x, use_reentrant=False, context_fn=contexts).sum().backward()
+
+    Source: `torch.utils.checkpoint.create_selective_checkpoint_contexts
+    <https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.create_selective_checkpoint_contexts>`_.
+    """
+    if isinstance(policy_fn_or_list, list):
+        for function in policy_fn_or_list:
+            if not callable(function):
+                raise ValueError(
+                    f"Expected op in `op_list` to be an OpOverload but got: {function} of type {type(function)}. "
+                )
+        policy = _saving(policy_fn_or_list)
+    elif callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    else:
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    kept: dict[Any, Any] = {}
+    return _Keeping(policy, kept), _Taking(kept)
+
+
+class _Log(_Intercepting):
+    """Notes every operation and the user's line that ran it."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def __enter__(self) -> Any:
+        self.lines.clear()
+        return super().__enter__()
+
+    def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
+        types = ", ".join([repr(t) for t in plan.out_types])
+        source = here(3)
+        where = None if source is None else Source(*source)
+        self.lines.append((f"{types} = {operation.name}", "" if where is None else f"{where.file}:{where.line}"))
+        return plan.routine(values)
+
+    def operations(self) -> str:
+        return "\n".join([line for line, _ in self.lines])
+
+    def traces(self, label: str) -> str:
+        total = len(self.lines)
+        return "".join(
+            [f"{line}   ({i + 1} of {total} in {label})\n\n{where}\n\n\n" for i, (line, where) in enumerate(self.lines)]
+        )
+
+
+def debug_contexts() -> tuple[Callable[[], tuple[Any, Any]], Callable[[CheckpointError], CheckpointError]]:
+    """The contexts that log operations, and what makes an error show the logs."""
+    forward, again = _Log(), _Log()
+
+    def explain(error: CheckpointError) -> CheckpointError:
+        return CheckpointError(
+            REPORT.format(
+                forward_traces=forward.traces("original"),
+                recompute_traces=again.traces("recompute"),
+                forward_ops=forward.operations(),
+                recompute_ops=again.operations(),
+            )
+        )
+
+    return lambda: (forward, again), explain

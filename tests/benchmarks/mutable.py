@@ -1,0 +1,102 @@
+"""Programs for the mutable layer: each a function of a library's namespace, so that PyTorch runs the same code."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from attrs import frozen
+
+
+@frozen
+class Mutable:
+    """A program of tensors: ``make(torch)`` gives the call that is measured."""
+
+    name: str
+    make: Callable[[Any], Callable[[], Any]]
+    #: the most it may cost against PyTorch eager
+    wanted: float
+
+
+def _operation(name: str, work: Callable[[Any, Any, Any], Any]) -> Mutable:
+    """One operation on 32x32 matrices, recorded."""
+
+    def make(torch: Any) -> Callable[[], Any]:
+        x, y = torch.rand(32, 32, requires_grad=True), torch.rand(32, 32)
+        return lambda: work(torch, x, y)
+
+    return Mutable(f"{name} of 32x32, recorded", make, 10.0)
+
+
+def _chain(length: int) -> Mutable:
+    """An elementwise chain on 32x32, forward and backward."""
+
+    def make(torch: Any) -> Callable[[], Any]:
+        x = torch.rand(32, 32, requires_grad=True)
+
+        def call() -> Any:
+            x.grad = None
+            y = x
+            for _ in range(length):
+                y = (y * 1.01).tanh()
+            y.sum().backward()
+            return x.grad
+
+        return call
+
+    return Mutable(f"{2 * length} elementwise operations on 32x32, forward and backward", make, 10.0)
+
+
+def _tiny(count: int) -> Mutable:
+    """Many operations on single numbers."""
+
+    def make(torch: Any) -> Callable[[], Any]:
+        x = torch.tensor(0.5, requires_grad=True)
+
+        def call() -> Any:
+            x.grad = None
+            y = x
+            for _ in range(count):
+                y = y * x + 0.1
+            y.backward()
+            return x.grad
+
+        return call
+
+    return Mutable(f"{2 * count} operations on numbers, forward and backward", make, 10.0)
+
+
+def _step(sizes: tuple[int, ...], batch: int, wanted: float) -> Mutable:
+    """A training step: modules, cross entropy, backward, SGD with momentum."""
+
+    def make(torch: Any) -> Callable[[], Any]:
+        nn = torch.nn
+        layers: list[Any] = []
+        for m, n in pairwise(sizes):
+            layers += [nn.Linear(m, n), nn.ReLU()]
+        model = nn.Sequential(*layers[:-1])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        x, labels = torch.rand(batch, sizes[0]), torch.randint(0, sizes[-1], (batch,))
+
+        def call() -> Any:
+            loss = nn.functional.cross_entropy(model(x), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return next(iter(model.parameters()))
+
+        return call
+
+    return Mutable(f"training step of the {'-'.join(map(str, sizes))} MLP, batch {batch}", make, wanted)
+
+
+PROGRAMS = (
+    _operation("product", lambda torch, x, y: x * y),
+    _operation("matrix product", lambda torch, x, y: x @ y),
+    _operation("sine", lambda torch, x, y: torch.sin(x)),
+    _operation("sum", lambda torch, x, y: x.sum()),
+    _chain(10),
+    _tiny(20),
+    _step((16, 16, 16, 1 + 9), 8, 10.0),
+    _step((784, 256, 256, 10), 128, 1.2),
+    _step((1024, 1024, 1024, 10), 256, 1.2),
+)

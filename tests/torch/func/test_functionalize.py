@@ -1,0 +1,111 @@
+"""``functionalize``: programs on mutable tensors as pure functions, which the functional layer and JAX take."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import fgrad
+import fgrad.torch as torch
+
+X = np.array([0.5, -1.0, 2.0], "float32")
+BATCH = np.arange(12, dtype="float32").reshape(4, 3)
+
+
+def filled(x: Any) -> Any:
+    y = torch.zeros(3)
+    for i in range(3):
+        y[i] = x[i] ** 2
+    return y.sum()
+
+
+def differentiated(x: Any) -> Any:
+    x.requires_grad_()
+    (x**3).sum().backward()
+    return (x.grad * 2).sum()
+
+
+def step(w: Any, x: Any) -> Any:
+    w.requires_grad_()
+    loss = ((w * x).sin() ** 2).sum()
+    loss.backward()
+    with torch.no_grad():
+        w -= 0.1 * w.grad
+    return loss
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit, fgrad.jit], ids=["as it is", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize(
+    ("function", "value", "gradient"),
+    [(filled, lambda x: (x**2).sum(), lambda x: 2 * x), (differentiated, lambda x: (6 * x**2).sum(), lambda x: 12 * x)],
+    ids=["filled", "differentiated"],
+)
+def test_values_and_gradients(transform: Any, function: Any, value: Any, gradient: Any) -> None:
+    pure = torch.functionalize(function)
+    np.testing.assert_allclose(transform(pure)(X), value(X), rtol=1e-6)
+    np.testing.assert_allclose(transform(fgrad.grad(pure))(X), gradient(X), rtol=1e-6)
+    np.testing.assert_allclose(fgrad.vmap(pure)(BATCH), [value(x) for x in BATCH], rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(jax.grad(pure))(BATCH), gradient(BATCH), rtol=1e-6)
+
+
+def test_the_graph_has_no_writes() -> None:
+    graph = fgrad.make_graph(torch.functionalize(filled))(X)
+    np.testing.assert_allclose(graph(BATCH[1]), filled(torch.tensor(BATCH[1])), rtol=1e-6)
+
+
+def test_inputs_come_back_as_they_were_left() -> None:
+    pure = torch.functionalize(step, return_inputs=True)
+    w = torch.tensor(X)
+    loss = step(w, torch.tensor(BATCH[1]))
+    for run in (pure, jax.jit(pure)):
+        found, (new, same) = run(X, BATCH[1])
+        np.testing.assert_allclose(found, loss.detach(), rtol=1e-6)
+        np.testing.assert_allclose(new, w.detach(), rtol=1e-6)
+        np.testing.assert_array_equal(same, BATCH[1])
+
+
+def test_tensors_are_written() -> None:
+    x = torch.tensor(X)
+    assert torch.functionalize(lambda a: a.add_(1))(x) is x
+    np.testing.assert_array_equal(x.numpy(), X + 1)
+
+
+def test_tensors_from_outside_may_not_be_written() -> None:
+    outside = torch.zeros(3)
+    with pytest.raises(RuntimeError, match="tensor from outside of the function is written"):
+        torch.functionalize(lambda x: outside.add_(x))(X)
+    with pytest.raises(RuntimeError, match="tensor from outside of the function is written"):
+        jax.jit(torch.functionalize(lambda x: outside[1:].add_(x[1:])))(X)
+    outside.requires_grad_()
+    with pytest.raises(RuntimeError, match="would set the .grad of a tensor from outside"):
+        torch.functionalize(lambda x: (outside * x).sum().backward())(X)
+    np.testing.assert_array_equal(outside.detach().numpy(), np.zeros(3))
+
+
+def test_zeros_filled_inside_vmap() -> None:
+    def doubled(x: Any) -> Any:
+        y = torch.zeros(3)
+        for i in range(3):
+            y[i] = x[i] * 2
+        return y
+
+    found = torch.func.vmap(doubled)(torch.tensor(BATCH))
+    np.testing.assert_array_equal(found.numpy(), BATCH * 2)
+    gradient = torch.func.grad(lambda x: (torch.func.vmap(doubled)(x) ** 2).sum())(torch.tensor(BATCH))
+    np.testing.assert_array_equal(gradient.numpy(), BATCH * 8)
+
+
+def test_examples_may_not_be_written_to_a_tensor_from_outside() -> None:
+    outside = torch.zeros(3)
+    with pytest.raises(RuntimeError, match="vmap: inplace arithmetic"):
+        torch.func.vmap(lambda x: outside.add_(x))(torch.tensor(BATCH))
+    np.testing.assert_array_equal(outside.numpy(), np.zeros(3))
+
+
+def test_transformations_leave_no_history() -> None:
+    x = torch.tensor(X)
+    value, pull_back = torch.func.vjp(torch.sin, x)
+    assert not any(
+        t.requires_grad for t in (torch.func.grad(filled)(x), value, *pull_back(x), torch.func.hessian(filled)(x))
+    )

@@ -1,0 +1,79 @@
+"""``autograd.Function`` inside the transformations, against PyTorch."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.torch.both import Case, agree
+
+torch = pytest.importorskip("torch")
+
+X = np.random.RandomState(0).randn(3).astype("float32")
+BATCH = np.random.RandomState(1).randn(4, 3).astype("float32")
+
+
+def square(t: Any, generated: bool = False, rule: Any = None) -> Any:
+    """A square whose derivatives are marked: by backward it is 3 x, by jvp 2.5 x."""
+
+    class Square(t.autograd.Function):
+        generate_vmap_rule = generated
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(inputs[0])
+            ctx.save_for_forward(inputs[0])
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 3 * ctx.saved_tensors[0]
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent * 2.5 * ctx.saved_tensors[0]
+
+    if rule is not None:
+        Square.vmap = staticmethod(lambda info, dims, x: rule(Square, info, dims, x))
+    return Square.apply
+
+
+def old(t: Any) -> Any:
+    class Old(t.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * x
+
+    return Old.apply
+
+
+def marked(cls: Any, info: Any, dims: Any, x: Any) -> Any:
+    return cls.apply(x) + x * 100 * info.batch_size, dims[0]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda t, x: t.func.grad(lambda a: square(t)(a).sum())(x),
+        lambda t, x: t.func.jvp(square(t), (x,), (x,)),
+        lambda t, x: t.func.vmap(square(t, True))(x),
+        lambda t, x: t.func.vmap(t.func.grad(lambda a: square(t, True)(a).sum()))(x),
+        lambda t, x: t.func.jacfwd(square(t, True))(x),
+        lambda t, x: t.func.jacrev(square(t, True))(x),
+        lambda t, x: t.func.vmap(square(t, False, marked))(x),
+        lambda t, x: t.func.vmap(t.func.grad(lambda a: square(t, False, marked)(a).sum()))(x),
+        lambda t, x: t.func.grad(lambda a: t.func.vmap(square(t, False, marked))(a).sum())(x),
+        lambda t, x: t.func.vmap(square(t))(x),
+        lambda t, x: t.func.vmap(square(t, True, marked))(x),
+        lambda t, x: t.func.vmap(old(t))(x),
+        lambda t, x: t.func.grad(lambda a: old(t)(a).sum())(x),
+        lambda t, x: t.func.vmap(square(t, False, lambda cls, info, dims, x: 3))(x),
+        lambda t, x: t.func.vmap(square(t, False, lambda cls, info, dims, x: (x,)))(x),
+        lambda t, x: t.func.vmap(square(t, False, lambda cls, info, dims, x: (x, (0, 0))))(x),
+    ],
+)
+def test_functions(run: Any) -> None:
+    agree(Case("", run, (BATCH,)), torch)

@@ -1,0 +1,316 @@
+"""``torch.func`` against PyTorch, alone, nested in itself, and inside the tape."""
+
+import contextlib
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.torch.both import Case, agree
+
+torch = pytest.importorskip("torch")
+
+RNG = np.random.RandomState(0)
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return RNG.randn(*shape).astype("float32")
+
+
+X, Y, M, BATCH = drawn(3), drawn(3), drawn(2, 3), drawn(4, 3)
+ONE = np.array(1.5, "float32")
+STEPS = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+def push(t: Any, f: Any, x: Any) -> Any:
+    return t.func.jvp(f, (x,), (t.ones_like(x),))
+
+
+def pull(t: Any, f: Any, x: Any, *cotangents: Any) -> Any:
+    output, function, *_ = t.func.vjp(f, x)
+    return output, function(*(cotangents or (t.ones_like(output),)))
+
+
+def no_grad_outside(t: Any, x: Any) -> Any:
+    with t.no_grad():
+        return t.func.grad(lambda x: (x * x).sum())(x.requires_grad_())
+
+
+def no_grad_inside(t: Any, x: Any) -> Any:
+    def f(x: Any) -> Any:
+        with t.no_grad():
+            g = t.func.grad(lambda x: (x**3).sum())(x)
+        return (g * x).sum()
+
+    return t.func.grad(f)(x)
+
+
+def written(y: Any, x: Any) -> Any:
+    y[1:].mul_(x[0])
+    return y
+
+
+PURE = [
+    Case("vmap", lambda t, x: t.func.vmap(t.sin)(x), (X,)),
+    Case("vmap sum", lambda t, x: t.func.vmap(lambda a: (a * a).sum())(x), (BATCH,)),
+    Case("vmap shared", lambda t, x, y: t.func.vmap(lambda a, b: a * b, in_dims=(0, None))(x, y), (BATCH, Y)),
+    Case("vmap axes", lambda t, x: t.func.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(x), (BATCH,)),
+    Case("vmap negative axis", lambda t, x: t.func.vmap(lambda a: a * 2, in_dims=-1)(x), (BATCH,)),
+    Case("vmap trees", lambda t, x: t.func.vmap(lambda d: {"z": d["a"][0], "b": [d["a"][1]]})({"a": (x, x * 2)}), (X,)),
+    Case("vmap no batch", lambda t, x: t.func.vmap(lambda a: t.ones(2))(x), (X,)),
+    Case("vmap out None", lambda t, x: t.func.vmap(lambda a: (a, t.ones(2)), out_dims=(0, None))(x), (X,)),
+    Case(
+        "vmap vmap",
+        lambda t, x, y: t.func.vmap(t.func.vmap(lambda a, b: a * b, in_dims=(None, 0)), in_dims=(0, None))(x, y),
+        (X, Y),
+    ),
+    Case("vmap chunks", lambda t, x: t.func.vmap(lambda a: (a, a.sum()), chunk_size=3, out_dims=(1, 0))(x), (BATCH,)),
+    Case("vmap views", lambda t, x: t.func.vmap(lambda a: a[1:] * a[0] + a.view(3, 1)[2])(x), (BATCH,)),
+    Case("vmap in place", lambda t, x: t.func.vmap(lambda a: a.clone().mul_(2).add_(a))(x), (BATCH,)),
+    Case("vmap writes input", lambda t, x: (t.func.vmap(lambda a: a.add_(1))(x), x), (BATCH,)),
+    Case("vmap writes column", lambda t, x: (t.func.vmap(lambda a: a.add_(1), in_dims=1)(x), x), (BATCH,)),
+    Case("grad", lambda t, x: t.func.grad(lambda a: a.sin().sum())(x), (X,)),
+    Case("grad no dependence", lambda t, x: t.func.grad(lambda a: t.ones(()))(x), (X,)),
+    Case("grad grad", lambda t, x: t.func.grad(lambda a: t.func.grad(lambda a: (a**3).sum())(a).sum())(x), (X,)),
+    Case("grad trees", lambda t, x: t.func.grad(lambda d: d["b"].sum() * d["a"].sum())({"b": x, "a": x}), (X,)),
+    Case("grad argnums", lambda t, x, y: t.func.grad(lambda a, b: (a * b).sum(), argnums=(1, 0))(x, y), (X, Y)),
+    Case("grad aux", lambda t, x: t.func.grad(lambda a: (a.sum(), {"q": a * 2}), has_aux=True)(x), (X,)),
+    Case("grad_and_value", lambda t, x: t.func.grad_and_value(lambda a: (a**2).sum())(x), (X,)),
+    Case("grad in place", lambda t, x: t.func.grad(lambda a: written(a.clone(), a).sum())(x), (X,)),
+    Case("grad no_grad outside", no_grad_outside, (X,)),
+    Case("grad no_grad inside", no_grad_inside, (X,)),
+    Case("vmap grad", lambda t, x: t.func.vmap(t.func.grad(lambda a: a.sin().sum()))(x), (BATCH,)),
+    Case("vmap grad grad", lambda t, x: t.func.vmap(t.func.grad(t.func.grad(t.sin)))(x), (X,)),
+    Case("grad vmap", lambda t, x: t.func.grad(lambda a: t.func.vmap(t.sin)(a).sum())(x), (X,)),
+    Case(
+        "vmap grad of captured",
+        lambda t, x, y: t.func.vmap(lambda a: t.func.grad(lambda w: (w * a).sin().sum())(y))(x),
+        (BATCH, Y),
+    ),
+    Case("vjp", lambda t, x: pull(t, t.sin, x), (X,)),
+    Case("vjp of two", lambda t, x: pull(t, lambda a: (a * 2, a.sum()), x, (x, x.sum())), (X,)),
+    Case("vmap of vjp", lambda t, x: t.func.vmap(t.func.vjp(t.sin, x)[1])(t.eye(3)), (X,)),
+    Case("jvp", lambda t, x: push(t, t.sin, x), (X,)),
+    Case("jvp in place", lambda t, x: push(t, lambda a: written(a.clone(), a), x), (X,)),
+    Case("jvp jvp in place", lambda t, x: push(t, lambda a: push(t, lambda b: written(b.clone(), b), a)[1], x), (X,)),
+    Case("jvp jvp", lambda t, x: push(t, lambda a: push(t, lambda b: b**3 * a, a)[1], x), (ONE,)),
+    Case("jvp grad", lambda t, x: push(t, t.func.grad(lambda a: (a**3).sum()), x), (X,)),
+    Case("grad jvp", lambda t, x: t.func.grad(lambda a: push(t, lambda b: b**3, a)[1].sum())(x), (X,)),
+    Case("vmap jvp", lambda t, x: t.func.vmap(lambda a: push(t, lambda b: b**3, a))(x), (BATCH,)),
+    Case("jvp vmap", lambda t, x: push(t, t.func.vmap(lambda a: a**3), x), (BATCH,)),
+    Case("jvp vmap of captured", lambda t, x, y: push(t, lambda w: t.func.vmap(lambda a: a * w)(x), y), (BATCH, Y)),
+    Case("jvp of slices", lambda t, x: push(t, lambda a: a[1:] * a[0].sum(), x[:, ::2]), (BATCH,)),
+    Case("jvp of a transpose", lambda t, x: push(t, lambda a: a[1:] * a[0].sum(), x.t()), (BATCH,)),
+    Case("jvp independent", lambda t, x: push(t, lambda a: t.ones(2), x), (X,)),
+    Case("linearize", lambda t, x: (t.func.linearize(t.sin, x)[0], t.func.linearize(t.sin, x)[1](x)), (X,)),
+    Case("jacrev", lambda t, x: t.func.jacrev(lambda a: (a.sin(), a.sum()))(x), (X,)),
+    *[
+        Case(f"jacrev chunk {n}", lambda t, x, n=n: t.func.jacrev(lambda a: (a.sin(), a.sum()), chunk_size=n)(x), (X,))
+        for n in (1, 2, 10)
+    ],
+    Case("jacrev argnums", lambda t, x, y: t.func.jacrev(lambda a, b: {"z": a * b}, argnums=(0, 1))(x, y), (X, Y)),
+    Case("jacrev aux", lambda t, x: t.func.jacrev(lambda a: (a.sin(), a), has_aux=True)(x), (X,)),
+    Case("jacfwd", lambda t, x: t.func.jacfwd(lambda a: a.sin() * a.sum())(x), (M,)),
+    Case("jacfwd argnums", lambda t, x, y: t.func.jacfwd(lambda a, b: {"z": a * b}, argnums=(0, 1))(x, y), (X, Y)),
+    Case("jacfwd aux", lambda t, x: t.func.jacfwd(lambda a: (a.sin(), a), has_aux=True)(x), (X,)),
+    Case("hessian", lambda t, x: t.func.hessian(lambda a: (a @ a.t()).sin().sum())(x), (M,)),
+    Case("vmap hessian", lambda t, x: t.func.vmap(t.func.hessian(lambda a: a.sin().prod()))(x), (BATCH,)),
+    *[
+        Case(
+            f"{outer} {inner}",
+            lambda t, x, outer=outer, inner=inner: getattr(t.func, outer)(
+                getattr(t.func, inner)(lambda a: (a.sin() * a.sum()).sum())
+            )(x),
+            (X,),
+        )
+        for outer in ("jacrev", "jacfwd")
+        for inner in ("jacrev", "jacfwd")
+    ],
+    Case("jacrev vmap", lambda t, x: t.func.jacrev(t.func.vmap(lambda a: (a * a).sum()))(x), (BATCH,)),
+    Case("jacfwd vmap", lambda t, x: t.func.jacfwd(t.func.vmap(lambda a: (a * a).sum()))(x), (BATCH,)),
+    Case("third derivative", lambda t, x: t.func.jacfwd(t.func.hessian(lambda a: (a**3).prod()))(x), (X,)),
+    Case(
+        "vmap hessian vmap",
+        lambda t, x: t.func.vmap(t.func.hessian(lambda a: t.func.vmap(t.sin)(a).prod()))(x),
+        (BATCH,),
+    ),
+]
+
+CONFUSION = [
+    Case("grad", lambda t, x: t.func.grad(lambda x: x * t.func.grad(lambda y: x + y)(x))(x), (ONE,)),
+    Case("grad of captured", lambda t, x: t.func.grad(lambda a: t.func.grad(lambda y: a * y)(a))(x), (ONE,)),
+    Case("jvp", lambda t, x: push(t, lambda a: a * push(t, lambda y: a + y, a)[1], x), (ONE,)),
+    Case("jvp in grad", lambda t, x: t.func.grad(lambda a: a * push(t, lambda y: a + y, a)[1])(x), (ONE,)),
+    Case("grad in jvp", lambda t, x: push(t, lambda a: a * t.func.grad(lambda y: a + y)(a), x), (ONE,)),
+]
+
+
+def taped(function: Any) -> Any:
+    """The gradients of two tensors of the square of what a function makes of them."""
+
+    def run(t: Any, x: Any, w: Any) -> Any:
+        x.requires_grad_()
+        w.requires_grad_()
+        found = function(t, x, w)
+        found.pow(2).sum().backward()
+        return found.requires_grad, x.grad, w.grad
+
+    return run
+
+
+def second(t: Any, x: Any, w: Any) -> Any:
+    found = t.func.vmap(lambda a: t.func.vmap(lambda b: (a * w).sum() * b)(a))(x)
+    return t.autograd.grad(found.sin().sum(), w, create_graph=True)[0] + x.sum()
+
+
+TAPED = [
+    Case("vmap", taped(lambda t, x, w: t.func.vmap(lambda a: (a * w).sin().sum() * w[0])(x)), (BATCH, Y)),
+    Case("vmap vmap, twice", taped(second), (BATCH, Y)),
+    Case("grad", taped(lambda t, x, w: t.func.grad(lambda a: (a.sin() * w * w).sum())(x)), (BATCH, Y)),
+    Case("vmap grad", taped(lambda t, x, w: t.func.vmap(t.func.grad(lambda a: (a * w).sin().sum()))(x)), (BATCH, Y)),
+    Case("jvp", taped(lambda t, x, w: push(t, lambda a: (a * w).sin(), x)[1]), (BATCH, Y)),
+    Case("vjp", taped(lambda t, x, w: pull(t, lambda a: (a * w).sin(), x)[1][0]), (BATCH, Y)),
+    Case("jacrev", taped(lambda t, x, w: t.func.jacrev(lambda a: (a * w).sin().sum(0))(x)), (BATCH, Y)),
+    Case("jacfwd", taped(lambda t, x, w: t.func.jacfwd(lambda a: (a * w).sin().sum(0))(x)), (BATCH, Y)),
+    Case(
+        "vmap hessian",
+        taped(lambda t, x, w: t.func.vmap(t.func.hessian(lambda a: (a * w).sin().prod()))(x)),
+        (BATCH, Y),
+    ),
+    Case(
+        "vmap of autograd.grad",
+        lambda t, x: (lambda y: t.func.vmap(lambda v: t.autograd.grad(y, x, v, retain_graph=True)[0])(t.eye(3)))(
+            (x.requires_grad_() * x).sin()
+        ),
+        (X,),
+    ),
+    Case(
+        "is_grads_batched",
+        lambda t, x: t.autograd.grad((x.requires_grad_() * x).sin(), x, t.eye(3), is_grads_batched=True),
+        (X,),
+    ),
+]
+
+ERRORS = {
+    "no number": lambda t, x: t.func.grad(lambda a: a * 2)(x),
+    "no tensor": lambda t, x: t.func.grad(lambda a: 2.0)(x),
+    "no tensor given": lambda t, x: t.func.grad(lambda a: a.sum())(2.0),
+    "complex output": lambda t, x: t.func.grad(lambda a: a.sum().cfloat())(x),
+    "integer input": lambda t, x: t.func.grad(lambda a: a.sum())(x.long()),
+    "argnum too great": lambda t, x: t.func.grad(lambda a: a.sum(), argnums=1)(x),
+    "no argnums": lambda t, x: t.func.grad(lambda a: a.sum(), argnums=())(x),
+    "argnums twice": lambda t, x: t.func.grad(lambda a: a.sum(), argnums=(0, 0))(x),
+    "argnums text": lambda t, x: t.func.grad(lambda a: a.sum(), argnums="a")(x),
+    "no aux": lambda t, x: t.func.grad(lambda a: a.sum(), has_aux=True)(x),
+    "write to a leaf": lambda t, x: t.func.grad(lambda a: a.sin_().sum())(x),
+    "requires_grad_": lambda t, x: t.func.vmap(lambda a: a.requires_grad_())(x),
+    "backward": lambda t, x: t.func.grad(lambda a: (a.sum().backward(), a.sum())[1])(x),
+    "item": lambda t, x: t.func.vmap(lambda a: a.item())(x),
+    "branch": lambda t, x: t.func.vmap(lambda a: a if a > 0 else -a)(x),
+    "vmap number": lambda t, x: t.func.vmap(lambda a: 3)(x),
+    "vmap None": lambda t, x: t.func.vmap(lambda a: None)(x),
+    "in_dims structure": lambda t, x: t.func.vmap(lambda a: a, in_dims=(0, 0))(x),
+    "in_dims too great": lambda t, x: t.func.vmap(lambda a: a, in_dims=3)(x),
+    "in_dims text": lambda t, x: t.func.vmap(lambda a: a, in_dims="a")(x),
+    "in_dims float": lambda t, x: t.func.vmap(lambda a: a, in_dims=(0.5,))(x),
+    "in_dims None": lambda t, x: t.func.vmap(lambda a: a, in_dims=None)(x),
+    "nothing mapped": lambda t, x: t.func.vmap(lambda a: a, in_dims=(None,))(x),
+    "no arguments": lambda t, x: t.func.vmap(lambda a: a)(),
+    "mapped number": lambda t, x: t.func.vmap(lambda a: a)(3),
+    "other sizes": lambda t, x: t.func.vmap(lambda a, b: a)(x, x[:2]),
+    "out_dims text": lambda t, x: t.func.vmap(lambda a: a, out_dims="a")(x),
+    "out_dims too great": lambda t, x: t.func.vmap(lambda a: a, out_dims=1)(x),
+    "out_dims structure": lambda t, x: t.func.vmap(lambda a: (a, a), out_dims=(0, 0, 0))(x),
+    "out_dims None": lambda t, x: t.func.vmap(lambda a: a, out_dims=None)(x),
+    "randomness": lambda t, x: t.func.vmap(lambda a: a, randomness="q")(x),
+    "random": lambda t, x: t.func.vmap(lambda a: t.rand(3))(x),
+    "chunk_size": lambda t, x: t.func.vmap(lambda a: a, chunk_size=0)(x),
+    "jacrev chunk_size": lambda t, x: t.func.jacrev(lambda a: a, chunk_size=0),
+    "vjp number": lambda t, x: t.func.vjp(lambda a: 3, x),
+    "vjp integer": lambda t, x: t.func.vjp(lambda a: a.long(), x),
+    "vjp structure": lambda t, x: t.func.vjp(lambda a: (a, a), x)[1](x),
+    "vjp shape": lambda t, x: t.func.vjp(lambda a: a, x)[1](x[:2]),
+    "jvp no tuple": lambda t, x: t.func.jvp(lambda a: a, x, x),
+    "jvp structure": lambda t, x: t.func.jvp(lambda a: a, (x,), x),
+    "jvp nothing": lambda t, x: t.func.jvp(lambda a: a, (), ()),
+    "jvp number": lambda t, x: t.func.jvp(lambda a: a, (x,), (3,)),
+    "jvp shape": lambda t, x: t.func.jvp(lambda a: a, (x,), (x[:2],)),
+    "jvp integer": lambda t, x: t.func.jvp(lambda a: a, (x.long(),), (x,)),
+    "jvp output": lambda t, x: t.func.jvp(lambda a: 3, (x,), (x,)),
+    "jvp strict": lambda t, x: t.func.jvp(lambda a: t.ones(2), (x,), (x,), strict=True),
+    "jacrev complex": lambda t, x: t.func.jacrev(lambda a: a)(x.cfloat()),
+    "jacfwd complex": lambda t, x: t.func.jacfwd(lambda a: a)(x.cfloat()),
+    "functionalize": lambda t, x: t.func.functionalize(lambda a: a, remove="q"),
+}
+LONGER = {"write to a leaf"}
+
+
+@pytest.mark.parametrize("case", [*PURE, *CONFUSION, *TAPED], ids=str)
+def test_results(case: Case) -> None:
+    agree(case, torch)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str) -> None:
+    case = Case(name, ERRORS[name], (X,), name in LONGER)
+    agree(case, torch)
+
+
+def seeded(mode: str, function: Any, **options: Any) -> Any:
+    def run(t: Any, x: Any) -> Any:
+        t.manual_seed(0)
+        return t.func.vmap(lambda a: function(t, a), randomness=mode, **options)(x)
+
+    return run
+
+
+@pytest.mark.parametrize("mode", ["same", "different", "error"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t, a: t.rand(3) + a,
+        lambda t, a: t.nn.functional.dropout(a),
+        lambda t, a: t.randn_like(a),
+        lambda t, a: a.new_empty(2).uniform_(),
+    ],
+    ids=["rand", "dropout", "randn_like", "uniform_"],
+)
+def test_randomness(mode: str, function: Any) -> None:
+    if mode == "different" and function(torch, torch.zeros(3)).shape == (2,):
+        pytest.skip("PyTorch cannot write other numbers for each example to a tensor made inside")
+    agree(Case("", seeded(mode, function), (BATCH,)), torch)
+
+
+def test_same_randomness_in_every_chunk() -> None:
+    agree(Case("", seeded("same", lambda t, a: t.rand(3) + a, chunk_size=3), (BATCH,)), torch)
+
+
+def printed(function: Any) -> Any:
+    def run(t: Any, x: Any) -> str:
+        buffer = io.StringIO()
+        with contextlib.redirect_stdout(buffer):
+            function(t, x)
+        return buffer.getvalue()
+
+    return run
+
+
+def show(x: Any) -> Any:
+    print(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t, x: t.func.vmap(show)(x),
+        lambda t, x: t.func.vmap(t.func.vmap(show))(x),
+        lambda t, x: t.func.vmap(t.func.grad(lambda a: show(a).sum()))(x),
+        lambda t, x: t.func.grad(lambda a: t.func.vmap(show)(a).sum())(x),
+        lambda t, x: t.func.grad(lambda a: t.func.grad(lambda b: show(a * b).sum())(a).sum())(x),
+        lambda t, x: t.func.jvp(show, (x,), (x,)),
+    ],
+)
+def test_printing(function: Any) -> None:
+    agree(Case("", printed(function), (STEPS,)), torch)

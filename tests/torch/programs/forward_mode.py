@@ -1,0 +1,48 @@
+"""Forward mode: dual numbers, views and writes."""
+
+# ruff: noqa
+# pyright: basic
+import fgrad.torch as torch
+import fgrad.torch.autograd.forward_ad as fwAD
+
+
+def E(f):
+    try:
+        print(f())
+    except Exception as e:
+        print(type(e).__name__, "::", str(e).split("\n\n")[0])
+
+
+x = torch.ones(3)
+t = torch.tensor([1.0, 2, 3])
+E(lambda: fwAD.make_dual(x, t))
+with fwAD.dual_level():
+    d = fwAD.make_dual(x, t)
+    print(d, d._is_view(), d._base is x)
+    y = d * d
+    print(y, fwAD.unpack_dual(y))
+    print(type(fwAD.unpack_dual(y)).__name__)
+    print(fwAD.unpack_dual(x), d.tangent if hasattr(d, "tangent") else "")
+    E(lambda: fwAD.make_dual(x, torch.ones(2)))
+    E(lambda: fwAD.make_dual(torch.ones(2, dtype=torch.int64), torch.ones(2)))
+    E(lambda: fwAD.make_dual(d, t))
+    E(lambda: fwAD.make_dual(x, 1))
+    z = torch.zeros(3)
+    z.copy_(d)
+    print(z)
+    v = d[1:]
+    print(v)
+    z[0:1].mul_(2)
+    print(z)
+    E(lambda: torch.argmax(d))
+    print(d.detach(), d.data, d.clone())
+    with torch.no_grad():
+        print(d * 2)
+    a = x.clone().requires_grad_()
+    dd = fwAD.make_dual(a, t)
+    p = dd * dd
+    print(p, fwAD.unpack_dual(p).tangent)
+    E(lambda: fwAD.enter_dual_level())
+print(y, d)
+E(lambda: fwAD.unpack_dual(y))
+E(lambda: fwAD.exit_dual_level())
