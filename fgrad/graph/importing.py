@@ -230,7 +230,7 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         builder = Builder(types)
         lead = [builder.const(Const.of(c)) for c in consts]
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
-        return vjp_rule(call, builder, outs, params["out_trees"](), params["bwd"])
+        return vjp_rule(call, builder, outs, params["out_trees"](), params["bwd"], lead[:n])
 
     return custom_vjp_op(
         call,
@@ -245,7 +245,9 @@ def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
     return intern(custom_vjp, {"call": call, "num_consts": num_consts, "rule": rule, "label": label}, in_types)
 
 
-def vjp_rule(call: Graph, builder: Builder, outs: Sequence[int], trees: Any, bwd: Any) -> VjpRule:
+def vjp_rule(
+    call: Graph, builder: Builder, outs: Sequence[int], trees: Any, bwd: Any, lead: Sequence[int] = ()
+) -> VjpRule:
     """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents.
 
     A ``bwd`` that asks for numbers is called when the backward pass runs.
@@ -254,10 +256,12 @@ def vjp_rule(call: Graph, builder: Builder, outs: Sequence[int], trees: Any, bwd
     num_res = res_tree.num_leaves
     pruned = num_res - sum(f is not None for f in forwards)
     kept, primals_out = iter(outs[:pruned]), outs[pruned:]
-    # ``forwards`` numbers fwd's flat arguments, which may come as (value, flag) pairs
+    # ``forwards`` numbers fwd's flat arguments, after the constants that the function closes over (``lead``), or as
+    # (value, flag) pairs
     args = builder.inputs
-    step = 2 if any(f is not None and f >= len(args) for f in forwards) else 1
-    residuals = [next(kept) if f is None else args[f // step] for f in forwards]
+    numbered = [*lead, *args]
+    step = 2 if any(f is not None and f >= len(numbered) for f in forwards) else 1
+    residuals = [next(kept) if f is None else (numbered if step == 1 else args)[f // step] for f in forwards]
     forward = builder.finish([*residuals, *primals_out])
     types = [builder.types[i] for i in args]
     wrt: list[int] = []

@@ -47,12 +47,12 @@ class Program:
 
     __slots__ = ("graph", "met", "compiled", "patience", "stretches")
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, patience: int = 1):
         self.graph = graph
         self.met = 0
         self.compiled: Any = None
         #: how often it is run in another way before it is compiled whole
-        self.patience: float = inf if _calls_python(graph) else 1 + PATIENCE * _lengths(graph) ** 2
+        self.patience: float = inf if _calls_python(graph) else patience + PATIENCE * _lengths(graph) ** 2
         self.stretches: Stretches | None = None
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -70,7 +70,12 @@ class Program:
         if self.met > self.patience:
             self.compiled, self.stretches = jax.jit(lambda *args: evaluate(graph, args)), None
             return self.compiled(*args)
-        if 1 < self.patience < inf and is_evaluating(current_trace()) and not any(map(_is_traced, graph.consts)):
+        if (
+            len(graph.nodes) > LENGTH
+            and self.patience < inf
+            and is_evaluating(current_trace())
+            and not any(map(_is_traced, graph.consts))
+        ):
             if self.stretches is None:
                 self.stretches = cut(graph)
             outs = self.stretches(args)

@@ -52,7 +52,7 @@ def test_random_programs(block: int):
 
 
 @pytest.mark.skipif(theirs is not None, reason="torch itself is here")
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", [pytest.param(i, marks=[pytest.mark.thorough] if i else []) for i in range(10)])
 def test_recorded_programs(block: int):
     """A thousand programs, with what torch 2.13 showed of them."""
     with gzip.open(RECORDED, "rt") as file:

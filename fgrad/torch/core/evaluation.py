@@ -25,6 +25,8 @@ from fgrad.record.recording import stage_closed
 from fgrad.run.program import Program
 from fgrad.torch.core.batched import Batched
 
+#: how often an operation is interpreted before it is compiled: many programs meet a shape a few times and no more
+TRIALS = 6
 _WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
 
 
@@ -35,7 +37,7 @@ class Routine:
 
     def __init__(self, graph: Graph):
         self.graph = graph
-        self.program = Program(graph)
+        self.program = Program(graph, TRIALS)
         self.wide = any(t.dtype in _WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )

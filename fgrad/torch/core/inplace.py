@@ -72,7 +72,7 @@ def check_inplace(tensor: Tensor, recorded: bool) -> None:
         view = tensor._view
         if view is not None:
             check_view(tensor, "is being")
-            if is_tracked(view.base) and gradient_function(view.base) is None:
+            if is_tracked(tensor) and gradient_function(view.base) is None:
                 raise explanation.write(tensor, VIEW_OF_LEAF)
         if is_tracked(tensor) and gradient_function(tensor) is None:
             raise explanation.write(tensor, LEAF)

@@ -4,9 +4,10 @@ from typing import Any
 
 from fgrad.graph.source import here
 from fgrad.torch import devices
-from fgrad.torch.core.geometry import Geometry, contiguous_strides, extent
+from fgrad.torch.core.evaluation import concrete, constant
+from fgrad.torch.core.geometry import Geometry, contiguous_strides, extent, is_dense
 from fgrad.torch.core.storage import Storage, VersionCounter
-from fgrad.torch.core.tensor import Tensor, alias, is_tracked
+from fgrad.torch.core.tensor import Tensor, alias, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.copying import channels_last
@@ -279,4 +280,21 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         memo[id(self)] = found
         if self._grad is not None:
             found._grad = __deepcopy__(self._grad, memo)
+    return found
+
+
+@method
+def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    """How a tensor is pickled: its elements, type and layout; the history does not travel."""
+    g = self._geometry_of()
+    parts = (type(self), concrete(self._value()), self._type.dtype, g.strides, self._requires_grad)
+    return _rebuilt, parts, {k: v for k, v in vars(self).items() if not k.startswith("_")} or None
+
+
+def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bool) -> Tensor:
+    kind = tensor_type(dtype, values.shape)
+    made = new_tensor(constant(values), kind, strides if is_dense(values.shape, strides) else None)
+    made._requires_grad = requires_grad
+    found = alias(made, made._counter, cls)
+    found._requires_grad = requires_grad
     return found

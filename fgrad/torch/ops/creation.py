@@ -11,7 +11,7 @@ from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.torch.formats import preserve_format
-from fgrad.torch.ops.copying import fill_, format_strides, laid_out, resized
+from fgrad.torch.ops.copying import fill_, format_strides, into, laid_out, resized
 from fgrad.torch.ops.numbers import check_number
 from fgrad.torch.ops.table import composite
 from fgrad.torch.type_names import type_name
@@ -404,7 +404,10 @@ def eye(
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "eye")
-    return made(np.eye(n, m), wanted, device, requires_grad)
+    if out is None:
+        return made(np.eye(n, m), wanted, device, requires_grad)
+    into(out, made(np.eye(n, m), out._type.dtype))
+    return out
 
 
 @composite(method=False)

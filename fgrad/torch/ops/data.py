@@ -176,15 +176,12 @@ def to_jax(tensor: Any) -> Any:
     return tensor._value()
 
 
-@composite(function=False)
+@composite(function=False, name="new_tensor")
 def new_tensor_of(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of data with this tensor's type."""
     return tensor(data, dtype=dtype or self._type.dtype, device=device, requires_grad=requires_grad)
-
-
-Tensor.new_tensor = new_tensor_of  # type: ignore[attr-defined]
 
 
 def numbers_of(tensor: Tensor) -> np.ndarray:

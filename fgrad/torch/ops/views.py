@@ -276,7 +276,7 @@ def _view_geometry(g: Geometry, size: Ints) -> Geometry:
     return evolve(g, sizes=shape, strides=strides)
 
 
-@view("ViewBackward0", _view_geometry, method=False, function=False)
+@view("ViewBackward0", _view_geometry, name="view", method=False, function=False)
 def view_sizes(input: Array, size: SpreadInts) -> Any:
     return lax.reshape(input, inferred(size, input.size))
 

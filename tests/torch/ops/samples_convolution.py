@@ -74,6 +74,12 @@ CONVOLUTION: list[Sample] = [
     Sample(_F + "conv_transpose3d", (normal(1, 2, 2, 3, 2), normal(2, 3, 2, 2, 2), normal(3)), {"stride": 2}),
     Sample(_F + "conv_tbc", (normal(5, 2, 3), normal(2, 3, 4), normal(4)), {"pad": 1}),
     Sample("conv2d", (IMAGE, KERNEL)),
+    Sample("conv1d", (normal(2, 3, 7), normal(4, 3, 3))),
+    Sample("conv3d", (normal(1, 2, 3, 3, 3), normal(3, 2, 2, 2, 2))),
+    Sample("conv_transpose1d", (normal(2, 3, 4), normal(3, 5, 3))),
+    Sample("conv_transpose2d", (normal(2, 4, 3, 3), normal(4, 3, 2, 3))),
+    Sample("conv_transpose3d", (normal(1, 2, 2, 3, 2), normal(2, 3, 2, 2, 2))),
+    Sample("conv_tbc", (normal(5, 2, 3), normal(2, 3, 4), normal(4))),
 ]
 
 PADDING: list[Sample] = [

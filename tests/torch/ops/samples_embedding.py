@@ -26,6 +26,7 @@ SAMPLES: list[Sample] = [
     Sample(_F + "embedding", (INDICES, normal(3)), label="vector"),
     Sample(_F + "embedding", (INDICES, WEIGHT, 7), label="padding-out-of-range"),
     Sample("embedding", (WEIGHT, INDICES)),
+    Sample("embedding_renorm_", (WEIGHT, LIST, 0.5, 2.0), frozen=(0,)),
     *[
         Sample(_F + "embedding_bag", (INDICES, WEIGHT), {"mode": mode, **named}, f"{mode}-{label}", order=1)
         for mode in ("sum", "mean", "max")

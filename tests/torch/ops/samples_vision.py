@@ -129,11 +129,11 @@ SHUFFLING: list[Sample] = [
     Sample(_F + "pixel_unshuffle", (normal(2, 3, 4, 5), 2), label="width"),
     Sample(_F + "channel_shuffle", (normal(2, 6, 2, 2), 3)),
     Sample(_F + "channel_shuffle", (normal(2, 6, 2, 2), 4), label="groups"),
-    Sample(_F + "native_channel_shuffle", (normal(2, 6, 2, 2), 3)),
+    Sample(_F + "native_channel_shuffle", (normal(2, 6, 2, 2), 3), order=0),
     Sample("pixel_shuffle", (normal(2, 8, 2, 3), 2)),
     Sample("pixel_unshuffle", (normal(2, 3, 4, 6), 2)),
     Sample("channel_shuffle", (normal(2, 6, 2, 2), 3)),
-    Sample("native_channel_shuffle", (normal(2, 6, 2, 2), 3)),
+    Sample("native_channel_shuffle", (normal(2, 6, 2, 2), 3), order=0),
 ]
 
 SAMPLES = [*BLOCKS, *RESAMPLING, *SAMPLING, *SHUFFLING]
