@@ -1,6 +1,12 @@
 """``torch.nn``: modules, the layers and losses made of them, parameters and their initial values."""
 
-from fgrad.torch.nn import functional as functional, init as init, modules as modules, parameter as parameter
+from fgrad.torch.nn import (
+    functional as functional,
+    init as init,
+    modules as modules,
+    parameter as parameter,
+    utils as utils,
+)
 from fgrad.torch.nn.modules import (
     CELU as CELU,
     ELU as ELU,

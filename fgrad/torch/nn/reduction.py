@@ -7,7 +7,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
     """What ``size_average`` and ``reduce`` mean as a ``reduction``, with PyTorch's warning.
 
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings(action="ignore"):
     ...     legacy_reduction(False, None)
     'sum'
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from jax import numpy as jnp
+from jax import lax, numpy as jnp
 
 from fgrad.torch import ops
 from fgrad.torch.core.tensor import Tensor
@@ -57,6 +57,7 @@ def threshold_(input: Any, threshold: float, value: float) -> Tensor:
 
 
 @kernel("HardtanhBackward0", strides=elementwise, fused="HardtanhBackwardBackward0", kept=("self",))
+@single
 def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
     if input.dtype == np.bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh")
@@ -96,7 +97,8 @@ def relu6(input: Any, inplace: bool = False) -> Tensor:
 @single
 def _hardsigmoid(input: Array) -> Any:
     check_floating("hardsigmoid_cpu", input)
-    return jnp.where(input <= -3, 0, jnp.where(input >= 3, 1, (input + 3) / 6)).astype(input.dtype)
+    outside = jnp.where(input >= 3, 1, jnp.where(input <= -3, 0, lax.stop_gradient(input)))
+    return jnp.where((input > -3) & (input < 3), (input + 3) / 6, outside)
 
 
 @functional
@@ -109,8 +111,9 @@ def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
 @single
 def _hardswish(input: Array) -> Any:
     check_floating("hardswish_cpu", input)
-    middle = input * (input + 3) / 6
-    return jnp.where(input <= -3, input * 0, jnp.where(input >= 3, input, middle))
+    bent = (input > -3) & (input < 3)
+    inner = jnp.where(bent, input, 0)
+    return jnp.where(bent, inner * (inner + 3) / 6, jnp.where(input <= -3, lax.stop_gradient(input * 0), input))
 
 
 @functional
@@ -135,8 +138,8 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
 @kernel("SoftshrinkBackward0", strides=elementwise, fused="SoftshrinkBackwardBackward0", kept=("self",))
 def _softshrink(input: Array, lambd: float) -> Any:
     check_floating("softshrink_check", input)
-    inner = jnp.where(input < -lambd, input + lambd, input * 0)
-    return jnp.where(input > lambd, input - lambd, inner)
+    within = (input >= -lambd) & (input <= lambd)
+    return jnp.where(within, 0, jnp.where(input > lambd, input - lambd, input + lambd))
 
 
 @functional

@@ -59,24 +59,25 @@ def _counts(indices: Any, size: int) -> Any:
     return jnp.zeros(size, np.int64).at[indices.reshape(-1)].add(1)
 
 
-def _scattered(ct: Any, like: Any, indices: Any, padding_idx: int, by_frequency: bool) -> Any:
+def _scattered(ct: Any, like: Any, indices: Any, padding_idx: int, frequency: Any) -> Any:
     """The gradient of the matrix: each row's gradients added up, none for the padding."""
     rows = ct.reshape(-1, like.shape[-1])
     flat = indices.reshape(-1)
-    if by_frequency:
-        rows = rows / _counts(indices, like.shape[0])[flat][:, None].astype(rows.dtype)
+    if frequency is not None:
+        rows = rows / frequency[flat][:, None].astype(rows.dtype)
     if padding_idx >= 0:
         rows = jnp.where((flat == padding_idx)[:, None], 0, rows)
     return jnp.zeros(like.shape, like.dtype).at[flat].add(rows, mode="drop")
 
 
-@kernel("EmbeddingBackward0", saved=("weight", "indices"), fused="EmbeddingDenseBackwardBackward0")
+@kernel("EmbeddingBackward0", saved=("weight", "indices"), kept=("indices",), fused="EmbeddingDenseBackwardBackward0")
 def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
 
     def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any]:
-        return (_scattered(ct, weight, indices, padding_idx, scale_grad_by_freq),)
+        frequency = _counts(indices, weight.shape[0]) if scale_grad_by_freq else None
+        return (_scattered(ct, weight, indices, padding_idx, frequency),)
 
     return define_rule(_rows, vjp=vjp)(weight, indices)
 
@@ -169,6 +170,7 @@ _MODES = {"sum": SUM, "mean": MEAN, "max": MAX}
 
 @kernel(
     "EmbeddingBagBackward0",
+    outputs=("result0", "result3"),
     saved=("weight", "per_sample_weights", "indices", "offsets"),
     kept=("per_sample_weights", "indices", "offsets"),
     fused="EmbeddingBagBackwardBackward0",
@@ -182,7 +184,8 @@ def _embedding_bag(
     counted = indices != padding_idx
 
     def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any]:
-        return (_scattered(ct, weight, indices, padding_idx, scale_grad_by_freq),)
+        frequency = _bag_frequency(indices, weight.shape[0]) if scale_grad_by_freq else None
+        return (_scattered(ct, weight, indices, padding_idx, frequency),)
 
     rows = define_rule(_rows, vjp=vjp)(weight, indices)
     if mode == MAX:
@@ -197,17 +200,28 @@ def _embedding_bag(
     return total / jnp.maximum(sizes, 1)[:, None]
 
 
-def _bag_maxima(rows: Any, bag: Any, counted: Any, bags: int) -> Any:
-    """The largest of each column in each bag, the first of several; zero of bags that are empty."""
+def _bag_frequency(indices: Any, size: int) -> Any:
+    """What PyTorch divides the gradient of each row by for ``scale_grad_by_freq`` of bags.
+
+    Not how often the row itself is asked for: its kernel takes the count of another one, the one that stands in the
+    sorted indices where this row would if each were there once (aten/src/ATen/native/EmbeddingBag.cpp).
+    """
+    counts = _counts(indices, size)
+    order = jnp.maximum(jnp.cumsum(counts > 0) - 1, 0)
+    return counts[jnp.sort(indices)[order]]
+
+
+def _bag_maxima(rows: Any, bag: Any, counted: Any, bags: int) -> tuple[Any, Any]:
+    """The largest of each column in each bag, the first of several, and its row; zero of bags that are empty."""
     count, width = rows.shape
     if not count:
-        return jnp.zeros((bags, width), rows.dtype)
+        return jnp.zeros((bags, width), rows.dtype), jnp.zeros((bags, width), np.int64)
     plain = jnp.where(counted[:, None], lax.stop_gradient(rows), -jnp.inf)
     largest = jnp.full((bags, width), -jnp.inf, rows.dtype).at[bag].max(plain)
     numbers = jnp.where((plain == largest[bag]) & counted[:, None], jnp.arange(count)[:, None], count)
     first = jnp.full((bags, width), count, numbers.dtype).at[bag].min(numbers)
     found = jnp.take_along_axis(rows, jnp.minimum(first, count - 1), 0)
-    return jnp.where(first < count, found, 0)
+    return jnp.where(first < count, found, 0), first
 
 
 _EMBEDDING_BAG = operation_of(_embedding_bag)
@@ -313,7 +327,8 @@ def embedding_bag(
         )
     _check_bags(weight, input, offsets, include_last_offset)
     params = (_MODES[mode], -1 if padding_idx is None else padding_idx % rows, scale_grad_by_freq, include_last_offset)
-    return apply(_EMBEDDING_BAG, (weight, per_sample_weights, input, offsets), params)
+    found = apply(_EMBEDDING_BAG, (weight, per_sample_weights, input, offsets), params)
+    return found[0] if isinstance(found, tuple) else found
 
 
 # -- one hot ---------------------------------------------------------------------------------------------------------

@@ -46,12 +46,11 @@ def single(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
 
     @functools.wraps(function)
-    def computed(*arrays: Any, **static: Any) -> Any:
-        half = next((x.dtype for x in arrays if x is not None and is_half(x.dtype)), None)
+    def computed(*arrays: Any, **named: Any) -> Any:
+        half = next((x.dtype for x in (*arrays, *named.values()) if _is_half_array(x)), None)
         if half is None:
-            return function(*arrays, **static)
-        wide = [x if x is None or not is_half(x.dtype) else lax.convert_element_type(x, np.float32) for x in arrays]
-        found = function(*wide, **static)
+            return function(*arrays, **named)
+        found = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
         if isinstance(found, tuple):
             return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in found])
         return lax.convert_element_type(found, half)
@@ -67,6 +66,14 @@ def check_constant(function: str, **given: Any) -> None:
                 f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot "
                 "have requires_grad True."
             )
+
+
+def _is_half_array(x: Any) -> bool:
+    return hasattr(x, "aval") and is_half(x.dtype)
+
+
+def _widened(x: Any) -> Any:
+    return lax.convert_element_type(x, np.float32) if _is_half_array(x) else x
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
