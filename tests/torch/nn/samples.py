@@ -348,7 +348,7 @@ SAMPLES: list[Sample] = [
         (n(5, 2, 4),),
         "nn.CTCLoss()",
         "nn.CTCLoss(blank=1, reduction='none', zero_infinity=True)",
-        call="module(inputs[0].log_softmax(2), torch.tensor([[2, 3], [0, 2]]), torch.tensor([5, 4]), "
+        call="module(inputs[0].log_softmax(2), torch.tensor([[2, 3], [3, 2]]), torch.tensor([5, 4]), "
         "torch.tensor([2, 1]))",
     ),
     Sample(
