@@ -14,6 +14,7 @@ from math import inf
 from typing import Any
 
 import jax
+import numpy as np
 from attrs import frozen
 
 from fgrad.graph import op as ops
@@ -21,6 +22,7 @@ from fgrad.graph.graph import Const, Graph, evaluate
 from fgrad.graph.regions import PythonCall
 from fgrad.jaxcore import ShapedArray, Trace, Tracer, current_trace, is_evaluating, primitive
 from fgrad.run.cache import Cache, clear_all
+from fgrad.run.interpreter import interpret
 from fgrad.run.stretches import LENGTH, Stretches, cut
 
 PROGRAM_LIMIT = 4096
@@ -79,6 +81,8 @@ class Program:
             if self.stretches is None:
                 self.stretches = cut(graph)
             outs = self.stretches(args)
+        elif self.patience < inf and is_evaluating(current_trace()):
+            outs = interpret(graph, args)
         else:
             outs = evaluate(graph, args)
         return [_array(x, t) for x, t in zip(outs, graph.out_types, strict=True)]
@@ -115,6 +119,8 @@ def _array(value: Any, type: ShapedArray) -> Any:
     """An output of an interpreted graph as the compiled one would give it: a constant may be a scalar or NumPy's."""
     if isinstance(value, jax.Array) or type.dtype == jax.dtypes.float0:
         return value
+    if isinstance(value, np.ndarray) and not type.weak_type:
+        return jax.numpy.array(value)
     params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
     return primitive("convert_element_type").bind(value, **params)
 

@@ -6,9 +6,9 @@ value, on which line it was saved and what for; every write since, with its line
 the user's name of the tensor, where one can be found; and what to do, chosen from the cause.
 """
 
-import gc
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from fgrad.graph.source import RawSource, Source, is_hidden
@@ -50,12 +50,13 @@ def _name_of(tensor: Tensor) -> str | None:
                 for name, value in list(scope.items()):
                     if isinstance(value, Tensor) and same(value, tensor):
                         return f"'{name}'"
-                for name, value in list(scope.items()):
-                    inside = _in_module(value, tensor)
-                    if inside is not None:
-                        return f"'{inside}' of '{name}'"
+                for search in (_in_module, _in_container):
+                    for name, value in list(scope.items()):
+                        inside = None if isinstance(value, Tensor) else search(value, tensor)
+                        if inside is not None:
+                            return f"'{inside}' of '{name}'"
         frame = frame.f_back
-    return _in_any_module(tensor)
+    return None
 
 
 def same(one: Tensor, other: Tensor) -> bool:
@@ -67,8 +68,7 @@ def same(one: Tensor, other: Tensor) -> bool:
 
 def _in_module(value: Any, tensor: Tensor) -> str | None:
     """The dotted name of a parameter or buffer in something that has ``named_parameters``."""
-    named = getattr(type(value), "named_parameters", None)
-    if named is None:
+    if getattr(type(value), "named_parameters", None) is None:
         return None
     try:
         for name, parameter in [*value.named_parameters(), *value.named_buffers()]:
@@ -79,13 +79,21 @@ def _in_module(value: Any, tensor: Tensor) -> str | None:
     return None
 
 
-def _in_any_module(tensor: Tensor) -> str | None:
-    """A parameter's name in the module that holds it, when no variable leads there."""
-    for holder in gc.get_referrers(tensor):
-        if isinstance(holder, dict):
-            for name, value in list(holder.items()):
-                if value is tensor and isinstance(name, str) and not name.startswith("_") and name != "tensor":
-                    return f"'{name}'"
+#: containers of more elements are not searched for a name
+SEARCHED = 1000
+
+
+def _in_container(value: Any, tensor: Tensor) -> str | None:
+    """Where a tensor lies in a list, tuple or dict, or which attribute of an object of the user's it is."""
+    if isinstance(value, list | tuple):
+        items: Any = enumerate(value[:SEARCHED])
+    elif isinstance(value, dict):
+        items = list(value.items())[:SEARCHED]
+    else:
+        items = list(getattr(value, "__dict__", {}).items()) if not isinstance(value, type | ModuleType) else ()
+    for key, found in items:
+        if isinstance(found, Tensor) and same(found, tensor):
+            return str(key)
     return None
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fgrad.torch as ours
+from tests.torch.ops.playing import SAMPLES, assert_close, cases, first_part, node_of, tensors_of
 from tests.torch.ops.sample import Sample
-from tests.torch.ops.test_operations import SAMPLES, assert_close, cases, first_part, node_of, tensors_of
 
 theirs = pytest.importorskip("torch")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fgrad.torch as ours
+from tests.torch.ops.playing import assert_close, first_part, node_of
 from tests.torch.ops.sample import normal
-from tests.torch.ops.test_operations import assert_close, first_part, node_of
 
 theirs = pytest.importorskip("torch")
 

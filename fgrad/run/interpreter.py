@@ -1,0 +1,51 @@
+"""Running a graph node by node on values: by NumPy where it gives the same bits, by JAX's primitives elsewhere."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from fgrad.graph.graph import Graph, evaluate, last_uses
+from fgrad.run.numbers import computation
+
+_NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
+
+
+def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """The values of a graph's outputs, as arrays of JAX or NumPy; nothing is traced.
+
+    See NOTE [NumPy runs what is met first].
+    """
+    steps = [computation(node.op) for node in graph.nodes]
+    values: list[Any] = [*args, *(const.value for const in graph.consts)]
+    if not any(steps) or jax.config.jax_debug_nans or jax.config.jax_debug_infs or not all(map(_at_hand, values)):
+        return evaluate(graph, args)
+    values += [None] * (len(graph.types) - len(values))
+    number = len(args) + len(graph.consts)
+    with np.errstate(all="ignore"):
+        for node, compute, dead in zip(graph.nodes, steps, last_uses(graph), strict=True):
+            inputs = [values[i] for i in node.inputs]
+            if compute is None:
+                outs = node.op.bind(inputs)
+            else:
+                found = compute(*[np.asarray(x, t.dtype) for x, t in zip(inputs, node.op.in_types, strict=True)])
+                outs = found if isinstance(found, list) else (np.asarray(found, node.op.out_types[0].dtype),)
+            for out in outs:
+                values[number] = out
+                number += 1
+            for i in dead:
+                values[i] = None
+    return [values[i] for i in graph.outputs]
+
+
+def _at_hand(value: Any) -> bool:
+    """Whether NumPy can read a value where it is, and JAX would put what is computed from it back there."""
+    if isinstance(value, jax.Array):
+        return (
+            type(value.sharding) is SingleDeviceSharding
+            and not value.committed
+            and next(iter(value.devices())).platform == "cpu"
+        )
+    return isinstance(value, _NUMBERS)

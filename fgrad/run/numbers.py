@@ -1,0 +1,439 @@
+"""Primitives that NumPy computes to the same bits as XLA, without a compiler.
+
+NOTE [NumPy runs what is met first]
+JAX compiles each primitive anew for each shape, which takes some 40 ms; the first run of a program spends nearly all
+its time so.  Most primitives of such a run only move elements or do arithmetic that IEEE 754 fixes to the last bit,
+and NumPy does these at once.  So a graph that is met for the first time runs through this table, on small arrays on
+the CPU; what is not in the table (sums and products of many terms, functions such as ``exp``) goes to JAX as before.
+XLA's arithmetic flushes subnormal numbers to zero, operands and results, and so does this.
+
+An entry takes an operation and gives the function that computes it on NumPy arrays, or None where the two might differ.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.graph.op import Op
+
+Compute = Callable[..., Any]
+Entry = Callable[[Op], Compute | None]
+
+#: so many elements at most, all operands and results of a primitive together
+SIZE_LIMIT = 1 << 16
+
+_FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
+_INTEGERS = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64))
+_BOOL = np.dtype(bool)
+_REALS = _FLOATS | _INTEGERS
+_NUMBERS = _REALS | {np.dtype("complex64"), np.dtype("complex128")}
+_ANY = _NUMBERS | {_BOOL}
+_TINY = {dtype: np.finfo(dtype).tiny for dtype in _FLOATS}
+
+
+def computation(op: Op) -> Compute | None:
+    """How NumPy computes an operation; None where it should be left to JAX."""
+    try:
+        return op.derived["numbers"]
+    except KeyError:
+        found = op.derived["numbers"] = _computation(op)
+        return found
+
+
+def _computation(op: Op) -> Compute | None:
+    entry = _TABLE.get(op.name)
+    types = (*op.in_types, *op.out_types)
+    if (
+        entry is None
+        or op.effects
+        or any(t.dtype not in _ANY for t in types)
+        or sum(t.size for t in types) > SIZE_LIMIT
+    ):
+        return None
+    return entry(op)
+
+
+# -- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def _flushed(x: Any) -> Any:
+    small = np.abs(x) < _TINY[x.dtype]
+    return np.where(small, np.copysign(x.dtype.type(0), x), x) if small.any() else x
+
+
+def _arithmetic(function: Compute, dtypes: frozenset[np.dtype]) -> Entry:
+    """An elementwise function that rounds once, of operands of these types."""
+
+    def entry(op: Op) -> Compute | None:
+        if any(t.dtype not in dtypes for t in op.in_types):
+            return None
+        if op.in_types[0].dtype not in _FLOATS:
+            return function
+        return lambda *xs: _normal_result(function(*map(_flushed, xs)))
+
+    return entry
+
+
+def _normal_result(out: Any) -> Any:
+    return _flushed(out) if out.dtype in _FLOATS else out
+
+
+def _exact(function: Compute, dtypes: frozenset[np.dtype]) -> Entry:
+    """An elementwise function that does not round, and keeps subnormal numbers."""
+    return lambda op: function if op.in_types[0].dtype in dtypes else None
+
+
+def _div(op: Op) -> Compute | None:
+    # by a scalar, XLA multiplies with the reciprocal
+    return _arithmetic(np.divide, _FLOATS)(op) if op.in_types[0].ndim == op.in_types[1].ndim else None
+
+
+def _sign(x: Any) -> Any:
+    return np.where(x == 0, x, np.sign(x))
+
+
+def _max(x: Any, y: Any) -> Any:
+    """The greater one; of two zeros the positive one."""
+    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+
+
+def _min(x: Any, y: Any) -> Any:
+    """The lesser one; of two zeros the negative one."""
+    return np.where((x == 0) & (y == 0), -(-x + -y), np.minimum(x, y))
+
+
+def _integer_pow(op: Op) -> Compute | None:
+    if op.params["y"] not in (2, 3):
+        return None
+    return _arithmetic({2: np.square, 3: lambda x: x * _normal_result(x * x)}[op.params["y"]], _REALS)(op)
+
+
+def _round(op: Op) -> Compute | None:
+    nearest = op.params["rounding_method"] == jax.lax.RoundingMethod.TO_NEAREST_EVEN
+    return np.rint if nearest and op.in_types[0].dtype in _FLOATS else None
+
+
+def _convert(op: Op) -> Compute | None:
+    old, new = op.in_types[0].dtype, op.out_types[0].dtype
+    if new == _BOOL:
+        return None if old in _FLOATS else lambda x: x != 0
+    if old in _FLOATS and new in _FLOATS:
+        return lambda x: _flushed(_flushed(x).astype(new))
+    if old in _FLOATS | _NUMBERS - _REALS:
+        return None
+    return lambda x: x.astype(new)
+
+
+def _select(op: Op) -> Compute | None:
+    if op.in_types[0].dtype != _BOOL:
+        return (lambda which, only: only) if len(op.in_types) == 2 else None
+    return (lambda which, no, yes: np.where(which, yes, no)) if len(op.in_types) == 3 else None
+
+
+def _reduction(function: Compute, dtypes: frozenset[np.dtype]) -> Entry:
+    """A reduction whose result does not depend on the order of the elements."""
+
+    def entry(op: Op) -> Compute | None:
+        if op.in_types[0].dtype not in dtypes or op.in_types[0].size == 0:
+            return None
+        axes = tuple(op.params["axes"])
+        return lambda x: function(x, axis=axes)
+
+    return entry
+
+
+def _reduce_sum(op: Op) -> Compute | None:
+    dtype = op.in_types[0].dtype
+    if dtype not in _INTEGERS:
+        return None
+    axes = tuple(op.params["axes"])
+    return lambda x: np.sum(x, axis=axes, dtype=dtype)
+
+
+# -- moving elements -------------------------------------------------------------------------------------------------
+
+
+def _reshape(op: Op) -> Compute | None:
+    return _squeeze(op) if op.params["dimensions"] is None else None
+
+
+def _squeeze(op: Op) -> Compute:
+    shape = op.out_types[0].shape
+    return lambda x: np.reshape(x, shape)
+
+
+def _broadcast(op: Op) -> Compute | None:
+    shape, places = op.out_types[0].shape, op.params["broadcast_dimensions"]
+    if len(op.in_types) != 1:
+        return None
+    aligned = [1] * len(shape)
+    for place, n in zip(places, op.in_types[0].shape, strict=True):
+        aligned[place] = n
+    return lambda x: np.broadcast_to(np.reshape(x, aligned), shape)
+
+
+def _transpose(op: Op) -> Compute:
+    order = tuple(op.params["permutation"])
+    return lambda x: np.transpose(x, order)
+
+
+def _rev(op: Op) -> Compute:
+    axes = tuple(op.params["dimensions"])
+    return lambda x: np.flip(x, axes)
+
+
+def _slice(op: Op) -> Compute:
+    params = op.params
+    strides = params["strides"] or (1,) * len(params["start_indices"])
+    place = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
+    return lambda x: x[place]
+
+
+def _concatenate(op: Op) -> Compute:
+    axis = op.params["dimension"]
+    return lambda *xs: np.concatenate(xs, axis)
+
+
+def _split(op: Op) -> Compute:
+    ends, axis = list(accumulate(op.params["sizes"]))[:-1], op.params["axis"]
+    return lambda x: np.split(x, ends, axis)
+
+
+def _pad(op: Op) -> Compute | None:
+    config = op.params["padding_config"]
+    if any(low < 0 or high < 0 for low, high, _ in config):
+        return None
+    shape = op.out_types[0].shape
+    place = tuple(
+        slice(low, low + (n - 1) * (gap + 1) + 1 if n else low, gap + 1)
+        for (low, _, gap), n in zip(config, op.in_types[0].shape, strict=True)
+    )
+
+    def compute(x: Any, filling: Any) -> Any:
+        out = np.full(shape, filling, x.dtype)
+        out[place] = x
+        return out
+
+    return compute
+
+
+def _iota(op: Op) -> Compute | None:
+    type, axis = op.out_types[0], op.params["dimension"]
+    if op.in_types or type.dtype not in _REALS:
+        return None
+    n = type.shape[axis]
+    aligned = [n if i == axis else 1 for i in range(type.ndim)]
+    return lambda: np.broadcast_to(np.arange(n, dtype=type.dtype).reshape(aligned), type.shape)
+
+
+def _window(starts: Sequence[Any], sizes: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
+    """Where a window of these sizes lies that JAX has moved inside an array of this shape."""
+    firsts = [min(max(int(start), 0), n - size) for start, size, n in zip(starts, sizes, shape, strict=True)]
+    return tuple([slice(first, first + size) for first, size in zip(firsts, sizes, strict=True)])
+
+
+def _dynamic_slice(op: Op) -> Compute | None:
+    sizes, shape = op.params["slice_sizes"], op.in_types[0].shape
+    return None if len(op.in_types) != 1 + len(sizes) else lambda x, *starts: x[_window(starts, sizes, shape)]
+
+
+def _dynamic_update_slice(op: Op) -> Compute:
+    sizes, shape = op.in_types[1].shape, op.in_types[0].shape
+
+    def compute(x: Any, update: Any, *starts: Any) -> Any:
+        out = np.array(x)
+        out[_window(starts, sizes, shape)] = update
+        return out
+
+    return compute
+
+
+# -- gather and scatter ----------------------------------------------------------------------------------------------
+
+
+def _gather(op: Op) -> Compute | None:
+    numbers, mode, fill = op.params["dimension_numbers"], op.params["mode"], op.params["fill_value"]
+    fills = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
+    if fills and fill is None:
+        fill = _filling(op.out_types[0].dtype)
+    sizes, shape, out = op.params["slice_sizes"], op.in_types[0].shape, op.out_types[0]
+    if 0 in (*shape, *out.shape):
+        return None
+    places = _Places(
+        shape,
+        sizes,
+        numbers.start_index_map,
+        numbers.operand_batching_dims,
+        numbers.start_indices_batching_dims,
+        {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims},
+    )
+    batch = [i for i in range(out.ndim) if i not in numbers.offset_dims]
+    order = np.argsort([*batch, *numbers.offset_dims])
+
+    def compute(x: Any, indices: Any) -> Any:
+        index, inside = places.of(indices)
+        found = x[index]
+        if fills:
+            found = np.where(inside.reshape(inside.shape + (1,) * (found.ndim - inside.ndim)), found, fill)
+        return np.transpose(found, order).astype(out.dtype, copy=False)
+
+    return compute
+
+
+def _filling(dtype: np.dtype) -> Any:
+    if dtype in _INTEGERS:
+        return np.iinfo(dtype).max if dtype.kind == "u" else np.iinfo(dtype).min
+    return dtype == _BOOL if dtype == _BOOL else np.nan
+
+
+def _scatter(write: Callable[[Any, Any, Any], None], adds: bool) -> Entry:
+    def entry(op: Op) -> Compute | None:
+        numbers, mode = op.params["dimension_numbers"], op.params["mode"]
+        operand, _, updates = op.in_types
+        if 0 in (*operand.shape, *updates.shape) or (adds and operand.dtype not in _REALS):
+            return None
+        windows = numbers.update_window_dims
+        batch = [i for i in range(updates.ndim) if i not in windows]
+        if adds and [*batch, *windows] != [*range(updates.ndim)]:
+            return None  # XLA adds in the order of the updates
+        inserted = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+        window = iter([updates.shape[i] for i in windows])
+        sizes = [1 if i in inserted else next(window) for i in range(operand.ndim)]
+        places = _Places(
+            operand.shape,
+            sizes,
+            numbers.scatter_dims_to_operand_dims,
+            numbers.operand_batching_dims,
+            numbers.scatter_indices_batching_dims,
+            inserted,
+        )
+        clips = mode == jax.lax.GatherScatterMode.CLIP
+        real = adds and operand.dtype in _FLOATS
+
+        def compute(x: Any, indices: Any, update: Any) -> Any:
+            index, inside = places.of(indices)
+            update = np.transpose(update, (*batch, *windows))
+            if not clips and not inside.all():
+                shape = np.broadcast_shapes(*[i.shape for i in index])
+                index = tuple([np.broadcast_to(i, shape)[inside] for i in index])
+                update = update[inside]
+            if real:
+                x, update = _flushed(x), _flushed(update)
+            out = np.array(x)
+            write(out, index, update)
+            return _flushed(out) if real else out
+
+        return compute
+
+    return entry
+
+
+class _Places:
+    """Where the windows of a gather or scatter lie in its operand."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        sizes: Sequence[int],
+        indexed: Sequence[int],
+        batching: Sequence[int],
+        batched_by: Sequence[int],
+        dropped: set[int],
+    ):
+        self.shape = shape
+        self.sizes = sizes
+        self.indexed = indexed
+        self.batching = dict(zip(batching, batched_by, strict=True))
+        self.kept = [i for i in range(len(shape)) if i not in dropped]
+
+    def of(self, indices: Any) -> tuple[tuple[Any, ...], Any]:
+        """An index for every dimension, of windows moved inside; and which windows were inside of themselves."""
+        batch = indices.shape[:-1]
+        inside = np.ones(batch, bool)
+        index = []
+        for dim, (n, size) in enumerate(zip(self.shape, self.sizes, strict=True)):
+            if dim in self.batching:
+                along = self.batching[dim]
+                start = np.arange(n).reshape([n if i == along else 1 for i in range(len(batch))])
+                start = np.broadcast_to(start, batch)
+            elif dim in self.indexed:
+                wanted = indices[..., self.indexed.index(dim)]
+                start = np.clip(wanted, 0, n - size).astype(np.int64)
+                inside &= start == wanted
+            else:
+                start = np.zeros(batch, np.int64)
+            start = start.reshape(batch + (1,) * len(self.kept))
+            if dim in self.kept:
+                place = self.kept.index(dim)
+                start = start + np.arange(size).reshape([size if i == place else 1 for i in range(len(self.kept))])
+            index.append(start)
+        return tuple(index), inside
+
+
+def _written(out: Any, index: Any, update: Any) -> None:
+    out[index] = update
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+_TABLE: dict[str, Entry] = {
+    "abs": _exact(np.abs, _REALS),
+    "add": _arithmetic(np.add, _REALS),
+    "add_any": _arithmetic(np.add, _REALS),
+    "and": _exact(np.bitwise_and, _INTEGERS | {_BOOL}),
+    "broadcast_in_dim": _broadcast,
+    "ceil": _arithmetic(np.ceil, _FLOATS),
+    "concatenate": _concatenate,
+    "convert_element_type": _convert,
+    "copy": lambda op: lambda x: x,
+    "copy_p": lambda op: lambda x: x,
+    "div": _div,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "eq": _arithmetic(np.equal, _REALS | {_BOOL}),
+    "floor": _arithmetic(np.floor, _FLOATS),
+    "gather": _gather,
+    "ge": _arithmetic(np.greater_equal, _REALS | {_BOOL}),
+    "gt": _arithmetic(np.greater, _REALS | {_BOOL}),
+    "imag": lambda op: np.imag,
+    "integer_pow": _integer_pow,
+    "iota": _iota,
+    "is_finite": lambda op: np.isfinite,
+    "le": _arithmetic(np.less_equal, _REALS | {_BOOL}),
+    "lt": _arithmetic(np.less, _REALS | {_BOOL}),
+    "max": _arithmetic(_max, _REALS),
+    "min": _arithmetic(_min, _REALS),
+    "mul": _arithmetic(np.multiply, _REALS),
+    "ne": _arithmetic(np.not_equal, _REALS | {_BOOL}),
+    "neg": _exact(np.negative, _REALS),
+    "not": _exact(np.invert, _INTEGERS | {_BOOL}),
+    "or": _exact(np.bitwise_or, _INTEGERS | {_BOOL}),
+    "pad": _pad,
+    "real": lambda op: np.real,
+    "reduce_and": _reduction(np.all, frozenset({_BOOL})),
+    "reduce_max": _reduction(np.max, _INTEGERS),
+    "reduce_min": _reduction(np.min, _INTEGERS),
+    "reduce_or": _reduction(np.any, frozenset({_BOOL})),
+    "reduce_sum": _reduce_sum,
+    "rem": _exact(lambda x, y: np.fmod(x, _flushed(y)), _FLOATS),
+    "reshape": _reshape,
+    "rev": _rev,
+    "round": _round,
+    "scatter": _scatter(_written, False),
+    "scatter-add": _scatter(np.add.at, True),
+    "select_n": _select,
+    "sign": _arithmetic(_sign, _REALS),
+    "slice": _slice,
+    "split": _split,
+    "sqrt": _arithmetic(np.sqrt, _FLOATS),
+    "square": _arithmetic(np.square, _REALS),
+    "squeeze": _squeeze,
+    "stop_gradient": lambda op: operator.pos,
+    "sub": _arithmetic(np.subtract, _REALS),
+    "transpose": _transpose,
+    "xor": _exact(np.bitwise_xor, _INTEGERS | {_BOOL}),
+}

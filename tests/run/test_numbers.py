@@ -1,0 +1,173 @@
+"""What NumPy computes in place of JAX's primitives: the same bits, on special values and on every rule's samples."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import fgrad
+from fgrad.graph.graph import Graph, evaluate
+from fgrad.jaxcore import typeof
+from fgrad.record.recording import stage_closed
+from fgrad.run.interpreter import interpret
+from fgrad.run.numbers import _TABLE, computation
+from tests.rules.samples import Sample
+from tests.rules.test_rules import SAMPLES
+
+
+@pytest.fixture(autouse=True)
+def wide():
+    with jax.enable_x64(True):
+        yield
+
+
+def graph_of(function: Any, args: Any) -> tuple[Graph, list[Any]]:
+    """The graph of a function whose results are arrays, or lists of them, and its flat arguments."""
+    flat = [jnp.array(x) for x in jax.tree.leaves(args)]
+    structure = jax.tree.structure(args)
+    graph = stage_closed(
+        lambda *xs: tuple(jax.tree.leaves(function(*jax.tree.unflatten(structure, xs)))), tuple(map(typeof, flat))
+    )
+    return graph, flat
+
+
+def assert_same_bits(function: Any, *args: Any) -> None:
+    graph, flat = graph_of(function, args)
+    for mine, other in zip(interpret(graph, flat), evaluate(graph, flat), strict=True):
+        mine, other = np.asarray(mine), np.asarray(other)
+        assert mine.dtype == other.dtype
+        np.testing.assert_array_equal(mine, other)
+        if mine.dtype.kind == "f":
+            known = ~np.isnan(other)
+            np.testing.assert_array_equal(np.signbit(mine[known]), np.signbit(other[known]))
+
+
+with np.errstate(all="ignore"):
+    SPECIAL = {
+        name: np.array(
+            [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan, 1e-40, -1e-310, 3e38, 1e308, 0.5, 7, 1e-20, -1e-30]
+        ).astype(name)
+        for name in ("float32", "float64")
+    }
+SPECIAL |= {name: np.array([0, 1, -1, 5, -7, 100, 127, -128]).astype(name) for name in ("int8", "int32", "int64")}
+SPECIAL |= {"uint8": np.array([0, 1, 5, 128, 255], "uint8"), "bool": np.array([False, True])}
+
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+BINARY = {
+    "f": ("add", "sub", "mul", "div", "rem", "max", "min", *COMPARISONS),
+    "i": ("add", "sub", "mul", "max", "min", *COMPARISONS, *BITS),
+    "u": ("add", "sub", "mul", "max", "min", *COMPARISONS, *BITS),
+    "b": (*COMPARISONS, *BITS),
+}
+UNARY = {
+    "f": ("neg", "abs", "sign", "floor", "ceil", "sqrt", "square", "is_finite"),
+    "i": ("neg", "abs", "sign", "square", "bitwise_not"),
+    "u": ("sign", "square", "bitwise_not"),
+    "b": ("bitwise_not",),
+}
+
+
+@pytest.mark.parametrize("dtype", SPECIAL)
+def test_arithmetic_of_special_values(dtype):
+    values = SPECIAL[dtype]
+    pairs = [x.ravel() for x in np.meshgrid(values, values)]
+    numbers = np.random.default_rng(0)
+    for name in BINARY[values.dtype.kind]:
+        function = getattr(lax, name)
+        assert_same_bits(function, *pairs)
+        if values.dtype.kind == "f":
+            assert_same_bits(function, *(numbers.standard_normal((2, 400)).astype(dtype)))
+    for name in UNARY[values.dtype.kind]:
+        assert_same_bits(getattr(lax, name), values)
+        if values.dtype.kind == "f":
+            assert_same_bits(getattr(lax, name), 10 * numbers.standard_normal(400).astype(dtype))
+
+
+@pytest.mark.parametrize("new", [*SPECIAL, "complex64", "complex128"])
+@pytest.mark.parametrize("old", SPECIAL)
+def test_conversions(old, new):
+    if old.startswith("float") and "int" in new:
+        assert_same_bits(lambda x: lax.convert_element_type(x, new), np.array([0.5, -3.7, 100.2], old))
+    else:
+        assert_same_bits(lambda x: lax.convert_element_type(x, new), SPECIAL[old])
+
+
+@pytest.mark.parametrize("power", [0, 1, 2, 3, 4, -1])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers(dtype, power):
+    numbers = np.concatenate([SPECIAL[dtype], np.random.default_rng(0).standard_normal(200).astype(dtype)])
+    assert_same_bits(lambda x: lax.integer_pow(x, power), numbers)
+
+
+def _distinct(samples: list[Sample]) -> list[Any]:
+    chosen = [s for s in samples if s.primitive in _TABLE and not s.axis]
+    return [pytest.param(s, id=f"{s.primitive}-{s.label}-{i}") for i, s in enumerate(chosen)]
+
+
+@pytest.mark.parametrize("sample", _distinct(SAMPLES))
+def test_samples_of_rules(sample):
+    assert_same_bits(sample.fun, *sample.args)
+    single = jax.tree.map(lambda x: x.astype("float32") if x.dtype == "float64" else x, sample.args)
+    try:
+        jax.eval_shape(sample.fun, *single)
+    except TypeError:  # it has double constants of its own
+        return
+    assert_same_bits(sample.fun, *single)
+
+
+@pytest.mark.parametrize("mode", ["clip", "fill", "promise_in_bounds", "drop"])
+def test_gathers_and_scatters_beyond_the_edge(mode):
+    x = np.arange(20.0).reshape(4, 5)
+    i = np.array([[-9, 0], [3, 1], [2, 2], [5, -1]]) if mode != "promise_in_bounds" else np.array([[0, 0], [3, 1]])
+    read = "fill" if mode == "drop" else mode
+    assert_same_bits(lambda x, i: x.at[i].get(mode=read), x, i)
+    assert_same_bits(lambda x, i: x.at[i[:, 0], i[:, 1]].get(mode=read), x, i)
+    assert_same_bits(lambda x, i: x.at[:, i[:, 1]].get(mode=read), x.astype(np.int32), i)
+    for name in ("set", "add"):
+
+        def write(place, update, name=name):
+            return getattr(place, name)(update, mode=mode)
+
+        assert_same_bits(lambda x, i, u, write=write: write(x.at[i[:, 0], i[:, 1]], u), x, i, x[: len(i), 0])
+        assert_same_bits(lambda x, i, u, write=write: write(x.at[:, i[:, 1]], u), x, i, x[:, : len(i)])
+        assert_same_bits(lambda x, i, u, write=write: write(x.at[i[:, 0]], u), x, i, x[: len(i)] / 3)
+
+
+def test_a_batch_of_gathers():
+    x, i = np.arange(24.0).reshape(2, 3, 4), np.array([[0, 2], [1, 9]])
+    assert_same_bits(jax.vmap(lambda x, i: x[i]), x, i)
+    assert_same_bits(jax.vmap(lambda x, i: x.at[i].set(7.0)), x, i)
+    assert_same_bits(jax.vmap(lambda x, i: lax.dynamic_slice(x, (i[0], i[1]), (2, 2))), x, i)
+
+
+def test_what_may_round_otherwise_is_left_to_jax():
+    for function in (jnp.sum, jnp.exp, lambda x: x @ x):
+        graph, _ = graph_of(function, (np.ones(4),))
+        assert not any(computation(node.op) for node in graph.nodes)
+    graph, _ = graph_of(lambda x: x + x, (np.ones(1 << 16),))
+    assert not any(computation(node.op) for node in graph.nodes)
+
+
+def test_results_do_not_share_memory_with_arguments():
+    fgrad.clear_cache()
+    x = jnp.arange(4.0)
+    y = fgrad.grad(lambda x: (x.reshape(2, 2) * 1.0).sum() + x[0] * 0)(x)
+    x.delete()
+    np.testing.assert_array_equal(y, np.ones(4))
+
+
+def test_first_run_compiles_nothing_for_what_numpy_computes(monkeypatch):
+    graph, args = graph_of(lambda x, y: (x[1:] * y - x[0]).reshape(17, 1).T, (np.arange(18.0), np.ones(17)))
+    monkeypatch.setattr("jax.extend.core.Primitive.bind", None)
+    (found,) = interpret(graph, args)
+    np.testing.assert_array_equal(found, np.arange(1.0, 18.0)[None])
+
+
+def test_nan_checks_see_every_primitive():
+    graph, args = graph_of(lambda x: x / x, (np.zeros(3),))
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        interpret(graph, args)
