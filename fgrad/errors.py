@@ -66,6 +66,13 @@ def not_concrete(tracer: Any, what: str) -> NotConcreteError:
     )
 
 
+class PositionError(ValueError, TypeError):
+    """``argnums`` names an argument that the call does not have.
+
+    JAX raises a TypeError for a position too large and a ValueError for one too small; this is both.
+    """
+
+
 class MissingRuleError(NotImplementedError):
     """A primitive has no derivative rule.
 

@@ -44,6 +44,7 @@ __all__ = [
     "scan_counts",
     "set_trace",
     "settle_outputs",
+    "symbolic_zero",
     "take_trace",
     "tangent_dtype",
     "typeof",
@@ -88,7 +89,8 @@ def is_evaluating(trace: Any) -> bool:
 def copied(value: Any) -> Any:
     """A JAX array with the numbers that a NumPy array (or number) has now, whatever is being traced."""
     with eval_context():
-        return jax.numpy.array(value)
+        # jax.numpy.array compiles a program for each shape
+        return jax.device_put(np.array(value)) if isinstance(value, np.ndarray) else jax.numpy.array(value)
 
 
 def is_concrete(value: Any) -> bool:
@@ -243,6 +245,11 @@ def bind_remat(
     return primitive("remat2").bind(
         *args, jaxpr=jaxpr.jaxpr, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
     )
+
+
+def symbolic_zero(type: ShapedArray) -> Any:
+    """JAX's zero tangent or cotangent of a value of this type, as rules that are told of zeros get it."""
+    return jax.custom_derivatives.SymbolicZero(ShapedArray(type.shape, tangent_dtype(type.dtype)))
 
 
 def zero_tangent(value: Any) -> Any:

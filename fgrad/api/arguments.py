@@ -106,12 +106,13 @@ def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
     """Non-negative positions for ``argnums`` in a call with ``count`` positional arguments.
 
     Raises:
-      ValueError: a position is out of range, or given twice.
+      PositionError: a position is out of range.
+      ValueError: a position is given twice.
     """
     found = []
     for i in argnums:
         if not -count <= i < count:
-            raise ValueError(
+            raise errors.PositionError(
                 f"{what} differentiates with respect to positional argument {i} (argnums={tuple(argnums)}), but the "
                 f"function was called with {count} positional argument{'s' * (count != 1)}. Arguments to differentiate "
                 "must be passed by position."

@@ -37,6 +37,7 @@ def checkpoint(
       A function with the same results and derivatives.
 
     Raises:
+      ValueError: a call has no argument at one of ``static_argnums``.
       ArgumentTypeError: an argument that is not static is not made of arrays; the message names its path.
 
     >>> import fgrad, jax.numpy as jnp
@@ -59,6 +60,12 @@ def checkpoint(
 
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        for i in static:
+            if not -len(args) <= i < len(args):
+                raise ValueError(
+                    f"checkpoint: static_argnums names positional argument {i}, but the function was called with "
+                    f"{len(args)} positional argument{'s' * (len(args) != 1)}."
+                )
         trace = current_trace()
         if is_evaluating(trace):
             return fun(*args, **kwargs)

@@ -13,6 +13,7 @@ from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
 from fgrad.graph.regions import (
     Deferred,
+    DeferredByZeros,
     VjpRule,
     cond,
     custom_jvp,
@@ -33,6 +34,7 @@ from fgrad.jaxcore import (
     is_effectful,
     is_literal,
     scan_counts,
+    symbolic_zero,
     typeof,
     wrapped_function,
 )
@@ -167,15 +169,19 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     call, n, thunk = from_jaxpr(params["call_jaxpr"]), params["num_consts"], params["jvp_jaxpr_fun"]
     types = call.in_types[n:]
 
-    def rule() -> Graph:
-        # the flags say which tangents are symbolic zeros: those of the inputs that have none
-        jaxpr, consts, zeros = thunk.call_wrapped(*[not is_inexact(t) for t in types])
+    def rule(live: Sequence[bool] = tuple(map(is_inexact, types))) -> Graph:
+        # the flags say which tangents are symbolic zeros: of the inputs that have none, and those told to be
+        jaxpr, consts, zeros = thunk.call_wrapped(
+            *[not (yes and is_inexact(t)) for t, yes in zip(types, live, strict=True)]
+        )
         builder = Builder([*types, *(t for t in types if is_inexact(t))])
         lead = [builder.const(Const.of(c)) for c in consts]
-        found = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
+        of_inexact = [yes for t, yes in zip(types, live, strict=True) if is_inexact(t)]
+        tangents = [x for x, yes in zip(builder.inputs[len(types) :], of_inexact, strict=True) if yes]
+        found = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs[: len(types)], *tangents])
         m = len(call.outputs)
-        live = iter(found[m:])
-        tangents = [None if zero else next(live) for zero in zeros]
+        results = iter(found[m:])
+        tangents = [None if zero else next(results) for zero in zeros]
         wanted = [
             builder.const(zeros_const(t)) if number is None else number
             for t, number in zip(call.out_types, tangents, strict=True)
@@ -183,9 +189,10 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         ]
         return builder.finish([*found[:m], *wanted])
 
-    return custom_jvp_op(
-        call, n, Deferred(("jvp", _key(thunk, types)), rule), _label(wrapped_function(thunk) or thunk), in_types
-    )
+    deferred = Deferred(("jvp", _key(thunk, types)), rule)
+    if params.get("symbolic_zeros"):
+        deferred = DeferredByZeros(deferred, rule)
+    return custom_jvp_op(call, n, deferred, _label(wrapped_function(thunk) or thunk), in_types)
 
 
 def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
@@ -225,20 +232,19 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     call, n, thunk = from_jaxpr(params["call_jaxpr"]), params["num_consts"], params["fwd_jaxpr_thunk"]
     types = call.in_types[n:]
 
-    def rule() -> VjpRule:
-        jaxpr, consts = thunk.call_wrapped(*[False] * len(types))
+    def rule(live: Sequence[bool] | None = None) -> VjpRule:
+        perturbed = (True,) * len(types) if live is None else live[: len(types)]
+        jaxpr, consts = thunk.call_wrapped(*perturbed)
         builder = Builder(types)
         lead = [builder.const(Const.of(c)) for c in consts]
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
-        return vjp_rule(call, builder, outs, params["out_trees"](), params["bwd"], lead[:n])
+        cotangents = None if live is None else live[len(types) :]
+        return vjp_rule(call, builder, outs, params["out_trees"](), params["bwd"], lead[:n], cotangents)
 
-    return custom_vjp_op(
-        call,
-        n,
-        Deferred(("vjp", _key(thunk, types), _key(params["bwd"], types)), rule),
-        _label(wrapped_function(thunk) or thunk),
-        in_types,
-    )
+    deferred = Deferred(("vjp", _key(thunk, types), _key(params["bwd"], types)), rule)
+    if params.get("symbolic_zeros"):
+        deferred = DeferredByZeros(deferred, rule)
+    return custom_vjp_op(call, n, deferred, _label(wrapped_function(thunk) or thunk), in_types)
 
 
 def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
@@ -246,11 +252,18 @@ def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
 
 
 def vjp_rule(
-    call: Graph, builder: Builder, outs: Sequence[int], trees: Any, bwd: Any, lead: Sequence[int] = ()
+    call: Graph,
+    builder: Builder,
+    outs: Sequence[int],
+    trees: Any,
+    bwd: Any,
+    lead: Sequence[int] = (),
+    live: Sequence[bool] | None = None,
 ) -> VjpRule:
     """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents.
 
-    A ``bwd`` that asks for numbers is called when the backward pass runs.
+    A ``bwd`` that asks for numbers is called when the backward pass runs.  One that is told of zeros gets symbolic ones
+    for the outputs that are not ``live``.
     """
     _, res_tree, forwards = trees
     num_res = res_tree.num_leaves
@@ -269,6 +282,8 @@ def vjp_rule(
     def cotangents(*flat: Any) -> list[tuple[int, Any]]:
         cts = iter(flat[num_res:])
         full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in call.out_types]
+        if live is not None:
+            full = [ct if yes else symbolic_zero(t) for ct, t, yes in zip(full, call.out_types, live, strict=True)]
         found = bwd.call_wrapped(*flat[:num_res], *full)
         if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], list | tuple):
             found = found[0]  # JAX 0.12 returns (cotangents, log)

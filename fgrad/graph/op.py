@@ -89,6 +89,9 @@ class Region:
     def has_effects(self, params: dict[str, Any]) -> bool:
         return False
 
+    def called(self, params: dict[str, Any]) -> Any:
+        """The graph that gives the results where nothing is traced; None if there is more to it than a call."""
+
     def bind(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
         """``run``, traced by JAX once per operation and then inlined wherever it is called."""
         call = op.derived.get("call")

@@ -144,11 +144,37 @@ class Deferred:
             self._make = None
         return self._made
 
+    def of(self, live: tuple[bool, ...]) -> Any:
+        """The same for given live inputs and outputs; only a rule that is told of zeros makes a difference."""
+        return self()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deferred) and other.key == self.key
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+class DeferredByZeros(Deferred):
+    """A custom rule that is told which tangents or cotangents are symbolic zeros (``symbolic_zeros=True``).
+
+    ``whole`` is the rule where none is; ``of`` records it for a pattern of live ones.  All of them take the zeros too,
+    and those that were told of them read nothing of them.
+    """
+
+    __slots__ = ("_of", "_by_pattern")
+
+    def __init__(self, whole: Deferred, of: Callable[[tuple[bool, ...]], Any]):
+        super().__init__(("by zeros", whole.key), whole)
+        self._of = of
+        self._by_pattern: dict[tuple[bool, ...], Any] = {}
+
+    def of(self, live: tuple[bool, ...]) -> Any:
+        if all(live):
+            return self()
+        if live not in self._by_pattern:
+            self._by_pattern[live] = self._of(live)
+        return self._by_pattern[live]
 
 
 class CustomJvp(Region):
@@ -172,6 +198,9 @@ class CustomJvp(Region):
 
         function.defjvp(jvp)
         return function(*args)
+
+    def called(self, params: dict[str, Any]) -> Graph:
+        return params["call"]
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["call"].out_types
@@ -213,6 +242,9 @@ class CustomVjp(Region):
         function.defvjp(fwd, bwd)
         return function(*args)
 
+    def called(self, params: dict[str, Any]) -> Graph:
+        return params["call"]
+
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["call"].out_types
 
@@ -241,6 +273,9 @@ class Remat(Region):
             params["policy"],
         )
 
+    def called(self, params: dict[str, Any]) -> Graph:
+        return params["body"]
+
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["body"].out_types
 
@@ -262,6 +297,9 @@ class CustomVmap(Region):
         function = jax.custom_batching.custom_vmap(lambda *xs: tuple(evaluate(call, xs)))
         function.def_vmap(lambda size, mapped, *xs: rule()(size, mapped, xs))
         return function(*args)
+
+    def called(self, params: dict[str, Any]) -> Graph:
+        return params["call"]
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["call"].out_types

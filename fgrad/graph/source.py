@@ -16,7 +16,7 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m
     "<attrs generated",
     "<frozen",
 )
-_is_hidden: dict[CodeType, bool] = {}
+_hidden_files: dict[str, bool] = {}
 
 
 @frozen
@@ -56,11 +56,12 @@ RawSource = tuple[CodeType, int]
 
 def is_hidden(code: CodeType) -> bool:
     """Whether a frame of this code is fgrad's, JAX's or NumPy's own, and not the user's."""
-    hidden = _is_hidden.get(code)
+    # by file: Python keeps the hash of a string, and works out that of a code object each time
+    hidden = _hidden_files.get(code.co_filename)
     if hidden is None:
-        if len(_is_hidden) > 1 << 16:
-            _is_hidden.clear()
-        hidden = _is_hidden[code] = code.co_filename.startswith(_HIDDEN)
+        if len(_hidden_files) > 1 << 16:
+            _hidden_files.clear()
+        hidden = _hidden_files[code.co_filename] = code.co_filename.startswith(_HIDDEN)
     return hidden
 
 
@@ -70,9 +71,12 @@ def here(depth: int = 1) -> RawSource | None:
     A bare tuple, since the recorder asks once per operation; ``Source(*raw)`` makes it readable.
     """
     frame = sys._getframe(depth)
+    known = _hidden_files.get
     while frame is not None:
-        if not is_hidden(frame.f_code):
-            return frame.f_code, frame.f_lasti
+        code = frame.f_code
+        hidden = known(code.co_filename)
+        if not (is_hidden(code) if hidden is None else hidden):
+            return code, frame.f_lasti
         frame = frame.f_back
     return None
 

@@ -16,6 +16,7 @@ every tuple again and again, which made a long recording more than twice as dear
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -25,7 +26,7 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, import_equation, rule_key, vjp_rule
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import Deferred, PythonCall, VjpRule, custom_vjp, is_inexact, strong
+from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, VjpRule, custom_vjp, is_inexact, strong
 from fgrad.graph.source import RawSource, Source, here
 from fgrad.jaxcore import (
     ShapedArray,
@@ -35,6 +36,7 @@ from fgrad.jaxcore import (
     copied,
     set_trace,
     settle_outputs,
+    symbolic_zero,
     typeof,
     zero_tangent,
 )
@@ -291,11 +293,15 @@ class Recording(TakesGraphs):
         inexact = [is_inexact(t) for t in types]
         tangent_types = [strong(t) for t, yes in zip(types, inexact, strict=True) if yes]
 
-        def rule(*flat: Any) -> Any:
-            live = iter(flat[len(types) :])
-            tangents = [
-                next(live) if yes else np.zeros(t.shape, jax.dtypes.float0)
+        def rule(*flat: Any, live: Sequence[bool] = inexact) -> Any:
+            given = iter(flat[len(types) :])
+            whole = [
+                next(given) if yes else np.zeros(t.shape, jax.dtypes.float0)
                 for yes, t in zip(inexact, types, strict=True)
+            ]
+            tangents = [
+                x if yes or not symbolic_zeros else symbolic_zero(t)
+                for x, t, yes in zip(whole, types, live, strict=True)
             ]
             outs = jvp.call_wrapped(*flat[: len(types)], *tangents)
             n = len(outs) // 2
@@ -308,6 +314,10 @@ class Recording(TakesGraphs):
         both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
         made_by = Recording.rule if both else type(self).rule
         deferred = made_by(self, rule_key(jvp, types), rule, args, tangent_types, lambda graph: graph)
+        if symbolic_zeros:
+            deferred = DeferredByZeros(
+                deferred, lambda live: stage_closed(partial(rule, live=live), [*types, *tangent_types])
+            )
         settle_outputs(fun, jvp)
         every = [*lifted, *args]
         op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
@@ -330,14 +340,20 @@ class Recording(TakesGraphs):
         types = [typeof(x) for x in args]
         call, lifted = self.inner(fun.call_wrapped, args)
 
-        def forward(*xs: Any) -> Any:
-            return fwd.call_wrapped(*[item for x in xs for item in (x, True)])
+        n = len(types)
 
-        def whole(graph: Graph) -> VjpRule:
+        def forward(*xs: Any, live: Sequence[bool] = (True,) * n) -> Any:
+            return fwd.call_wrapped(*[item for x, yes in zip(xs, live, strict=True) for item in (x, yes)])
+
+        def whole(graph: Graph, live: Sequence[bool] | None = None) -> VjpRule:
             builder = Builder(types)
-            return vjp_rule(call, builder, builder.splice(graph, builder.inputs), out_trees(), bwd)
+            return vjp_rule(call, builder, builder.splice(graph, builder.inputs), out_trees(), bwd, live=live)
 
         deferred = self.rule((rule_key(fwd, types), rule_key(bwd, types)), forward, args, (), whole)
+        if symbolic_zeros:
+            deferred = DeferredByZeros(
+                deferred, lambda live: whole(stage_closed(partial(forward, live=live[:n]), types), live[n:])
+            )
         settle_outputs(fun, fwd)
         every = [*lifted, *args]
         op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])

@@ -10,7 +10,6 @@ XLA's arithmetic flushes subnormal numbers to zero, operands and results, and so
 An entry takes an operation and gives the function that computes it on NumPy arrays, or None where the two might differ.
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
@@ -152,6 +151,18 @@ def _reduce_sum(op: Op) -> Compute | None:
         return None
     axes = tuple(op.params["axes"])
     return lambda x: np.sum(x, axis=axes, dtype=dtype)
+
+
+def _place(function: Compute) -> Entry:
+    """The first place of an extreme element, or of the first NaN."""
+
+    def entry(op: Op) -> Compute | None:
+        if op.in_types[0].dtype not in _REALS | {_BOOL} or op.in_types[0].size == 0:
+            return None
+        (axis,) = op.params["axes"]
+        return lambda x: function(_flushed(x) if x.dtype in _FLOATS else x, axis=axis)
+
+    return entry
 
 
 # -- moving elements -------------------------------------------------------------------------------------------------
@@ -385,6 +396,8 @@ _TABLE: dict[str, Entry] = {
     "add": _arithmetic(np.add, _REALS),
     "add_any": _arithmetic(np.add, _REALS),
     "and": _exact(np.bitwise_and, _INTEGERS | {_BOOL}),
+    "argmax": _place(np.argmax),
+    "argmin": _place(np.argmin),
     "broadcast_in_dim": _broadcast,
     "ceil": _arithmetic(np.ceil, _FLOATS),
     "concatenate": _concatenate,
@@ -432,7 +445,7 @@ _TABLE: dict[str, Entry] = {
     "sqrt": _arithmetic(np.sqrt, _FLOATS),
     "square": _arithmetic(np.square, _REALS),
     "squeeze": _squeeze,
-    "stop_gradient": lambda op: operator.pos,
+    "stop_gradient": lambda op: lambda x: x,
     "sub": _arithmetic(np.subtract, _REALS),
     "transpose": _transpose,
     "xor": _exact(np.bitwise_xor, _INTEGERS | {_BOOL}),

@@ -20,7 +20,7 @@ from attrs import frozen
 from fgrad.graph import op as ops
 from fgrad.graph.graph import Const, Graph, evaluate
 from fgrad.graph.regions import PythonCall
-from fgrad.jaxcore import ShapedArray, Trace, Tracer, current_trace, is_evaluating, primitive
+from fgrad.jaxcore import ShapedArray, Trace, Tracer, copied, current_trace, is_evaluating, primitive, typeof
 from fgrad.run.cache import Cache, clear_all
 from fgrad.run.interpreter import interpret
 from fgrad.run.stretches import LENGTH, Stretches, cut
@@ -116,11 +116,11 @@ def _traced(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def _array(value: Any, type: ShapedArray) -> Any:
-    """An output of an interpreted graph as the compiled one would give it: a constant may be a scalar or NumPy's."""
-    if isinstance(value, jax.Array) or type.dtype == jax.dtypes.float0:
+    """An output of an interpreted graph as the compiled one would give it: it may be a scalar, or NumPy's."""
+    if type.dtype == jax.dtypes.float0 or (isinstance(value, jax.Array) and typeof(value).weak_type == type.weak_type):
         return value
     if isinstance(value, np.ndarray) and not type.weak_type:
-        return jax.numpy.array(value)
+        return copied(value)
     params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
     return primitive("convert_element_type").bind(value, **params)
 

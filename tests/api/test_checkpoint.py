@@ -150,6 +150,12 @@ def test_arguments_of_every_kind():
         fgrad.grad(lambda x: fgrad.checkpoint(lambda x, mode: x)(x, mode="square"))(3.0)
 
 
+def test_a_static_argument_that_is_not_there():
+    f = fgrad.checkpoint(lambda x: x, static_argnums=(5,))
+    with pytest.raises(ValueError, match="static_argnums names positional argument 5, .* called with 1 positional"):
+        f(1.0)
+
+
 def test_closing_over_what_is_differentiated():
     f = lambda lib, wrap: lib.grad(lambda a: jnp.sum(wrap(lambda x: jnp.sin(a * x) * a)(X)))(X)  # noqa: E731
     same(f(fgrad, fgrad.checkpoint), f(jax, lambda f: f))

@@ -456,3 +456,68 @@ def test_batching_of_a_primitive_is_refused():
     prim = new_primitive("unbatched", lambda x: x**2)
     with pytest.raises(ValueError, match="no public way to give a primitive a batching rule"):
         fgrad.define_rule(prim, batching=lambda size, mapped, x: (x, True))
+
+
+# -- symbolic zeros --------------------------------------------------------------------------------------------------
+
+SymbolicZero = jax.custom_derivatives.SymbolicZero
+WRAPPERS = pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["as it is", "jit"])
+
+
+def product_with_zeros(api, wrap):
+    """``x * y`` and an integer, with a rule that is told of zero tangents; and what it was told."""
+    told = set()
+
+    @api.custom_jvp
+    def f(x, y, n):
+        return x * y
+
+    def rule(primals, tangents):
+        told.add(tuple(type(t) is SymbolicZero for t in tangents))
+        (x, y, _), (tx, ty, _) = primals, tangents
+        terms = [t * other for t, other in ((tx, y), (ty, x)) if type(t) is not SymbolicZero]
+        return x * y, sum(terms) if terms else SymbolicZero(jax.typeof(x))
+
+    f.defjvp(rule, symbolic_zeros=True)
+    return wrap(lambda x, y: f(x, y, 3)), told
+
+
+@WRAPPERS
+def test_a_jvp_rule_is_told_of_zeros(wrap):
+    def outcome(api):
+        f, told = product_with_zeros(api, wrap)
+        found = [
+            api.jvp(lambda x: f(x, 2.0), (3.0,), (1.0,)),
+            api.grad(lambda y: f(2.0, y))(3.0),
+            api.grad(f, (0, 1))(3.0, 2.0),
+        ]
+        return jax.tree.map(float, found), told
+
+    assert outcome(fgrad) == outcome(jax)
+
+
+@WRAPPERS
+def test_a_vjp_rule_is_told_what_is_perturbed_and_which_cotangents_are_zero(wrap):
+    def outcome(api):
+        told = []
+
+        @api.custom_vjp
+        def f(x, y):
+            return x * 2, y * 3
+
+        def fwd(x, y):
+            told.append((x.perturbed, y.perturbed))
+            return (x.value * 2, y.value * 3), None
+
+        def bwd(_, cts):
+            told.append([type(ct) is SymbolicZero for ct in cts])
+            return tuple(None if type(ct) is SymbolicZero else ct * 5 for ct in cts)
+
+        f.defvjp(fwd, bwd, symbolic_zeros=True)
+        g = wrap(f)
+        found = []
+        for argnums, output in ((0, 0), (1, 1), ((0, 1), 0)):
+            found.append(api.grad(lambda x, y, output=output: g(x, y)[output], argnums)(2.0, 3.0))
+        return jax.tree.map(float, found), told[-2:]
+
+    assert outcome(fgrad) == outcome(jax)

@@ -103,6 +103,14 @@ def test_powers(dtype, power):
     assert_same_bits(lambda x: lax.integer_pow(x, power), numbers)
 
 
+@pytest.mark.parametrize("dtype", SPECIAL)
+def test_places_of_extremes(dtype):
+    values = np.random.default_rng(0).permuted(np.tile(SPECIAL[dtype], (20, 1)), axis=1)[:, :7]
+    for function in (lax.argmax, lax.argmin):
+        for axis in (0, 1):
+            assert_same_bits(lambda x, function=function, axis=axis: function(x, axis, np.int32), values)
+
+
 def _distinct(samples: list[Sample]) -> list[Any]:
     chosen = [s for s in samples if s.primitive in _TABLE and not s.axis]
     return [pytest.param(s, id=f"{s.primitive}-{s.label}-{i}") for i, s in enumerate(chosen)]

@@ -47,7 +47,8 @@ def adjoint_of_tangents(op: Op, local: Local, needs: Sequence[bool], live: Seque
 
 
 def _jvp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
-    rule, k = op.params["rule"](), op.params["num_consts"]
+    k = op.params["num_consts"]
+    rule = op.params["rule"].of(live[k:])
     types = op.in_types[k:]
     if len(op.in_types) and any(live[:k]):
         live = (*[False] * k, *live[k:])
@@ -126,8 +127,8 @@ define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=lambda op, live: _jvp
 
 
 def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
-    rule: VjpRule = op.params["rule"]()
     k, n, m = op.params["num_consts"], len(op.in_types), len(op.out_types)
+    rule: VjpRule = op.params["rule"].of((*needs[k:], *live))
     num_res = len(rule.forward.outputs) - m
     builder = Builder(op.in_types)
     outs = builder.splice(rule.forward, builder.inputs[k:])
