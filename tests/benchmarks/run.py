@@ -28,6 +28,9 @@ import fgrad.numpy as fnp  # noqa: E402
 import fgrad.torch  # noqa: E402
 from tests.benchmarks import mutable, programs  # noqa: E402
 
+#: calls between two changes of what is measured
+REPEATED = 200
+
 torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 
 
@@ -244,6 +247,47 @@ def mutable_layer(rounds: int, seconds: float) -> list[Row]:
     return rows
 
 
+def noting_lines(rounds: int, seconds: float) -> list[Row]:
+    """What it costs that every operation and write notes the user's line, against a build that notes none."""
+    noting: list[Any] = [
+        m for m in list(sys.modules.values()) if m.__name__.startswith("fgrad.") and hasattr(m, "here")
+    ]
+    kept = [m.here for m in noting]
+
+    def without(call: Callable[[], Any]) -> Callable[[], Any]:
+        def many() -> Any:
+            for module in noting:
+                module.here = lambda depth=1: None
+            try:
+                for _ in range(REPEATED):
+                    out = call()
+            finally:
+                for module, here in zip(noting, kept, strict=True):
+                    module.here = here
+            return fgrad.torch.to_jax(out)
+
+        return many
+
+    def with_lines(call: Callable[[], Any]) -> Callable[[], Any]:
+        def many() -> Any:
+            for _ in range(REPEATED):
+                out = call()
+            return fgrad.torch.to_jax(out)
+
+        return many
+
+    x, y, z = (fgrad.torch.rand(32, 32) for _ in range(3))
+    x.requires_grad_()
+    rows = []
+    for name, call in {
+        "product of 32x32, recorded": lambda: x * y,
+        "product of 32x32, in place": lambda: z.mul_(y),
+    }.items():
+        r, a, b = ratio(with_lines(call), without(call), rounds, seconds)
+        rows.append(Row(name, "the same without noting lines", r, 1.1, f"{a / REPEATED:.1f} / {b / REPEATED:.1f} us"))
+    return rows
+
+
 def table(rows: list[Row]) -> str:
     lines = ["| work | against | ratio | wanted at most | fgrad / other |", "|---|---|---|---|---|"]
     for row in rows:
@@ -268,6 +312,7 @@ def main() -> None:
     rounds, seconds = (3, 0.05) if options.quick else (7, 0.25)
     rows = unjitted(rounds, seconds) + jitted(rounds, seconds) + first_call(3 if options.quick else 5)
     rows += recording(rounds, options.quick) + namespaces(rounds, seconds) + mutable_layer(rounds, seconds)
+    rows += noting_lines(rounds, seconds)
     text = f"Measured on {machine()}.\n\n{table(rows)}"
     print(text)
     if options.readme:
