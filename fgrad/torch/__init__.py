@@ -10,6 +10,7 @@ tensor([2., 4.])
 from typing import TYPE_CHECKING, Any
 
 from fgrad.torch import (
+    _C as _C,
     autograd as autograd,
     cuda as cuda,
     dtypes,
@@ -23,7 +24,10 @@ from fgrad.torch import (
     optim as optim,
     random as random,
     return_types as return_types,
+    signal as signal,
     special as special,
+    spectrograms as _spectrograms,  # noqa: F401  (functions and methods)
+    testing as testing,
     utils as utils,
 )
 from fgrad.torch.autograd.anomaly_mode import (

@@ -22,3 +22,16 @@ def type_name(value: object) -> str:
     if cls.__module__ == "builtins" or cls.__flags__ & _MADE_IN_PYTHON:
         return cls.__name__
     return f"{cls.__module__}.{cls.__name__}"
+
+
+#: the element types of which errors name a class of tensors
+_NAMED_TENSORS = ("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double")
+
+
+def tensor_type_name(scalar_name: str) -> str:
+    """The type of tensors as errors of PyTorch's kernels name it, from the name of the type of elements.
+
+    >>> tensor_type_name("Float"), tensor_type_name("Bool")
+    ('torch.FloatTensor', 'CPUBoolType')
+    """
+    return f"torch.{scalar_name}Tensor" if scalar_name in _NAMED_TENSORS else f"CPU{scalar_name}Type"

@@ -42,9 +42,9 @@ def test_hypothesis_programs(program: list[Step]):
 
 
 @needs_torch
-@pytest.mark.parametrize("block", [pytest.param(i, marks=[pytest.mark.thorough] if i >= 16 else []) for i in range(80)])
+@pytest.mark.parametrize("block", range(80))
 def test_random_programs(block: int):
-    """2000 programs from seeds, in blocks of 25, of which the first sixteen always run."""
+    """2000 programs from seeds, in blocks of 25."""
     for seed in range(25 * block, 25 * block + 25):
         if seed not in OTHERWISE:
             found = difference(random_program(seed, 8), ours, theirs)
@@ -52,7 +52,7 @@ def test_random_programs(block: int):
 
 
 @pytest.mark.skipif(theirs is not None, reason="torch itself is here")
-@pytest.mark.parametrize("block", [pytest.param(i, marks=[pytest.mark.thorough] if i else []) for i in range(10)])
+@pytest.mark.parametrize("block", range(10))
 def test_recorded_programs(block: int):
     """A thousand programs, with what torch 2.13 showed of them."""
     with gzip.open(RECORDED, "rt") as file:

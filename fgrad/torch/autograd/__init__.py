@@ -1,12 +1,19 @@
 """``torch.autograd``: backward and gradients, functions with a derivative of their own, modes, hooks, checks."""
 
-from fgrad.torch.autograd import forward_ad, function, functional, graph
+from fgrad.torch.autograd import forward_ad, function, functional, grad_mode, graph
 from fgrad.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from fgrad.torch.autograd.backward import backward, grad
 from fgrad.torch.autograd.function import Function
 from fgrad.torch.autograd.gradcheck import gradcheck, gradgradcheck
-from fgrad.torch.core.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from fgrad.torch.core.tensor import Tensor as Variable
+from fgrad.torch.autograd.variable import Variable
+from fgrad.torch.core.modes import (
+    enable_grad,
+    inference_mode,
+    is_multithreading_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 
 __all__ = [
     "Function",
@@ -18,11 +25,14 @@ __all__ = [
     "function",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_multithreading_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

@@ -4,10 +4,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from fgrad.torch.core import engine
-from fgrad.torch.core.evaluation import constant
+from fgrad.torch.core.evaluation import filled
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.tensor import (
     GradientEdge,
@@ -45,7 +43,13 @@ def _type_of(root: Tensor | GradientEdge) -> TensorType:
 
 
 def _ones(type: TensorType) -> Tensor:
-    return new_tensor(constant(np.ones(type.shape, type.dtype.numpy)), type)
+    return new_tensor(filled(type.shape, type.dtype.numpy, 1), type)
+
+
+def _zeros(type: TensorType, tracked: bool) -> Tensor:
+    made = new_tensor(filled(type.shape, type.dtype.numpy, 0), type)
+    made._requires_grad = tracked
+    return made
 
 
 def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[Tensor | None]:
@@ -209,6 +213,8 @@ def grad(
         )
     allow = bool(materialize_grads if allow_unused is None else allow_unused)
     outs, targets = _listed(outputs), _listed(inputs)
+    if not targets:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     grads = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outs)
     if len(grads) != len(outs):
         raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
@@ -219,22 +225,17 @@ def grad(
         found = batching.run(roots, keep, create_graph, edges)
     else:
         found = engine.run_backward(roots, keep, create_graph, edges, False)
-    return materialized(found, targets, allow, materialize_grads)
+    return materialized(found, targets, allow, materialize_grads, create_graph)
 
 
 def materialized(
-    found: Sequence[Tensor | None], targets: Sequence[Any], allow: bool, materialize: bool
+    found: Sequence[Tensor | None], targets: Sequence[Any], allow: bool, materialize: bool, tracked: bool
 ) -> tuple[Any, ...]:
-    """The gradients with those that are missing refused, or made zeros."""
+    """The gradients with those that are missing refused, or made zeros, which may be differentiated if ``tracked``."""
     if materialize:
-        return tuple(
-            [
-                new_tensor(constant(np.zeros(_type_of(t).shape, _type_of(t).dtype.numpy)), _type_of(t))
-                if g is None
-                else g
-                for g, t in zip(found, targets, strict=True)
-            ]
-        )
+        if any(g is None and isinstance(t, GradientEdge) for g, t in zip(found, targets, strict=True)):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+        return tuple([_zeros(t._type, tracked) if g is None else g for g, t in zip(found, targets, strict=True)])
     for i, g in enumerate(found):
         if g is None and not allow:
             raise RuntimeError(f"The differentiated Tensor at index {i} {UNUSED}")

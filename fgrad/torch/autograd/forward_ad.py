@@ -39,7 +39,38 @@ def exit_dual_level(*, level: int | None = None) -> None:
             if level is not None
             else "Dual level must be a positive number."
         )
+    if level not in (None, modes.dual_level):
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
     forward.exit_level()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":
+        return modes.dual_level
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether operations carry tangents along."""
+    return modes.forward_grad
+
+
+class _set_fwd_grad_enabled(Mode):
+    """Sets whether operations carry tangents along, for a block."""
+
+    def __init__(self, mode: bool):
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        self.previous, modes.forward_grad = modes.forward_grad, self.mode
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.forward_grad = self.previous
+
+    def clone(self) -> "_set_fwd_grad_enabled":
+        return _set_fwd_grad_enabled(self.mode)
 
 
 class dual_level(Mode):
@@ -77,6 +108,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if tangent_of(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
+            f"{modes.dual_level} is not supported."
+        )
+    if tangent_of(tangent) is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level"
             f"{modes.dual_level} is not supported."
         )
     if tangent._type.shape != tensor._type.shape:

@@ -6,19 +6,21 @@ NOTE [The context is the node]
 """
 
 import functools
+import inspect
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core.forward import set_tangent, tangent_of
-from fgrad.torch.core.inplace import rebase
+from fgrad.torch.core.inplace import VIEW_OF_LEAF, rebase
 from fgrad.torch.core.modes import modes, no_grad
-from fgrad.torch.core.node import TWICE, Edge, Node
+from fgrad.torch.core.node import TWICE, Edge, Node, named
 from fgrad.torch.core.operation import zeros
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.torch.core.types import TensorType
+from fgrad.torch.type_names import type_name
 
 
 class FunctionCtx:
@@ -63,6 +65,8 @@ class FunctionNode(Node, FunctionCtx):
         self.dirty_tensors: tuple[Any, ...] = ()
         self.non_differentiable: tuple[Any, ...] = ()
         self.materialize_grads = True
+        #: whether the outputs that have no derivative get zeros too
+        self._materialize_non_diff_grads = True
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: list[SavedTensor | None] = []
         self._freed = False
@@ -70,6 +74,8 @@ class FunctionNode(Node, FunctionCtx):
         self._is_tensor: tuple[bool, ...] = ()
         #: for each output, its type, None if it is no tensor
         self._outputs: list[TensorType | None] = []
+        #: for each output, whether it has a derivative
+        self._differentiable: tuple[bool, ...] = ()
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -104,8 +110,9 @@ class FunctionNode(Node, FunctionCtx):
         if self._freed and self._saved:
             raise RuntimeError(TWICE)
         given: list[Any] = []
-        for type, grad in zip(self._outputs, grads, strict=True):
-            given.append(zeros(type) if grad is None and self.materialize_grads and type is not None else grad)
+        for type, differentiable, grad in zip(self._outputs, self._differentiable, grads, strict=True):
+            wanted = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
+            given.append(zeros(type) if grad is None and wanted and type is not None else grad)
         found = backward(self, *given)
         return self._checked(list(found) if isinstance(found, tuple | list) else [found])
 
@@ -156,6 +163,9 @@ class FunctionMeta(type):
         cls._backward_cls = type(
             name + "Backward", (FunctionNode,), {"_forward_cls": cls, "__module__": "torch.autograd.function"}
         )
+
+
+_signature = functools.lru_cache(inspect.signature)
 
 
 class Function(metaclass=FunctionMeta):
@@ -239,6 +249,11 @@ class Function(metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
+        if cls.setup_context is not Function.setup_context:
+            # the context is set up from all arguments, those left out too
+            bound = _signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
         return transformed.apply(cls, args, kwargs) if modes.transforms else call(cls, args, kwargs)
 
 
@@ -280,6 +295,7 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     results = [_wrapped(ctx, cls, i, out, tensors, recorded) for i, out in enumerate(outputs)]
     types = [out._type if isinstance(out, Tensor) else None for out in results]
     ctx._outputs = types
+    ctx._differentiable = tuple([isinstance(out, Tensor) and out._grad_fn is not None for out in results])
     ctx.out_types = types  # type: ignore[assignment]
     if recorded:
         _save(ctx, results)
@@ -290,14 +306,42 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     return tuple(results) if several else results[0]
 
 
+NOT_AN_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+    "passed to ctx.mark_dirty()."
+)
+WRITTEN_VIEW = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more "
+    "than one Tensor. This is not supported by the current autograd engine. You should either make sure the input is "
+    "not a view (using .clone() for example) or make your Function only return one Tensor (potentially splitting it "
+    "into two Functions: one doing the inplace that returns a single Tensor and a second one that does the other "
+    "operations). You can ask on the forum https://discuss.pytorch.org/ if you need help to do this change."
+)
+
+
 def _check_dirty(ctx: FunctionNode, outputs: list[Any], inputs: list[Tensor], recorded: bool) -> None:
+    for x in ctx.non_differentiable:
+        if not isinstance(x, Tensor):
+            raise RuntimeError("mark_non_differentiable only accepts variable arguments, but got ")
     for x in ctx.dirty_tensors:
+        if not isinstance(x, Tensor):
+            raise RuntimeError("mark_dirty can only accept variables, but argument ")
         if not any(x is out for out in outputs):
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
                 "are modified inplace must all be outputs of the Function."
             )
-        if recorded and is_tracked(x) and gradient_function(x) is None:
+        if not recorded:
+            continue
+        if not any(x is given for given in inputs):
+            if x._view is not None:
+                raise RuntimeError(NOT_AN_INPUT)
+            warnings.warn(NOT_AN_INPUT, UserWarning, stacklevel=4)
+        elif x._view is not None and len(outputs) > 1:
+            raise RuntimeError(WRITTEN_VIEW)
+        elif x._view is not None and is_tracked(x) and gradient_function(x._view.base) is None:
+            raise RuntimeError(VIEW_OF_LEAF)
+        elif is_tracked(x) and gradient_function(x) is None:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
 
 
@@ -317,6 +361,8 @@ def _wrapped(
     plain = any(out is x for x in ctx.non_differentiable) or not out._type.inexact
     if dirty:
         out._bump(cls.__name__, here(4))
+        if plain and is_tracked(out):
+            return alias(out)
         if recorded and not plain:
             if out._view is None:
                 out._grad_fn, out._output_nr = ctx, place
@@ -333,7 +379,7 @@ def _wrapped(
             out._geometry = base._geometry_of()
     elif plain and not recorded:
         return out
-    if out._view is not None and recorded:
+    if out._view is not None and modes.grad:
         out._view = ViewOf(out._view.base, "custom", out._counter.value)
     if not recorded:
         return out
@@ -371,14 +417,70 @@ def _push(
         else None
         for x in args
     ]
+    versions = {key: None if t is None else t._counter.value for key, t in by_tensor.items()}
     innermost, modes.dual_level = modes.dual_level, level - 1
     try:
         found = cls.jvp(ctx, *given)
     finally:
         modes.dual_level = innermost
-    for out, tangent in zip(results, found if isinstance(found, tuple) else (found,), strict=False):
-        if isinstance(out, Tensor) and tangent is not None:
+    listed = found if isinstance(found, tuple) else (found,)
+    if len(listed) != len(results):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(results)} but got "
+            f"{len(listed)})"
+        )
+    for i, (out, tangent) in enumerate(zip(results, listed, strict=True)):
+        if tangent is not None and not isinstance(tangent, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type_name(tangent)}) for grad output {i}.")
+        plain = any(out is x for x in ctx.non_differentiable)
+        if not isinstance(out, Tensor) or plain or not out._type.inexact:
+            if tangent is not None:
+                raise RuntimeError(
+                    f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is "
+                    "not a differentiable Tensor.You should return None at that position instead."
+                )
+            continue
+        written = by_tensor.get(id(out)) if any(out is x for x in ctx.dirty_tensors) else None
+        if written is not None:
+            if tangent is None or tangent is not written or tangent._counter.value == versions[id(out)]:
+                raise RuntimeError(NOT_IN_PLACE)
+        elif tangent is not None:
+            _check_tangent(out, tangent, by_tensor, tensors)
             set_tangent(out, tangent, level)
+
+
+NOT_IN_PLACE = (
+    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an "
+    "input inplace, then the jvp function must modify the corresponding gradient inplace."
+)
+
+
+def _check_tangent(out: Tensor, tangent: Tensor, by_tensor: dict[int, Any], inputs: list[Tensor]) -> None:
+    """Raise PyTorch's errors for a tangent of another size, and for one of a view that is no view of the input's."""
+    base = None if out._view is None else out._view.base
+    viewed = [x for x in inputs if base is not None and base is (x if x._view is None else x._view.base)]
+    given = by_tensor[id(viewed[0])] if viewed else None
+    if given is not None:
+        if tangent._view is None:
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
+                "view."
+            )
+        if given._view is None and tangent._view.base is not given:
+            raise RuntimeError(
+                "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
+            )
+        if given._view is not None and tangent._view.base is not given._view.base:
+            raise RuntimeError(
+                "A custom Function is returning a view but the jvp is not returning a view of the same base as the "
+                "given grad input."
+            )
+    if tangent._type.shape != out._type.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(out._type.shape)} while the given forward gradient is of size "
+            f"{list(tangent._type.shape)}."
+        )
 
 
 def once_differentiable(fn: Any) -> Any:
@@ -395,17 +497,13 @@ def once_differentiable(fn: Any) -> Any:
         if not modes.grad or not any(isinstance(x, Tensor) and is_tracked(x) for x in args):
             return outputs
         several = isinstance(outputs, tuple)
-        listed = outputs if several else (outputs,)
-        node = DelayedError(
-            "trying to differentiate twice a function that was marked with @once_differentiable",
-            [None if x is None else x._type for x in listed],
+        leaves = [None if x is None else alias(x) for x in (outputs if several else (outputs,))]
+        for leaf in leaves:
+            if leaf is not None:
+                leaf._requires_grad = True
+        results = delayed_error(
+            "trying to differentiate twice a function that was marked with @once_differentiable", leaves
         )
-        results = []
-        for i, x in enumerate(listed):
-            if x is not None:
-                x = alias(x)
-                x._grad_fn, x._output_nr = node, i
-            results.append(x)
         return tuple(results) if several else results[0]
 
     return wrapper
@@ -416,15 +514,26 @@ class DelayedError(Node):
 
     __slots__ = ("message",)
 
-    def __init__(self, message: str, types: Sequence[Any]):
-        super().__init__((), types, here(3))
+    def __init__(self, message: str, edges: Sequence[Edge | None], types: Sequence[Any]):
+        super().__init__(edges, types, here(4))
         self.message = message
-
-    def name(self) -> str:
-        return "torch::autograd::Error"
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         raise RuntimeError(self.message)
+
+
+_Error = named(DelayedError, "torch::autograd::Error")
+
+
+def delayed_error(message: str, tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The tensors as outputs of a node that raises when a gradient reaches it."""
+    edges = [None if x is None else gradient_edge(x) for x in tensors]
+    node = _Error(message, edges, [None if x is None else x._type for x in tensors])
+    results = [None if x is None else alias(x) for x in tensors]
+    for i, (x, edge) in enumerate(zip(results, edges, strict=True)):
+        if x is not None and edge is not None:
+            x._grad_fn, x._output_nr = node, i
+    return results
 
 
 class InplaceFunction(Function):

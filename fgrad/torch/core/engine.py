@@ -13,6 +13,7 @@ every node that sends to it has run.  Nothing recurses: a chain of a million nod
 """
 
 import heapq
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -21,17 +22,21 @@ from typing import Any
 import numpy as np
 
 from fgrad.graph.source import here
+from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.reduction import ADD, CAST, SUM_TO
-from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, new_tensor
+from fgrad.torch.core.operation import apply, zeros
+from fgrad.torch.core.reduction import ADD, CAST, COPY, SUM_TO
+from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, is_tracked, new_tensor
 from fgrad.torch.core.types import TensorType
 
 CAPTURED = (
     "functionalize: backward() inside the function would set the .grad of a tensor from outside. Pass the tensor as an "
     "argument, or say with inputs= which gradients are wanted."
 )
+
+
+_numbers = itertools.count()
 
 
 class GraphTask:
@@ -44,6 +49,7 @@ class GraphTask:
         "needed",
         "callbacks",
         "keep",
+        "number",
         "node",
         "nodes",
         "notes",
@@ -59,6 +65,7 @@ class GraphTask:
         self.needed: set[Node] | None = None
         self.callbacks: list[Callable[[], Any]] = []
         self.keep = keep
+        self.number = next(_numbers)
         #: the user's line that called backward
         self.source = here(3)
         self.node: Node | None = None
@@ -122,6 +129,9 @@ def run_backward(
         captured = [None] * len(inputs)
         find_needed(task, inputs, accumulate)
     for (node, number), grad in roots:
+        type = node.out_types[number]
+        if grad is not None and grad._type.dtype is not type.dtype:
+            grad = apply(CAST, (grad,), (type.dtype,))
         receive(task, node, number, grad)
     ready: list[tuple[int, int, Node]] = []
     tie = 0
@@ -396,34 +406,57 @@ def expands_to(shape: Sequence[int], desired: Sequence[int]) -> bool:
 
 
 def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
-    """Add a gradient to a leaf's ``.grad``: in place, unless the sum is itself recorded."""
+    """Add a gradient to a leaf's ``.grad``: in place, unless the sum is itself recorded; then run its hooks."""
     if grad is None:
         return
     if leaf._level < modes.capture:
         raise RuntimeError(CAPTURED)
     old = leaf._grad
-    if old is None:
-        leaf._grad = grad if modes.grad else kept(grad)
+    if not is_tracked(leaf):
+        pass  # a leaf that requires grad no more takes none, yet its hooks run
+    elif old is None:
+        leaf._grad = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
     elif not modes.grad:
         old._write(apply(ADD, (old, grad))._value())
         old._bump("add_", None)
     else:
         leaf._grad = apply(ADD, (old, grad))
-    hooks = leaf._post_accumulate_grad_hooks
-    if hooks:
-        for hook in list(hooks.values()):
-            hook(leaf)
+    for hook in list((leaf._post_accumulate_grad_hooks or {}).values()):
+        found = hook(leaf)
+        if found is not None and not isinstance(found, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
+        if found is not None and found is not leaf:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
-def kept(grad: Tensor) -> Tensor:
+def layout(leaf: Tensor) -> Ints:
+    """The strides of a leaf's ``.grad``: its own if it leaves no gaps, else row-major.
+
+    Source: PyTorch: torch/csrc/autograd/functions/accumulate_grad.h, "Gradient Layout Contract".
+    """
+    g = leaf._geometry_of()
+    return g.strides if is_dense(g.sizes, g.strides) else contiguous_strides(g.sizes)
+
+
+def copied(grad: Tensor, strides: Ints) -> Tensor:
+    """A gradient to keep as ``.grad`` that can be differentiated: a tensor into which it was copied."""
+    target = new_tensor(zeros(grad._type)._value(), grad._type, strides)
+    made = apply(COPY, (target, grad))
+    made._bump("copy_", None)
+    return made
+
+
+def kept(grad: Tensor, strides: Ints) -> Tensor:
     """A gradient to keep as ``.grad``: the tensor that came in if nobody else holds it, else a copy.
 
     The array is immutable, so that the copy is a new storage only.
     """
     # references: two lists and two variables of the engine, the parameter, the argument below
     if sys.getrefcount(grad) <= 6 and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
-        return alias(grad)
-    return new_tensor(grad._value(), grad._type)
+        given = grad._geometry_of()
+        if all(n == 1 or s == t for n, s, t in zip(given.sizes, given.strides, strides, strict=True)):
+            return alias(grad)
+    return new_tensor(grad._value(), grad._type, strides)
 
 
 def check_nan(node: Node, found: Sequence[Tensor | None]) -> None:
@@ -435,6 +468,25 @@ def check_nan(node: Node, found: Sequence[Tensor | None]) -> None:
         ):
             anomaly.report(node)
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
+
+
+def call(node: Node, *grads: Any, **named: Any) -> Any:
+    """Run a node by itself, without its hooks: gradients of its outputs to gradients of its inputs."""
+    if named:
+        raise TypeError("keyword arguments are not supported")
+    if len(grads) != len(node.out_types):
+        raise TypeError(f"expected {len(node.out_types)} arguments, got {len(grads)} instead")
+    for i, grad in enumerate(grads):
+        if grad is not None and not isinstance(grad, Tensor):
+            raise TypeError(f"argument {i} is not a Variable")
+    if isinstance(node, AccumulateGrad):
+        accumulate_grad(node.variable, grads[0])
+        return ()
+    found = node.apply(grads)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+Node.__call__ = call  # type: ignore[attr-defined]
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:

@@ -11,6 +11,7 @@ PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graph
 this thread and the time of recording only, and so run those with a 64-bit value in them; user code never runs inside.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,13 +21,16 @@ import numpy as np
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.op import Region
-from fgrad.jaxcore import ShapedArray, Tracer
+from fgrad.jaxcore import ShapedArray, Tracer, copied
 from fgrad.record.recording import stage_closed
+from fgrad.run.numbers import computation
 from fgrad.run.program import Program
 from fgrad.torch.core.batched import Batched
 
 #: how often an operation is interpreted before it is compiled: many programs meet a shape a few times and no more
 TRIALS = 6
+#: the same where NumPy does all of it: compiling takes the time of hundreds of such runs
+NUMPY_TRIALS = 40
 _WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
 
 
@@ -37,7 +41,8 @@ class Routine:
 
     def __init__(self, graph: Graph):
         self.graph = graph
-        self.program = Program(graph, TRIALS)
+        numpy_only = all(computation(node.op) for node in graph.nodes)
+        self.program = Program(graph, NUMPY_TRIALS if numpy_only else TRIALS)
         self.wide = any(t.dtype in _WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )
@@ -105,4 +110,20 @@ def concrete(value: Any) -> np.ndarray:
 def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value."""
     with jax.enable_x64(True):
-        return jax.numpy.array(value)
+        return copied(value)
+
+
+#: arrays of one number are kept up to this many elements, and so many of them
+FILLED_SIZE, FILLED_KEPT = 4096, 256
+
+
+def filled(shape: tuple[int, ...], dtype: np.dtype, number: int) -> Any:
+    """A value that is one number everywhere."""
+    if math.prod(shape) > FILLED_SIZE:
+        return constant(np.full(shape, number, dtype))
+    return _filled(shape, dtype, number)
+
+
+@lru_cache(FILLED_KEPT)
+def _filled(shape: tuple[int, ...], dtype: np.dtype, number: int) -> Any:
+    return constant(np.full(shape, number, dtype))

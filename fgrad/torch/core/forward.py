@@ -57,7 +57,12 @@ def exit_level() -> None:
 
 
 def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
-    """The tangent of a tensor at a level, the innermost if none is given; of a view, a view of its base's."""
+    """The tangent of a tensor at a level, the innermost if none is given; of a view, a view of its base's.
+
+    Where forward mode is off no tensor has one.
+    """
+    if not modes.forward_grad:
+        return None
     number = modes.dual_level if level is None else level
     tangents = tensor._tangents
     found = None if tangents is None else tangents.get(number)

@@ -86,32 +86,32 @@ def check_view(tensor: Tensor, what: str) -> None:
         return
     node = tensor._grad_fn
     if view.creation in ("no_grad", "inference") or node is None:
-        mode, normal = (
-            ("inference", "normal mode") if view.creation == "inference" else ("no_grad", "grad mode enabled")
-        )
-        inside = "inference_mode" if view.creation == "inference" else "no_grad"
-        preposition = "in" if view.creation == "inference" else "with"
         start = "A view was created in"
         if node is not None:
             start = f"Output {tensor._output_nr} of {function_name(node)} is a view of a view which was created in"
-        text = (
-            f"{start} {mode} mode and {what} modified inplace {preposition} {normal}. Given that this use "
-            "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and "
-            f"the inplace either both inside the {inside} block (if you don't want the inplace to be tracked) or both "
-            "outside (if you want the inplace to be tracked)."
-        )
+        inference = view.creation == "inference"
+        mode, normal = ("inference", "in normal mode") if inference else ("no_grad", "with grad mode enabled")
+        text = f"{start} {mode} mode and {what} modified inplace {normal}. "
     else:
         text = f"Output {tensor._output_nr} of {function_name(node)} is a view and {what} modified inplace. "
-        text += (
-            "This view is the output of a function that returns multiple views. Such functions do not allow the output "
-            "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
-            if view.creation == "multi_output"
-            else "This view was created inside a custom Function (or because an input was returned as-is) and the "
-            "autograd logic to handle view+inplace would override the custom backward associated with the custom "
-            "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
-            "output of the custom Function."
-        )
-    raise explanation.write(tensor, text)
+    raise explanation.write(tensor, text + _WHY_NOT[view.creation])
+
+
+_AMBIGUOUS = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the {} block (if you don't want the inplace to be tracked) or both "
+    "outside (if you want the inplace to be tracked)."
+)
+_WHY_NOT = {
+    "no_grad": _AMBIGUOUS.format("no_grad"),
+    "inference": _AMBIGUOUS.format("inference_mode"),
+    "multi_output": "This view is the output of a function that returns multiple views. Such functions do not allow "
+    "the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+    "custom": "This view was created inside a custom Function (or because an input was returned as-is) and the "
+    "autograd logic to handle view+inplace would override the custom backward associated with the custom Function, "
+    "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
+    "Function.",
+}
 
 
 def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
@@ -165,11 +165,16 @@ def write(tensor: Tensor, value: Any, operation: str, node: Node | None) -> None
     if modes.level:
         levels.check_write(tensor, value)
     tensor._write(value)
-    if tensor._inference and not modes.inference:
-        raise RuntimeError(INFERENCE)
+    check_inference(tensor)
     tensor._bump(operation + "_", here(2))
     if node is not None:
         rebase(tensor, node)
+
+
+def check_inference(tensor: Tensor) -> None:
+    """Raise PyTorch's error if an inference tensor is changed outside of inference mode."""
+    if tensor._inference and not modes.inference:
+        raise RuntimeError(INFERENCE)
 
 
 def save_outputs(node: OperationNode, plan: Planned, tensor: Tensor) -> None:

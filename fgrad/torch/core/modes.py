@@ -3,6 +3,7 @@
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -80,11 +81,12 @@ class Mode:
     def __call__(self, function: F) -> F:
         clone = self.clone
         if inspect.isclass(function):
-            raise RuntimeError(
-                "Cannot decorate classes; it is ambiguous whether or not only the constructor or all methods should "
-                "have the context manager applied; additionally, decorating a class at definition-site will prevent "
-                "use of the identifier as a conventional type.  To specify which methods to decorate, decorate each "
-                "of them individually."
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+                "the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
             )
         if inspect.isgeneratorfunction(function):
             return cast(F, _generator(clone, function))
@@ -253,6 +255,11 @@ class inference_mode(Mode):
 
     def clone(self) -> "inference_mode":
         return inference_mode(self.mode)
+
+
+def is_multithreading_enabled() -> bool:
+    """What ``set_multithreading_enabled`` has set; backward runs on the calling thread in any case."""
+    return modes.multithreading
 
 
 class set_multithreading_enabled(Mode):

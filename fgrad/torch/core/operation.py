@@ -22,7 +22,7 @@ from fgrad.errors import UndefinedDerivativeError
 from fgrad.graph.op import Op
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import ShapedArray
-from fgrad.torch.core.evaluation import constant
+from fgrad.torch.core.evaluation import constant, filled
 from fgrad.torch.core.geometry import Geometry, Ints, viewed_strides
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, named
@@ -102,7 +102,18 @@ class Operation:
 class Planned(Plan):
     """A plan with what an ``OperationNode`` asks of it."""
 
-    __slots__ = ("operation", "types", "params", "node_class", "present", "single", "edges", "wide_strides")
+    __slots__ = (
+        "operation",
+        "types",
+        "params",
+        "node_class",
+        "present",
+        "single",
+        "edges",
+        "edge_places",
+        "places",
+        "wide_strides",
+    )
 
     def __init__(
         self, operation: Operation, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None
@@ -151,6 +162,10 @@ class Planned(Plan):
         )
         #: the operands that have an edge
         self.edges = tuple([i for i in range(len(types)) if i not in operation.fixed])
+        #: the same with their places among the operands that are there, None for one left out
+        self.edge_places = tuple([(i, self.present.index(i) if i in self.present else None) for i in self.edges])
+        #: the operands that are there, with the names under which they are saved
+        self.places = tuple([(i, operation.operands[min(i, last)]) for i in self.present])
 
 
 def cast(x: Any, dtype: Dtype) -> Any:
@@ -158,10 +173,10 @@ def cast(x: Any, dtype: Dtype) -> Any:
     new = dtype.numpy
     if x.dtype == new:
         return x
-    if x.dtype.kind == "c" and new.kind != "c":
-        x = lax.real(x)
     if new == np.bool_:
         return lax.ne(x, lax.full_like(x, 0))
+    if x.dtype.kind == "c" and new.kind != "c":
+        x = lax.real(x)
     return lax.convert_element_type(x, new)
 
 
@@ -330,21 +345,12 @@ def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None =
     """
     edges: list[Edge | None] = []
     wanted: list[int] = []
-    place = 0
-    fixed = plan.operation.fixed
-    for i, x in enumerate(operands):
-        if x is None:
-            if i not in fixed:
-                edges.append(None)
-            continue
-        if i not in fixed:
-            edge = None
-            if isinstance(x, Tensor) and x._type.inexact:
-                edge = gradient_edge(x)
-            edges.append(edge)
-            if edge is not None:
-                wanted.append(place)
-        place += 1
+    for i, place in plan.edge_places:
+        x = operands[i]
+        edge = gradient_edge(x) if place is not None and isinstance(x, Tensor) and x._type.inexact else None
+        edges.append(edge)
+        if edge is not None:
+            wanted.append(place)
     if not wanted and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
         return None
     try:
@@ -355,17 +361,14 @@ def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None =
         return named(RefusedNode, plan.node_class.__name__)(plan, nothing, edges, [])
     saved: list[Any] = []
     if pullback.inputs:
-        present = plan.present
-        names = plan.operation.operands
+        places = plan.places
         for at in pullback.inputs:
-            i = present[at]
+            i, name = places[at]
             x = operands[i]
             if not isinstance(x, Tensor):
                 saved.append(number(x))
-            elif x is overwritten:
-                saved.append(SavedTensor(before_write(x), names[min(i, len(names) - 1)]))
             else:
-                saved.append(SavedTensor(x, names[min(i, len(names) - 1)]))
+                saved.append(SavedTensor(before_write(x) if x is overwritten else x, name))
     node = plan.node_class(plan, pullback, edges, saved)
     if len(wanted) < len(operands):
         node.origins = tuple([x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None])
@@ -428,7 +431,7 @@ class OperationNode(Node):
 
     def _recorded(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
         """The gradients as results of recorded operations, so that they can be differentiated again."""
-        tensors = [s.unpack(self) if isinstance(s, SavedTensor) else s for s in self.saved]
+        tensors = [s.operand(self) if isinstance(s, SavedTensor) else s for s in self.saved]
         return replay.run(self, pullback, [*tensors, *cotangents])
 
     def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
@@ -467,7 +470,7 @@ class OperationNode(Node):
             return matches[0].unpack(self)
         operation = self.plan.operation
         if not raw and name in operation.parameters:
-            return self.plan.params[operation.parameters.index(name)]
+            return _unsigned(self.plan.params[operation.parameters.index(name)], name)
         if not raw and name == "self_sym_sizes" and isinstance(self.plan.types[0], TensorType):
             return self.plan.types[0].shape
         return None if name in operation.operands else self
@@ -485,6 +488,17 @@ class OperationNode(Node):
                 name = s.name.lstrip("*")
                 found += [f"_saved_{name}", f"_raw_saved_{name}"]
         return found + [f"_saved_{name}" for name in self.plan.operation.parameters if name != "spec"]
+
+
+#: parameters that PyTorch has as numbers of any kind, not as integers
+_SCALARS = ("alpha", "correction", "exponent", "ord", "p", "special")
+
+
+def _unsigned(value: Any, name: str) -> Any:
+    """A static parameter as PyTorch's attribute shows it: negative integers come out as unsigned ones."""
+    if isinstance(value, tuple):
+        return tuple([_unsigned(x, name) for x in value])
+    return value % (1 << 64) if value.__class__ is int and name not in _SCALARS else value
 
 
 class NotDerivedNode(OperationNode):
@@ -555,7 +569,7 @@ def type_at(plan: Planned, place: int) -> TensorType:
 
 def zeros(type: TensorType) -> Tensor:
     """A tensor of zeros, as an undefined gradient is made whole."""
-    return new_tensor(constant(np.zeros(type.shape, type.dtype.numpy)), type)
+    return new_tensor(filled(type.shape, type.dtype.numpy, 0), type)
 
 
 class _Explanation:

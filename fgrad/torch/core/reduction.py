@@ -18,6 +18,18 @@ def _cast(array: Any, dtype: Dtype) -> Any:
     return cast(array, dtype)
 
 
+def _copy(array: Any, source: Any) -> Any:
+    return source
+
+
+#: ``source`` written into a new tensor, as which it lies in memory
+COPY = Operation(
+    "copy",
+    _copy,
+    "torch::autograd::CopyBackwards",
+    ("self", "src"),
+    strides=lambda operands, shape: operands[0]._geometry_of().strides,
+)
 ADD = Operation("add", jnp.add, "AddBackward0", ("self", "other"))
 SUM_TO = Operation("sum", _sum_to, "SumBackward1", ("self",), ("shape",))
 CAST = Operation("_to_copy", _cast, "ToCopyBackward0", ("self",), ("dtype",))

@@ -65,9 +65,9 @@ def _of_primitive(op: Op) -> Operation:
 
 
 @lru_cache(1 << 12)
-def _whole(graph: Graph, node: str) -> Operation:
+def _whole(graph: Graph, name: str, node: str) -> Operation:
     outputs = tuple([f"result{i}" for i in range(len(graph.outputs))])
-    return Operation(node, lambda *arrays: tuple(evaluate(graph, arrays)), node, ("self", "*tensors"), outputs=outputs)
+    return Operation(name, lambda *arrays: tuple(evaluate(graph, arrays)), node, ("self", "*tensors"), outputs=outputs)
 
 
 def tensor_of(value: Any) -> Tensor:
@@ -91,7 +91,9 @@ def _run(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> Se
     fused = plan.operation.fused
     if callable(fused):
         fused = fused(plan.types, dict(zip(plan.operation.parameters, plan.params, strict=True)))
-    return play(graph, tensors) if fused is None else apply(_whole(graph, fused), tensors)
+    if fused is None:
+        return play(graph, tensors)
+    return apply(_whole(graph, f"{plan.operation.name}_backward", fused), tensors)
 
 
 operations.replay.run = _run

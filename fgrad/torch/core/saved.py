@@ -26,6 +26,12 @@ INFERENCE = (
 )
 
 
+DETACHED = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
+    "use out-of-place `.detach()` instead"
+)
+
+
 class _Explanation:
     """What lengthens the error of a changed value; ``fgrad.torch.core.explain`` enters it when it is defined."""
 
@@ -52,6 +58,9 @@ class SavedTensor:
         self.written = None if written is None else weakref.ref(written)
         self.owner: Any = None
         self.array = tensor._value() if modes.snapshot else None
+        if modes.snapshot and not output:
+            # a later write changes the tensor's history too
+            self.owner = gradient_function(tensor)
         kept = tensor
         if modes.release == "1.x" or (output and not self.leaf):
             # the first releases saved another handle in every case, so that assigning .data left what was saved alone
@@ -93,7 +102,9 @@ class SavedTensor:
                 "access saved variables after calling backward."
             )
         original = self.tensor
-        given = alias(original) if not self.output or self.leaf else original
+        # a leaf that needs no gradient is packed itself, and unpacked as the same object
+        detached = original._requires_grad if self.leaf else not self.output
+        given = alias(original) if detached else original
         version = given._counter.value
         with no_grad():
             self.packed = pack(given)
@@ -132,13 +143,24 @@ class SavedTensor:
             return self.array
         if self.hooks is not None:
             return self._unpacked()._value()
-        tensor = self._checked(node)
-        return tensor._value()
+        return self._attached(node)._value()
+
+    def operand(self, node: Node) -> Tensor:
+        """The tensor to differentiate with, with its history.
+
+        Raises:
+          RuntimeError: it was freed, or written or detached since it was saved.
+        """
+        if self.hooks is None:
+            self._attached(node)
+        return self.unpack(node)
 
     def unpack(self, node: Node) -> Tensor:
         """The tensor that was saved, with its history."""
         if self.hooks is not None:
             found = self._unpacked()
+            if self.leaf and self.owner is None:
+                return found
             handle = alias(found, found._counter)
             handle._tangents = found._tangents
             if self.leaf:
@@ -152,7 +174,7 @@ class SavedTensor:
         tensor = self._checked(node)
         if not self.output or self.leaf:
             return tensor if self.array is None else self._snapshot(tensor)
-        handle = alias(tensor)
+        handle = alias(tensor) if self.array is None else self._as_it_was(tensor)
         handle._grad_fn = node if self.written is None else self.written()
         handle._output_nr, handle._tangents = tensor._output_nr, tensor._tangents
         return handle
@@ -161,16 +183,26 @@ class SavedTensor:
         """The tensor as it was, where a later write has replaced its storage's array."""
         if tensor._value() is self.array:
             return tensor
+        handle = self._as_it_was(tensor)
+        if self.leaf:
+            handle._requires_grad = tensor._requires_grad
+            handle._accumulator = tensor._accumulator
+        else:
+            handle._grad_fn, handle._output_nr = self.owner, tensor._output_nr
+        return handle
+
+    def _as_it_was(self, tensor: Tensor) -> Tensor:
+        """A tensor without history whose elements are those that were saved."""
         handle = alias(tensor)
         handle._storage = type(tensor._storage)(self.array, tensor._type.dtype)
         handle._geometry = None
-        edge = gradient_function(tensor)
-        if edge is not None:
-            handle._grad_fn, handle._output_nr = edge, tensor._output_nr
-        else:
-            handle._requires_grad = tensor._requires_grad
-            handle._accumulator = tensor._accumulator
         return handle
+
+    def _attached(self, node: Node) -> Tensor:
+        tensor = self._checked(node)
+        if not self.leaf and not self.output and self.array is None and gradient_function(tensor) is None:
+            raise RuntimeError(DETACHED)
+        return tensor
 
     def _checked(self, node: Node) -> Tensor:
         tensor = self.tensor

@@ -10,12 +10,17 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
-from fgrad.torch.core.geometry import Geometry, Layout, is_dense, lens, places
+from fgrad.torch.core.geometry import Geometry, Layout, extent, is_dense, lens, places
 from fgrad.torch.core.operation import Operation
 
 
-def _layout(base: Geometry) -> Layout | None:
-    return Layout(base.sizes, base.strides, base.dtype) if is_dense(base.sizes, base.strides) else None
+def _layout(base: Geometry, view: Geometry) -> Layout | None:
+    """The base as an array that holds the view; None if it has gaps, or the view reaches beyond it."""
+    holds = view.offset * view.dtype.itemsize >= base.offset * base.dtype.itemsize and (
+        extent(view.sizes, view.strides, view.offset) * view.dtype.itemsize
+        <= (base.offset + math.prod(base.sizes)) * base.dtype.itemsize
+    )
+    return Layout(base.sizes, base.strides, base.dtype) if holds and is_dense(base.sizes, base.strides) else None
 
 
 def _within(base: Geometry, view: Geometry) -> Geometry:
@@ -23,7 +28,7 @@ def _within(base: Geometry, view: Geometry) -> Geometry:
 
 
 def _positions(base: Geometry, view: Geometry) -> np.ndarray:
-    """For each element of the view its number among the elements of a base with gaps."""
+    """For each element of the view its number among the elements of the base; of one outside of it, their count."""
     if base.dtype is not view.dtype:
         raise NotImplementedError(
             "A view of other element type on a base with gaps has no derivative here; clone() it."
@@ -31,23 +36,24 @@ def _positions(base: Geometry, view: Geometry) -> np.ndarray:
     of_base = places(base.sizes, base.strides, base.offset).reshape(-1)
     order = np.argsort(of_base, kind="stable")
     wanted = places(view.sizes, view.strides, view.offset)
-    found = np.searchsorted(of_base, wanted, sorter=order)
-    return order[np.minimum(found, len(order) - 1)]
+    found = order[np.minimum(np.searchsorted(of_base, wanted, sorter=order), len(order) - 1)]
+    return np.where(of_base[found] == wanted, found, len(order))
 
 
 def _as_strided(array: Any, base: Geometry, view: Geometry) -> Any:
-    layout = _layout(base)
+    layout = _layout(base, view)
     if layout is None:
-        return jnp.take(lax.reshape(array, (math.prod(base.sizes),)), _positions(base, view), axis=0)
+        flat = lax.reshape(array, (math.prod(base.sizes),))
+        return jnp.take(flat, _positions(base, view), axis=0, mode="fill", fill_value=0)
     through, where = lens(layout, _within(base, view))
     return through.get(array, where)
 
 
 def _as_strided_scatter(array: Any, part: Any, base: Geometry, view: Geometry) -> Any:
-    layout = _layout(base)
+    layout = _layout(base, view)
     if layout is None:
         flat = lax.reshape(array, (math.prod(base.sizes),))
-        flat = flat.at[_positions(base, view).reshape(-1)].set(lax.reshape(part, (math.prod(view.sizes),)))
+        flat = flat.at[_positions(base, view).reshape(-1)].set(lax.reshape(part, (math.prod(view.sizes),)), mode="drop")
         return lax.reshape(flat, base.sizes)
     through, where = lens(layout, _within(base, view))
     return through.put(array, where, part)

@@ -234,9 +234,7 @@ def gradient_function(tensor: Tensor) -> Node | None:
 
 def gradient_edge(tensor: Tensor) -> Edge | None:
     """Where the gradient of a tensor goes: to the node that made it, or into its ``.grad``."""
-    if tensor._view is None and tensor._grad_fn is not None:
-        return tensor._grad_fn, tensor._output_nr
-    node = gradient_function(tensor)
+    node = tensor._grad_fn if tensor._view is None else gradient_function(tensor)
     if node is not None:
         return node, tensor._output_nr
     return (accumulator(tensor), 0) if tensor._requires_grad else None

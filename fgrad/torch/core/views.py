@@ -8,7 +8,8 @@ from attrs import define
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.modes import modes
-from fgrad.torch.core.operation import Operation, levels, node_of, note_origin
+from fgrad.torch.core.operation import Operation, forward_mode, levels, node_of, note_origin
+from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor, ViewOf, alias, is_tracked
 from fgrad.torch.core.types import tensor_type
 
@@ -36,7 +37,7 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
     creation = "multi_output" if several else "default"
     source = here(3)
     results = [view_of(tensor, g, creation, operation.name, source) for g in (found if several else (found,))]
-    tracked = is_tracked(tensor)
+    tracked = is_tracked(tensor) and not tensor._inference
     if not (tracked and modes.grad) and (tracked or tensor._origin is not None):
         for result in results:
             note_origin(operation.name, (tensor,), (result,), source)
@@ -73,3 +74,13 @@ def view_of(
     dual = None if parent is None else parent.dual
     result._view = ViewOf(base, creation, tensor._counter.value, operation, source, dual)
     return result
+
+
+def let_go(view: Tensor) -> Tensor:
+    """A view made a tensor of its own, that shares memory with its base but neither history nor count of writes."""
+    for level in range(modes.dual_level, -1, -1):
+        # its tangents follow from the base's until now
+        forward_mode.carry(view, view, level, lambda tangent: tangent)
+    view._view = None
+    view._counter = VersionCounter()
+    return view

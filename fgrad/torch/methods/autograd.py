@@ -22,6 +22,8 @@ NON_LEAF = (
 )
 
 
+NO_VOLATILE = "volatile was removed and now has no effect. Use `with torch.no_grad():` instead."
+
 TRANSFORMED_BACKWARD = (
     "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
     "instead or call backward() outside of functorch transforms."
@@ -267,14 +269,41 @@ def _set_data(self: Tensor, other: Any) -> None:
     if is_tracked(self) and not other._type.inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     geometry = other._geometry or other._storage.home
+    if other._type.dtype is not self._type.dtype:
+        self._accumulator = None
     self._storage = other._storage
     self._type = other._type
     self._geometry = geometry
     self._cache = None
-    self._accumulator = None
 
 
 Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]
+
+_UNDELETABLE = {
+    "data": "Deleting tensor data is not allowed. Delete tensor instead!",
+    "requires_grad": "requires_grad must be a bool",
+    "_grad_fn": "Deletion of _grad_fn not allowed. Detach tensor instead!",
+    "_backward_hooks": "Deletion of _backwards_hooks not allowed!",
+}
+
+
+@method
+def __delattr__(self: Tensor, name: str) -> None:
+    if name in _UNDELETABLE:
+        raise RuntimeError(_UNDELETABLE[name])
+    object.__delattr__(self, name)
+
+
+def _get_volatile(self: Tensor) -> bool:
+    warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2)
+    return False
+
+
+def _set_volatile(self: Tensor, value: Any) -> None:
+    warnings.warn(NO_VOLATILE, UserWarning, stacklevel=2)
+
+
+Tensor.volatile = property(_get_volatile, _set_volatile)  # type: ignore[attr-defined]
 
 
 @attribute
@@ -296,12 +325,6 @@ def _is_view(self: Tensor) -> bool:
     return self._view is not None
 
 
-@method
-def is_inference(self: Tensor) -> bool:
-    """Whether it was made in inference mode."""
-    return self._inference
-
-
 @attribute
 def name(self: Tensor) -> None:
     return None
@@ -319,6 +342,4 @@ Tensor._execution_engine = ExecutionEngine()  # type: ignore[attr-defined]
 def increment_version(tensor: Any) -> None:
     """Count a write on the version counter of each tensor, as ``torch.autograd.graph.increment_version`` does."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        if each._inference:
-            raise RuntimeError("Inference tensors do not track version counter.")
         each._bump("increment_version", here(2))

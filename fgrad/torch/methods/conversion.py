@@ -57,9 +57,9 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The elements as a NumPy array, which may not be written: memory is not shared for writing.
 
     Raises:
-      RuntimeError: the tensor requires grad and ``force`` is not given.
+      RuntimeError: the tensor requires grad, gradients are recorded, and ``force`` is not given.
     """
-    if is_tracked(self) and not force:
+    if modes.grad and is_tracked(self) and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     _left(self, "numpy()")
     if self._type.dtype is dtypes.bfloat16:
@@ -236,7 +236,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def _converter(dtype: Dtype) -> Any:
     def convert(self: Tensor, memory_format: Any = None) -> Tensor:
-        return to(self, dtype)
+        return to(self, dtype, memory_format=memory_format)
 
     return convert
 

@@ -6,6 +6,7 @@ from fgrad.graph.source import here
 from fgrad.torch import devices
 from fgrad.torch.core.evaluation import concrete, constant
 from fgrad.torch.core.geometry import Geometry, contiguous_strides, extent, is_dense
+from fgrad.torch.core.inplace import check_inference
 from fgrad.torch.core.storage import Storage, VersionCounter
 from fgrad.torch.core.tensor import Tensor, alias, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
@@ -210,7 +211,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     Raises:
       RuntimeError: the tensor requires grad.
     """
-    if is_tracked(self):
+    check_inference(self)
+    if is_tracked(self) and not self._inference:
         raise RuntimeError("cannot resize variables that require grad")
     wanted = tuple(map(int, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes))
     if wanted == self._type.shape:
@@ -231,6 +233,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 @method
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make the tensor look at another tensor's storage."""
+    check_inference(self)
     if source is None:
         empty = tensor_type(self._type.dtype, (0,))
         self._storage = Storage(self._value().reshape(-1)[:0], empty.dtype)
@@ -248,6 +251,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     self._geometry = geometry
     self._type = tensor_type(geometry.dtype, geometry.sizes)
     self._cache = None
+    self._accumulator = None
     self._bump("set_", here(2))
     return self
 

@@ -50,6 +50,7 @@ from fgrad.torch.nn.modules import (
     CosineEmbeddingLoss as CosineEmbeddingLoss,
     CosineSimilarity as CosineSimilarity,
     CrossEntropyLoss as CrossEntropyLoss,
+    CrossMapLRN2d as CrossMapLRN2d,
     CTCLoss as CTCLoss,
     Dropout as Dropout,
     Dropout1d as Dropout1d,

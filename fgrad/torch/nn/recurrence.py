@@ -9,9 +9,12 @@ from typing import Any
 
 from fgrad.torch import ops
 from fgrad.torch.nn import functional as F
+from fgrad.torch.nn.packing import moments
 
 #: gates from the input, state, weights from the state -> new state
 Cell = Callable[[Any, tuple[Any, ...], "Weights"], tuple[Any, ...]]
+#: of packed sequences, how many run at each moment; None for sequences of one length
+Sizes = Sequence[int] | None
 
 
 class Weights:
@@ -84,31 +87,44 @@ def lstm_cell(input: Any, hx: Any, *weights: Any) -> tuple[Any, ...]:
 
 def _step(cell: Cell, input: Any, state: tuple[Any, ...], given: Sequence[Any]) -> tuple[Any, ...]:
     weights = Weights(*given)
+    _check_cell(input, state, weights)
     return cell(weights.from_input(input), state, weights)
+
+
+def _check_cell(input: Any, state: tuple[Any, ...], weights: "Weights") -> None:
+    """Raise PyTorch's errors for sizes that do not fit."""
+    wanted, hidden = weights.weight_ih.size(1), weights.weight_hh.size(1)
+    if input.size(1) != wanted:
+        raise RuntimeError(f"input has inconsistent input_size: got {input.size(1)} expected {wanted}")
+    for i, each in enumerate(state):
+        if each.size(0) != input.size(0):
+            raise RuntimeError(f"Input batch size {input.size(0)} doesn't match hidden{i} batch size {each.size(0)}")
+        if each.size(1) != hidden:
+            raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {each.size(1)}, expected {hidden}")
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # layers
 
 
-def rnn_tanh(input: Any, hx: Any, *rest: Any) -> tuple[Any, ...]:
+def rnn_tanh(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...]:
     """A recurrent network with ``tanh``: the outputs and the last states."""
-    return _layers(_tanh, input, (hx,), *rest)
+    return _layers(_tanh, input, (hx,), *rest, sizes=sizes)
 
 
-def rnn_relu(input: Any, hx: Any, *rest: Any) -> tuple[Any, ...]:
+def rnn_relu(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...]:
     """A recurrent network with ``relu``: the outputs and the last states."""
-    return _layers(_relu, input, (hx,), *rest)
+    return _layers(_relu, input, (hx,), *rest, sizes=sizes)
 
 
-def gru(input: Any, hx: Any, *rest: Any) -> tuple[Any, ...]:
+def gru(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...]:
     """Gated recurrent units: the outputs and the last states."""
-    return _layers(_gru, input, (hx,), *rest)
+    return _layers(_gru, input, (hx,), *rest, sizes=sizes)
 
 
-def lstm(input: Any, hx: Any, *rest: Any) -> tuple[Any, ...]:
+def lstm(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...]:
     """Long short-term memory: the outputs, the last hidden states and the last cells."""
-    return _layers(_lstm, input, tuple(hx), *rest)
+    return _layers(_lstm, input, tuple(hx), *rest, sizes=sizes)
 
 
 def _layers(
@@ -122,6 +138,7 @@ def _layers(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    sizes: Sizes = None,
 ) -> tuple[Any, ...]:
     """Run all layers: ``params`` are the weights of one after the other, ``state`` the first states of all."""
     directions = 2 if bidirectional else 1
@@ -133,7 +150,12 @@ def _layers(
     for layer in range(num_layers):
         outputs = []
         for direction in range(directions):
-            output, final = _run(cell, x, next(states), weights[layer * directions + direction], direction == 1)
+            own, backwards = weights[layer * directions + direction], direction == 1
+            if sizes is None:
+                output, final = _run(cell, x, next(states), own, backwards)
+            else:
+                run = _run_packed_backwards if backwards else _run_packed
+                output, final = run(cell, moments(own.from_input(x), sizes), next(states), own)
             outputs.append(output)
             last.append(final)
         x = outputs[0] if directions == 1 else ops.cat(outputs, -1)
@@ -150,3 +172,35 @@ def _run(cell: Cell, x: Any, state: tuple[Any, ...], weights: Weights, backwards
         state = cell(gates, state, weights)
         outputs.append(state[0])
     return ops.stack(outputs[::-1] if backwards else outputs, 0), state
+
+
+def _run_packed(
+    cell: Cell, steps: Sequence[Any], state: tuple[Any, ...], weights: Weights
+) -> tuple[Any, tuple[Any, ...]]:
+    """One layer over packed sequences: at each moment the sequences that have ended, the last ones, fall away."""
+    outputs, ended = [], []
+    for gates in steps:
+        running, before = gates.size(0), state[0].size(0)
+        if running < before:
+            ended.append(tuple([part.narrow(0, running, before - running) for part in state]))
+            state = tuple([part.narrow(0, 0, running) for part in state])
+        state = cell(gates, state, weights)
+        outputs.append(state[0])
+    final = [state, *reversed(ended)]
+    return ops.cat(outputs, 0), tuple([ops.cat(parts, 0) for parts in zip(*final, strict=True)])
+
+
+def _run_packed_backwards(
+    cell: Cell, steps: Sequence[Any], state: tuple[Any, ...], weights: Weights
+) -> tuple[Any, tuple[Any, ...]]:
+    """One layer over packed sequences from their ends: at each moment those that end there come in."""
+    outputs = []
+    begun = tuple([part.narrow(0, 0, steps[-1].size(0)) for part in state])
+    for gates in reversed(steps):
+        running, before = gates.size(0), begun[0].size(0)
+        if running > before:
+            entering = [part.narrow(0, before, running - before) for part in state]
+            begun = tuple([ops.cat(parts, 0) for parts in zip(begun, entering, strict=True)])
+        begun = cell(gates, begun, weights)
+        outputs.append(begun[0])
+    return ops.cat(outputs[::-1], 0), begun

@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from fgrad.torch.ops import (
     arithmetic as arithmetic,
+    bessel as bessel,
     bitwise as bitwise,
+    central_differences as central_differences,
+    cholesky as cholesky,
     comparison as comparison,
     complex_numbers as complex_numbers,
     complex_views as complex_views,
@@ -18,11 +21,13 @@ from fgrad.torch.ops import (
     extrema as extrema,
     fourier as fourier,
     gathering as gathering,
+    histograms as histograms,
     indexing as indexing,
     inplace_views as inplace_views,
     inspection as inspection,
     interchange as interchange,
     joining as joining,
+    low_rank as low_rank,
     matrix_functions as matrix_functions,
     norms as norms,
     operators as operators,
@@ -47,11 +52,15 @@ from fgrad.torch.ops import (
     solving as solving,
     special as special,
     statistics as statistics,
+    symmetric_factors as symmetric_factors,
     triangles as triangles,
     trigonometric as trigonometric,
+    unraveling as unraveling,
     unsafe as unsafe,
+    view_copies as view_copies,
     view_scatters as view_scatters,
     views as views,
+    windows as windows,
 )
 from fgrad.torch.ops.table import TABLE
 

@@ -372,6 +372,7 @@ def fmod(input: Array, other: Operand) -> Choice:
 
 @overload("addcmul", "AddcmulBackward0", promote=_without_factor, strides=elementwise)
 def _addcmul(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
+    check_kinds("addcmul_cpu_out", "ifc", input)
     x, a, b = aligned(input, tensor1, tensor2)
     return x + value.astype(x.dtype) * a * b
 

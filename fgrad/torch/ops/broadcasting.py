@@ -30,14 +30,17 @@ def aligned(*arrays: Any) -> list[Any]:
     return jnp.broadcast_arrays(*arrays)
 
 
-def derivative(vjp: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def derivative(
+    vjp: Callable[..., Any], jvp: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give an elementwise function the pull-back ``vjp(ct, out, *arrays)``, which reads what PyTorch's reads.
 
-    Shapes are made one outside, so that neither knows of broadcasting.
+    The push-forward is its transpose unless one is given.  Shapes are made one outside, so that neither knows of
+    broadcasting.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        ruled = define_rule(function, vjp=vjp)
+        ruled = define_rule(function, vjp=vjp, jvp=jvp)
         return wraps(function)(lambda *arrays: ruled(*aligned(*arrays)))
 
     return enter

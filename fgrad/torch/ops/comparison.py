@@ -152,7 +152,7 @@ def _isclose(input: Array, other: Array, rtol: Number, atol: Number, equal_nan: 
 
 
 @composite()
-def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether elements are as near as ``atol + rtol * abs(other)``.
 
     Source: `torch.isclose <https://docs.pytorch.org/docs/stable/generated/torch.isclose.html>`_.
@@ -166,7 +166,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
 
 
 @composite()
-def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close, as ``isclose`` has it.
 
     Source: `torch.allclose <https://docs.pytorch.org/docs/stable/generated/torch.allclose.html>`_.

@@ -50,7 +50,13 @@ def _polar_pullback(ct: Any, out: Any, modulus: Any, angle: Any) -> tuple[Any, A
     return lax.real(ct * lax.sign(out)), -lax.imag(ct * out)
 
 
-@derivative(_polar_pullback)
+def _polar_pushforward(tangents: Any, out: Any, modulus: Any, angle: Any) -> Any:
+    outwards, around = tangents
+    found = 0 if outwards is None else _polar(outwards, angle)
+    return found if around is None else found + around * out * 1j
+
+
+@derivative(_polar_pullback, _polar_pushforward)
 def _polar(modulus: Any, angle: Any) -> Any:
     return lax.complex(modulus * jnp.cos(angle), modulus * jnp.sin(angle))
 
@@ -95,7 +101,7 @@ def _conj_physical(input: Array) -> Any:
 
 
 @composite()
-def conj_physical(input: Any) -> Tensor:
+def conj_physical(input: Array) -> Tensor:
     """The complex conjugates in memory of their own; a real tensor itself.
 
     Source: `torch.conj_physical <https://docs.pytorch.org/docs/stable/generated/torch.conj_physical.html>`_.

@@ -9,11 +9,12 @@ import opt_einsum
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.kinds import check_kinds
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.pieces import diagonal
 from fgrad.torch.ops.products import bmm, dot, mm
 from fgrad.torch.ops.reductions import sum
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table import Array, composite, write_all
 from fgrad.torch.ops.views import (
     _unsafe_view as unsafe_view,
     movedim,
@@ -54,11 +55,17 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
     if len(axes_a) != len(axes_b):
         raise RuntimeError("both dimension lists should have same length")
     for i, j in zip(axes_a, axes_b, strict=True):
-        if shape_a[i] != shape_b[j]:
+        # what meets an axis of size 1 can be summed right away
+        if shape_b[j] == 1:
+            a = sum(a, i, True)
+        elif shape_a[i] == 1:
+            b = sum(b, j, True)
+        elif shape_a[i] != shape_b[j]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {shape_a[i]} in dim {i} and second has size "
                 f"{shape_b[j]} in dim {j}"
             )
+    shape_a, shape_b = a._type.shape, b._type.shape
     axes_a = [wrap_dim(d, len(shape_a)) for d in axes_a]
     axes_b = [wrap_dim(d, len(shape_b)) for d in axes_b]
     free_a = [i for i in range(len(shape_a)) if i not in axes_a]
@@ -67,8 +74,8 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
     many = math.prod([shape_a[i] for i in axes_a])
     rows, columns = math.prod([shape_a[i] for i in free_a]), math.prod([shape_b[i] for i in free_b])
     left, right = permute(a, (*free_a, *axes_a)), permute(b, (*axes_b, *free_b))
-    if not sizes:
-        return view_sizes(dot(reshape(left, (many,)), reshape(right, (many,))), ())
+    if rows == columns == 1:
+        return view_sizes(dot(reshape(left, (many,)), reshape(right, (many,))), sizes)
     return reshape(mm(reshape(left, (rows, many)), reshape(right, (many, columns))), sizes)
 
 
@@ -408,7 +415,7 @@ def chained(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @composite(method=False)
-def chain_matmul(*matrices: Any) -> Tensor:
+def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """The product of several matrices; PyTorch recommends ``linalg.multi_dot``.
 
     Source: `torch.chain_matmul <https://docs.pytorch.org/docs/stable/generated/torch.chain_matmul.html>`_.
@@ -419,9 +426,8 @@ def chain_matmul(*matrices: Any) -> Tensor:
         UserWarning,
         stacklevel=2,
     )
-    if len(matrices) == 1:
-        return matrices[0]
-    return chained(matrices)
+    found = matrices[0] if len(matrices) == 1 else chained(matrices)
+    return found if out is None else write_all("chain_matmul", None, matrices, found, out)
 
 
 # -- cross products --------------------------------------------------------------------------------------------------
@@ -437,6 +443,7 @@ def _cross(input: Array, other: Array, dim: int) -> Any:
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and {other.shape[axis]}"
         )
     dtype = jnp.result_type(input, other)
+    check_kinds("cross", "ifc", input, other)
     shape = jnp.broadcast_shapes(input.shape, other.shape)
     a, b = (jnp.broadcast_to(x, shape).astype(dtype) for x in (input, other))
 

@@ -43,8 +43,17 @@ def written(array: Any, places: Places, values: Any) -> Any:
 
 
 def added(array: Any, places: Places, values: Any) -> Any:
-    """The array with values added to elements, as often as a place is named."""
+    """The array with values added to elements, as often as a place is named; the sum of truth values is their "or"."""
+    if array.dtype == np.bool_:
+        return added(array.astype(np.int32), places, values.astype(np.int32)).astype(bool)
     return array.at[places].add(values, mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def multiplied(array: Any, places: Places, values: Any) -> Any:
+    """The array with elements multiplied by values; the product of truth values is their "and"."""
+    place = array.at[places]
+    product = place.min if array.dtype == np.bool_ else place.multiply
+    return product(values, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def with_axis(array: Any) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.evaluation import concrete
@@ -75,6 +76,8 @@ def laid_out(tensor: Tensor, strides: Ints | None) -> Tensor:
     """A new tensor with these strides."""
     if strides is not None and strides != contiguous_strides(tensor._type.shape):
         tensor._storage.strides = strides
+        for tangent in (tensor._tangents or {}).values():
+            laid_out(tangent, strides)
     return tensor
 
 
@@ -178,8 +181,14 @@ def zero_(self: Any) -> Tensor:
 
 
 def into(target: Tensor, result: Tensor) -> None:
-    """Write a result to a tensor given as ``out=``, which takes its shape."""
-    copy_(resized(target, result._type.shape), result)
+    """Write a result to a tensor given as ``out=``, which takes its shape and, if that is new, its strides."""
+    old = target._type.shape
+    written = resized(target, result._type.shape)
+    strides = kept_strides(result)
+    if strides is not None and old != written._type.shape:
+        assert written._geometry is not None
+        written._geometry = evolve(written._geometry, strides=strides)
+    copy_(written, result)
 
 
 def resized(target: Tensor, shape: Ints) -> Tensor:

@@ -185,6 +185,12 @@ def empty_permuted(
             "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
             f"{len(shape)} is not equal to len(physical_layout) = {len(order)}"
         )
+    for i, axis in enumerate(order):
+        if not 0 <= axis < len(order):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(order) - 1}, but got {axis} at index {i}). "
+                " NB: negative dims not currently supported; file an issue if you want it."
+            )
     if sorted(order) != list(range(len(order))):
         raise RuntimeError("Duplicate dim not allowed")
     inner = contiguous_strides(tuple([shape[i] for i in order]))

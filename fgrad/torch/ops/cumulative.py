@@ -9,6 +9,7 @@ from fgrad.torch import dtypes, return_types
 from fgrad.torch.core.operation import apply, cast
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.extrema import check_kernel, picked
+from fgrad.torch.ops.kinds import kind
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.promotions import common, inexact
 from fgrad.torch.ops.reductions import sum
@@ -69,7 +70,7 @@ def _running(input: Any, dim: int, better: Any, kernel: str) -> Any:
     def compose(first: Any, then: Any) -> Any:
         (a, i), (b, j) = first, then
         take = better(b, a)
-        if input.dtype.kind == "f":
+        if kind(input) == "f":
             take = lax.ne(b, b) | (take & lax.eq(a, a))
         return jnp.where(take, b, a), jnp.where(take, j, i)
 
@@ -121,7 +122,7 @@ def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: A
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = wrap_dim(dim, len(shape))
     if not n:
-        return input.clone()
+        return input.detach().clone().copy_(input)
     parts = [x for x in (prepend, input, append) if x is not None]
     found = input if len(parts) == 1 else _joined(parts, dim)
     for _ in range(min(n, found._type.shape[dim])):
@@ -173,6 +174,9 @@ def _spacing(function: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
 
 def _trapezoids(function: str, y: Tensor, x: Any, dim: int) -> tuple[Tensor | None, int]:
     shape = y._type.shape
+    which = "`y`" if x is None else "`x` or `y`"
+    if dtypes.bool_ in (y._type.dtype, None if x is None else x._type.dtype):
+        raise RuntimeError(f"{function}: received a bool input for {which}, but bool is not supported")
     if not shape:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return (None if x is None else _spacing(function, y, x, wrap_dim(dim, len(shape)))), wrap_dim(dim, len(shape))
@@ -210,7 +214,7 @@ def cumulative_trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = 
     Source: `torch.cumulative_trapezoid
     <https://docs.pytorch.org/docs/stable/generated/torch.cumulative_trapezoid.html>`_.
     """
-    widths, axis = _trapezoids("trapezoid", y, x, dim)
+    widths, axis = _trapezoids("cumulative_trapezoid", y, x, dim)
     first, last = _halves(y, axis)
     if widths is not None:
         return _over(cumsum((first + last) * widths, axis), 2.0)

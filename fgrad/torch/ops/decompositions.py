@@ -1,5 +1,6 @@
 """Factorisations of matrices."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,14 +8,12 @@ from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.torch import dtypes, return_types
-from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.matrices import (
-    LinAlgError,
     adjoint,
     check_inexact,
+    check_lapack,
     check_matrix,
     check_square,
     columns,
@@ -36,110 +35,6 @@ def _times(a: Any, b: Any) -> Any:
     return jnp.matmul(a, b, precision=_HIGHEST)
 
 
-# -- Cholesky --------------------------------------------------------------------------------------------------------
-
-
-def _cholesky_factor(x: Any, upper: bool) -> Any:
-    def forward(x: Any) -> Any:
-        lower = adjoint(x) if upper else x
-        found = lax.linalg.cholesky(lower, symmetrize_input=False)
-        return adjoint(found) if upper else found
-
-    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        g = conjugate(ct)
-        factor, g = (adjoint(out), adjoint(g)) if upper else (out, g)
-        phi = jnp.tril(_times(adjoint(factor), g))
-        phi = (phi + adjoint(jnp.tril(phi, -1))) / 2
-        left = triangular(adjoint(factor), phi, True, True, False)
-        return (conjugate(triangular(factor, left, False, False, False)),)
-
-    return fgrad.define_rule(forward, vjp=pullback)(x)
-
-
-@overload("linalg_cholesky_ex", "LinalgCholeskyExBackward0", outputs=("L", "info"), strides=columns, kept=("L",))
-def _linalg_cholesky_ex(input: Array, upper: bool) -> Any:
-    check_square("linalg.cholesky", input)
-    check_inexact("linalg.cholesky", input)
-    factor = _cholesky_factor(input, upper)
-    failed = jnp.any(lax.ne(lax.stop_gradient(factor), lax.stop_gradient(factor)), (-2, -1))
-    return factor, failed.astype(np.int32)
-
-
-def _failing_minor(matrix: np.ndarray) -> int:
-    """The order of the first leading minor that is not positive-definite."""
-    for k in range(1, len(matrix) + 1):
-        try:
-            np.linalg.cholesky(matrix[:k, :k])
-        except np.linalg.LinAlgError:
-            return k
-    return len(matrix)
-
-
-def _minors(input: Tensor, info: Tensor) -> Tensor:
-    """What LAPACK says of matrices that are not positive-definite."""
-    value = info._value()
-    if is_abstract(value) or not concrete(value).any():
-        return info
-    codes = concrete(value).copy()
-    values = concrete(input.detach()._value())
-    for at in np.ndindex(codes.shape):
-        if codes[at]:
-            codes[at] = _failing_minor(values[at])
-    return made(codes, dtypes.int32)
-
-
-@linalg()
-def cholesky_ex(A: Array, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """The Cholesky factor, and 0, or the order of the leading minor that is not positive-definite.
-
-    Source: `torch.linalg.cholesky_ex
-    <https://docs.pytorch.org/docs/stable/generated/torch.linalg.cholesky_ex.html>`_.
-    """
-    factor, info = apply(_linalg_cholesky_ex.operation, (A,), (upper,))
-    info = _minors(A, info)
-    if check_errors:
-        _check_definite("linalg.cholesky", info)
-    return return_types.linalg_cholesky_ex((factor, info))
-
-
-def _check_definite(function: str, info: Tensor) -> None:
-    failure = first_failure(info)
-    if failure is not None:
-        raise LinAlgError(
-            f"{function}: {failure[0]}The factorization could not be completed because the input is not "
-            f"positive-definite (the leading minor of order {failure[1]} is not positive-definite)."
-        )
-
-
-@linalg(name="cholesky")
-def linalg_cholesky(A: Array, *, upper: bool = False) -> Tensor:
-    """The Cholesky factor of symmetric positive-definite matrices.
-
-    Raises:
-      LinAlgError: a matrix is not positive-definite.
-
-    Source: `torch.linalg.cholesky <https://docs.pytorch.org/docs/stable/generated/torch.linalg.cholesky.html>`_.
-    """
-    return cholesky_ex(A, upper=upper, check_errors=True).L
-
-
-@overload("cholesky", "CholeskyBackward0", outputs=("result",), kept=("result",), strides=columns)
-def _cholesky(input: Array, upper: bool) -> Any:
-    check_square("cholesky", input)
-    return _cholesky_factor(input, upper)
-
-
-@composite()
-def cholesky(input: Array, upper: bool = False) -> Tensor:
-    """The Cholesky factor; PyTorch recommends ``linalg.cholesky``.
-
-    Source: `torch.cholesky <https://docs.pytorch.org/docs/stable/generated/torch.cholesky.html>`_.
-    """
-    found = _cholesky(input, upper)
-    _check_definite("cholesky", _minors(input, found.detach().isnan().any(-1).any(-1).to(dtypes.int32)))
-    return found
-
-
 # -- QR --------------------------------------------------------------------------------------------------------------
 
 
@@ -150,7 +45,8 @@ def _linalg_qr(input: Array, mode: str) -> Any:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     check_matrix("linalg.qr", input)
-    check_inexact("linalg.qr", input)
+    check_inexact("linalg.qr", input, half=True)
+    check_lapack("geqrf_cpu", input)
     if mode == "r":
         # the derivative needs Q, which this mode does not compute
         return jnp.zeros((0,), input.dtype), jnp.linalg.qr(input, "r")
@@ -179,6 +75,21 @@ def qr(input: Array, some: bool = True) -> Any:
 # -- singular values -------------------------------------------------------------------------------------------------
 
 
+def _quotient(x: Any, gaps: Any) -> Any:
+    """``x / gaps``; zero where both are zero, as of equal values whose vectors have no gradient."""
+    nothing = (x == 0) & (gaps == 0)
+    return jnp.where(nothing, 0, x / jnp.where(nothing, 1, gaps))
+
+
+def _with_pullback(forward: Callable[[Any], Any], pullback: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A function with this pull-back, and its own derivative in forward mode: what divides so has no transpose."""
+
+    def pushforward(tangents: Any, outs: Any, x: Any) -> Any:
+        return fgrad.jvp(forward, (x,), tangents)[1]
+
+    return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)
+
+
 def _singular(x: Any, full_matrices: bool) -> Any:
     """The decomposition; of the gradients of additional singular vectors, which are arbitrary, nothing is read."""
     rows, width = x.shape[-2:]
@@ -193,21 +104,21 @@ def _singular(x: Any, full_matrices: bool) -> Any:
         gaps = jnp.where(eye, 1, row * row - column * column)
         left, right = _times(adjoint(u), gu), _times(gvh, adjoint(vh))
         left, right = left - adjoint(left), adjoint(right) - right
-        core = left / gaps * row + column * right / gaps + jnp.where(eye, gs[..., None, :], 0)
+        core = _quotient(left, gaps) * row + column * _quotient(right, gaps) + jnp.where(eye, gs[..., None, :], 0)
         if x.dtype.kind == "c":
-            core = core + jnp.where(eye, left / (2 * row), 0)
+            core = core + jnp.where(eye, _quotient(left, 2 * row), 0)
         if rows > least:
-            outer = gu / row
+            outer = _quotient(gu, row)
             found = _times(_times(u, core) + outer - _times(u, _times(adjoint(u), outer)), vh)
         else:
             inner = _times(core, vh)
             if width > least:
-                outer = gvh / column
+                outer = _quotient(gvh, column)
                 inner = inner + outer - _times(_times(outer, adjoint(vh)), vh)
             found = _times(u, inner)
         return (conjugate(found),)
 
-    return fgrad.define_rule(lambda x: tuple(jnp.linalg.svd(x, full_matrices=full_matrices)), vjp=pullback)(x)
+    return _with_pullback(lambda x: tuple(jnp.linalg.svd(x, full_matrices=full_matrices)), pullback)(x)
 
 
 @overload(
@@ -216,7 +127,8 @@ def _singular(x: Any, full_matrices: bool) -> Any:
 )  # fmt: skip
 def _linalg_svd(input: Array, full_matrices: bool) -> Any:
     check_matrix("linalg.svd", input)
-    check_inexact("linalg.svd", input)
+    check_inexact("linalg.svd", input, half=True)
+    check_lapack("linalg_svd_cpu", input)
     return _singular(input, full_matrices)
 
 
@@ -262,9 +174,29 @@ def svd(input: Array, some: bool = True, compute_uv: bool = True) -> Any:
 )  # fmt: skip
 def _linalg_eig(input: Array) -> Any:
     check_square("linalg.eig", input)
-    check_inexact("linalg.eig", input)
-    values, vectors = lax.linalg.eig(input, compute_left_eigenvectors=False, enable_eigvec_derivs=True)
-    return values, vectors
+    check_inexact("linalg.eig", input, half=True)
+    check_lapack("linalg_eig_out_cpu", input)
+    if not input.size:
+        nothing = input.astype(np.result_type(input.dtype, np.complex64))
+        return jnp.zeros(input.shape[:-1], nothing.dtype), nothing
+
+    def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
+        gw, gv = (conjugate(ct) for ct in cts)
+        w, v = outs
+        left = adjoint(v)
+        turned = _times(left, gv)
+        # the vectors are of length one
+        turned = turned - _times(left, v) * lax.real(jnp.diagonal(turned, axis1=-2, axis2=-1))[..., None, :]
+        eye = jnp.eye(x.shape[-1], dtype=bool)
+        gaps = jnp.where(eye, 1, conjugate(w[..., None, :] - w[..., :, None]))
+        core = jnp.where(eye, gw[..., None, :], _quotient(turned, gaps))
+        found = conjugate(jnp.linalg.solve(left, _times(core, left)))
+        return (found if x.dtype.kind == "c" else lax.real(found),)
+
+    def forward(x: Any) -> Any:
+        return tuple(lax.linalg.eig(x, compute_left_eigenvectors=False, enable_eigvec_derivs=True))
+
+    return _with_pullback(forward, pullback)(input)
 
 
 @linalg()
@@ -291,13 +223,26 @@ def eigvals(A: Array) -> Tensor:
 )  # fmt: skip
 def _linalg_eigh(input: Array, UPLO: str) -> Any:
     check_square("linalg.eigh", input)
-    check_inexact("linalg.eigh", input)
+    check_lapack("linalg_eigh_cpu", input)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    # the gradient is Hermitian as the matrix is
-    hermitian = fgrad.define_rule(lambda x: x, vjp=lambda ct, out, x: ((ct + adjoint(ct)) / 2,))
-    vectors, values = lax.linalg.eigh(hermitian(input), lower=UPLO.upper() == "L", symmetrize_input=False)
-    return values, vectors
+
+    def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
+        gw, gv = (conjugate(ct) for ct in cts)
+        w, v = outs
+        turned = _times(adjoint(v), gv)
+        # the gradient is Hermitian as the matrix is
+        turned = (turned - adjoint(turned)) / 2
+        eye = jnp.eye(x.shape[-1], dtype=bool)
+        gaps = jnp.where(eye, 1, w[..., None, :] - w[..., :, None]).astype(x.dtype)
+        core = jnp.where(eye, gw[..., None, :], _quotient(turned, gaps))
+        return (conjugate(_times(_times(v, core), adjoint(v))),)
+
+    def forward(x: Any) -> Any:
+        vectors, values = lax.linalg.eigh(x, lower=UPLO.upper() == "L", symmetrize_input=False)
+        return values, vectors
+
+    return _with_pullback(forward, pullback)(input)
 
 
 @linalg()
@@ -331,7 +276,7 @@ def _lu_strides(operands: Any, shape: Any) -> Any:
 )  # fmt: skip
 def _linalg_lu_factor_ex(input: Array) -> Any:
     check_matrix("torch.lu_factor", input)
-    check_inexact("torch.lu_factor", input)
+    check_lapack("lu_cpu", input)
 
     def forward(x: Any) -> Any:
         factor, pivots, _ = lax.linalg.lu(x)
@@ -428,7 +373,7 @@ def _triangles(factor: Any) -> tuple[Any, Any]:
 )
 def _linalg_lu(input: Array) -> Any:
     check_matrix("linalg.lu", input)
-    check_inexact("linalg.lu", input)
+    check_lapack("lu_cpu", input)
 
     def forward(x: Any) -> Any:
         factor, pivots, _ = lax.linalg.lu(x)
@@ -488,6 +433,8 @@ def _linalg_lu_solve_right(input: Array, pivots: Fixed, B: Array, adjoint_: bool
 
 def _lu_solved(factor: Any, pivots: Any, b: Any, left: bool, adjoint_: bool) -> Any:
     """The solution from an LU factorisation, derived from itself."""
+    check_inexact("torch.linalg.lu_solve", factor, half=True)
+    check_lapack("linalg.lu_solve_cpu", factor)
 
     def solve(factor: Any, permutation: Any, b: Any, adjoint_: bool) -> Any:
         if adjoint_:
@@ -548,6 +495,7 @@ def _householder_product(input: Array, tau: Array) -> Any:
         raise RuntimeError(f"{function}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if input.shape[-1] < tau.shape[-1]:
         raise RuntimeError(f"{function}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    check_lapack("orgqr_cpu", input)
     return lax.linalg.householder_product(input, tau)
 
 
@@ -570,6 +518,7 @@ def orgqr(input: Array, tau: Array) -> Tensor:
 @overload("geqrf", "GeqrfBackward0", outputs=("a", "tau"), strides=matrix_columns)
 def _geqrf(input: Array) -> Any:
     check_matrix("torch.geqrf", input, "input")
+    check_lapack("geqrf_cpu", input)
     reflections, scales = jnp.linalg.qr(input, "raw")
     return transposed(reflections), scales
 
@@ -588,6 +537,7 @@ def geqrf(input: Array) -> Any:
     strides=columns,
 )  # fmt: skip
 def _ormqr(input: Array, input2: Array, input3: Array, left: bool, transpose: bool) -> Any:
+    check_lapack("ormqr_cpu", input)
     return lax.linalg.ormqr(input, input2, input3, left=left, transpose=transpose)
 
 

@@ -134,7 +134,7 @@ def logaddexp2(input: Array, other: Array) -> Any:
 
     Source: `torch.logaddexp2 <https://docs.pytorch.org/docs/stable/generated/torch.logaddexp2.html>`_.
     """
-    check_kinds("logaddexp2_cpu", "fc", input)
+    check_kinds("logaddexp2_cpu", "f", input)
     return _logaddexp2(input, other)
 
 
@@ -142,8 +142,18 @@ def _product_with_log(x: Any, y: Any) -> Any:
     return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log(y)))
 
 
+def _times_log_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return _times_log(ct, y), ct * x / y
+
+
+@derivative(_times_log_pullback)
+def _times_log(x: Any, y: Any) -> Any:
+    """``xlogy`` as a linear function of ``x``, for the sake of the pull-back's transpose."""
+    return _product_with_log(x, y)
+
+
 def _xlogy_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return jnp.where((x == 0) & (y <= 0), 0, _product_with_log(ct, y)), ct * x / y
+    return jnp.where((x == 0) & (y <= 0), 0, _times_log(ct, y)), ct * x / y
 
 
 _xlogy = derivative(_xlogy_pullback)(_product_with_log)
@@ -223,4 +233,5 @@ def logit(input: Array, eps: float | None = None) -> Any:
 
     Source: `torch.logit <https://docs.pytorch.org/docs/stable/generated/torch.logit.html>`_.
     """
+    check_kinds("logit_cpu", "f", input)
     return _logit_within(eps)(input)

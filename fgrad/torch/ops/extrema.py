@@ -11,6 +11,7 @@ from fgrad.torch import dtypes, return_types
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.kinds import kind
 from fgrad.torch.ops.overloads import no_match, overload
 from fgrad.torch.ops.reductions import Dims, axes_of, check_nonempty
 from fgrad.torch.ops.table import Array, composite, operation
@@ -21,6 +22,25 @@ from fgrad.torch.type_names import type_name
 def picked(input: Any, indices: Any, dim: int) -> Any:
     """The elements at places along an axis, which lie within it."""
     return jnp.take_along_axis(input, indices, dim, mode="promise_in_bounds") if input.ndim else input
+
+
+def _first(find: Callable[..., Any], x: Any, axis: int | None, keepdims: bool) -> Any:
+    """An index in 64 bits, found in 32: JAX does not compile one that counts in 64 where its flag for them is off."""
+    if axis is None:
+        flat = find(lax.reshape(x, (x.size,)), 0, np.int32)
+        return lax.reshape(flat, (1,) * x.ndim if keepdims else ()).astype(np.int64)
+    found = find(x, axis, np.int32).astype(np.int64)
+    return lax.expand_dims(found, (axis,)) if keepdims else found
+
+
+def place_of_largest(x: Any, axis: int | None, keepdims: bool = False) -> Any:
+    """The index of the first largest element, or of the first NaN, in all or along an axis of at least 0."""
+    return _first(lax.argmax, x, axis, keepdims)
+
+
+def place_of_least(x: Any, axis: int | None, keepdims: bool = False) -> Any:
+    """The index of the first least element, or of the first NaN, in all or along an axis of at least 0."""
+    return _first(lax.argmin, x, axis, keepdims)
 
 
 def check_real(function: str, array: Any) -> None:
@@ -42,12 +62,12 @@ def shared(input: Any, reduce: Callable[..., Any], axes: Ints, keepdim: bool, mi
         if not keepdim:
             ct, out = lax.expand_dims(ct, axes), lax.expand_dims(out, axes)
         at = x == out
-        if missing and x.dtype.kind == "f":
+        if missing and kind(x) == "f":
             at = at | (lax.ne(x, x) & lax.ne(out, out))
         at = at.astype(ct.dtype)
         return (ct * at / jnp.sum(at, axes, keepdims=True),)
 
-    if input.dtype.kind != "f":
+    if kind(input) != "f":
         return reduce(input, axes, keepdims=keepdim)
     return fgrad.define_rule(lambda x: reduce(x, axes, keepdims=keepdim), vjp=pullback)(input)
 
@@ -85,12 +105,12 @@ def _along(function: str, input: Any, dim: int, keepdim: bool, place: Any) -> An
 
 @overload("max", "MaxBackward0", outputs=("values", "indices"))
 def _max_dim(input: Array, dim: int, keepdim: bool = False) -> Any:
-    return _along("max", input, dim, keepdim, jnp.argmax)
+    return _along("max", input, dim, keepdim, place_of_largest)
 
 
 @overload("min", "MinBackward0", outputs=("values", "indices"))
 def _min_dim(input: Array, dim: int, keepdim: bool = False) -> Any:
-    return _along("min", input, dim, keepdim, jnp.argmin)
+    return _along("min", input, dim, keepdim, place_of_least)
 
 
 def _chosen(
@@ -209,7 +229,7 @@ def argmax(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
 
     Source: `torch.argmax <https://docs.pytorch.org/docs/stable/generated/torch.argmax.html>`_.
     """
-    return _place("argmax", input, dim, keepdim, jnp.argmax)
+    return _place("argmax", input, dim, keepdim, place_of_largest)
 
 
 @operation()
@@ -218,4 +238,4 @@ def argmin(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
 
     Source: `torch.argmin <https://docs.pytorch.org/docs/stable/generated/torch.argmin.html>`_.
     """
-    return _place("argmin", input, dim, keepdim, jnp.argmin)
+    return _place("argmin", input, dim, keepdim, place_of_least)

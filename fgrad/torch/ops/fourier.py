@@ -15,7 +15,7 @@ from fgrad.torch.ops.copying import converted, laid_out
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.overloads import Overload, overload
 from fgrad.torch.ops.rearranging import roll
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table import Array, composite, write_all
 from fgrad.torch.ops.views import slice_axis, wrap_dim
 
 #: 0: no scaling; 1: divided by the root of the number of points; 2: divided by that number
@@ -340,25 +340,41 @@ def _frequencies(places: np.ndarray, n: int, d: float, dtype: Any, device: Any, 
 
 @_fft()
 def fftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of the entries of ``fft``.
 
     Source: `torch.fft.fftfreq <https://docs.pytorch.org/docs/stable/generated/torch.fft.fftfreq.html>`_.
     """
     places = np.concatenate([np.arange((n + 1) // 2), np.arange(-(n // 2), 0)])
-    return _frequencies(places, n, d, dtype, device, requires_grad)
+    found = _frequencies(places, n, d, dtype, device, requires_grad)
+    return found if out is None else write_all("fft.fftfreq", None, (), found, out)
 
 
 @_fft()
 def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of the entries of ``rfft``.
 
     Source: `torch.fft.rfftfreq <https://docs.pytorch.org/docs/stable/generated/torch.fft.rfftfreq.html>`_.
     """
-    return _frequencies(np.arange(n // 2 + 1), n, d, dtype, device, requires_grad)
+    found = _frequencies(np.arange(n // 2 + 1), n, d, dtype, device, requires_grad)
+    return found if out is None else write_all("fft.rfftfreq", None, (), found, out)
 
 
 def _shifted(input: Tensor, dim: Any, back: bool) -> Tensor:

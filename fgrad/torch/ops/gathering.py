@@ -11,11 +11,11 @@ from fgrad.torch.dtypes import bool_, int32, int64
 from fgrad.torch.ops.arithmetic import remainder
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.coordinates import along, first_outside, read, size_along, slices, with_axis, wrapped
-from fgrad.torch.ops.copying import laid_out, resized
+from fgrad.torch.ops.copying import laid_out
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.pieces import unbind
-from fgrad.torch.ops.table import Array, Fixed, composite
+from fgrad.torch.ops.table import Array, Fixed, composite, write_all
 from fgrad.torch.ops.views import expand, reshape, unsqueeze, wrap_dim
 
 
@@ -44,12 +44,13 @@ def check_along(function: str, input: Tensor, dim: int, index: Tensor, src: Tens
             )
     else:
         values = src._type.shape
-        if len(values) > 1 or len(shape) < 2:
-            wrong = len(values or (1,)) != len(given or (1,)) or len(values) < len(given)
-        else:
-            wrap_dim(len(given) - 1, len(values))
-            wrong = True
-        if too_long or wrong or any(n > m for n, m in zip(given, values, strict=False)):
+        # PyTorch looks at the sizes one by one until one is wrong, and only then at how many there are
+        wrong = bool(too_long) or any(
+            n > (values[wrap_dim(d, len(values))] if values else 1) for d, n in enumerate(given or (1,))
+        )
+        if len(values or (1,)) != len(given or (1,)):
+            raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+        if wrong:
             raise RuntimeError(
                 f"Expected index {list(given)} to be no larger than self {list(shape)} apart from dimension {dim} and "
                 f"to be no larger size than src {list(values)}"
@@ -227,7 +228,7 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     tensor = made(found, int64)
     # PyTorch writes an axis after the other
     laid_out(tensor, (1, len(found)))
-    return tensor if out is None else resized(out, found.shape).copy_(tensor)
+    return tensor if out is None else write_all("nonzero", None, (input,), tensor, out)
 
 
 @composite()
@@ -237,3 +238,35 @@ def argwhere(input: Any) -> Tensor:
     Source: `torch.argwhere <https://docs.pytorch.org/docs/stable/generated/torch.argwhere.html>`_.
     """
     return nonzero(input)
+
+
+@overload("nonzero_static", None)
+def _nonzero_static(input: Fixed, size: int, fill_value: int) -> Any:
+    if not input.ndim:
+        return jnp.zeros((size, 0), np.int64)
+    return jnp.stack(jnp.nonzero(input, size=size, fill_value=fill_value), -1).astype(np.int64)
+
+
+@composite()
+def nonzero_static(input: Array, *, size: int, fill_value: int = -1) -> Tensor:
+    """The coordinates of the first ``size`` elements that are not zero, a row for each.
+
+    Arguments:
+      input: the tensor.
+      size: how many rows there are, so that the shape does not depend on the elements.
+      fill_value: what stands in the rows that are left.
+
+    Raises:
+      RuntimeError: ``size`` is negative.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nonzero_static(torch.tensor([[1, 0], [0, 2]]), size=3)
+    tensor([[ 0,  0],
+            [ 1,  1],
+            [-1, -1]])
+
+    Source: `torch.nonzero_static <https://docs.pytorch.org/docs/2.13/generated/torch.nonzero_static.html>`_.
+    """
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    return _nonzero_static(input, size, fill_value)

@@ -69,6 +69,10 @@ def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: b
             f"shape {list(shape)}"
         )
     values = jnp.broadcast_to(values, shape)
+    if accumulate and array.dtype == np.bool_:
+        count = array.astype(np.int32).at[places]
+        values = values.astype(np.int32)
+        return count.add(values, mode="promise_in_bounds", wrap_negative_indices=True).astype(bool)
     if accumulate:
         return place.add(values, mode="promise_in_bounds", wrap_negative_indices=True)
     # of values written to one place any may win, and PyTorch gives each its gradient

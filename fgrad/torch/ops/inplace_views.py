@@ -8,7 +8,7 @@ import numpy as np
 from fgrad.graph.source import here
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Geometry
-from fgrad.torch.core.inplace import check_inplace, move_hooks
+from fgrad.torch.core.inplace import check_inference, check_inplace, move_hooks
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import node_of
 from fgrad.torch.core.strided import AS_STRIDED
@@ -50,6 +50,7 @@ def _look(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...] = ()
     """Make a tensor look as the view that an operation makes of it; it is returned."""
     recorded = modes.grad and is_tracked(tensor)
     check_inplace(tensor, recorded)
+    check_inference(tensor)
     static = dict(zip(operation.parameters, params, strict=True))
     geometry: Geometry = operation.geometry(tensor._geometry_of(), **static)
     node = node_of(operation.planned((tensor._type,), params, None), (tensor,)) if recorded else None
@@ -167,7 +168,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> T
     return _mapped("map2_", self, (x.expand_as(self), y.expand_as(self)), callable)
 
 
-@composite(function=False)
+@composite()
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """``resize_`` to the size of another tensor.
 

@@ -35,6 +35,15 @@ def result_type(tensor1: Any, tensor2: Any) -> Dtype:
 
 
 @composite()
+def is_inference(input: Array) -> bool:
+    """Whether a tensor was made in inference mode.
+
+    Source: `torch.is_inference <https://docs.pytorch.org/docs/stable/generated/torch.is_inference.html>`_.
+    """
+    return input._inference
+
+
+@composite()
 def is_same_size(input: Array, other: Array) -> bool:
     """Whether two tensors have the same shape."""
     return input._type.shape == other._type.shape

@@ -6,6 +6,7 @@ Memory is copied, not shared: JAX's arrays do not change, so a write to one side
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete
@@ -54,7 +55,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 @composite(method=False)
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor of an array of another library; a tensor's own elements are not copied.
+    """A tensor of an array of another library, or of a DLPack capsule; a tensor's own elements are not copied.
 
     >>> import numpy as np, fgrad.torch as torch
     >>> torch.from_dlpack(np.arange(3))
@@ -64,7 +65,33 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     if isinstance(ext_tensor, Tensor):
         return ext_tensor.detach() if not copy else ext_tensor.detach().clone()
-    return from_numpy(np.from_dlpack(ext_tensor))
+    return from_numpy(np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)))
+
+
+@frozen
+class _Capsule:
+    """What stands for the array that a capsule was made of; the capsule can be used once."""
+
+    capsule: Any
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU, 0
+
+
+@composite(method=False)
+def to_dlpack(tensor: Any) -> Any:
+    """The elements of a tensor, without its history, as a DLPack capsule for other libraries' ``from_dlpack``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.from_dlpack(torch.to_dlpack(torch.tensor([1., 2.])))
+    tensor([1., 2.])
+
+    Source: `torch.utils.dlpack <https://docs.pytorch.org/docs/2.13/dlpack.html>`_.
+    """
+    return _dlpack(tensor.detach())
 
 
 def _dlpack(

@@ -10,6 +10,7 @@ from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.geometry import Ints, contiguous_strides
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.kinds import check_kinds
 from fgrad.torch.ops.table import composite
 
 
@@ -57,6 +58,14 @@ def check_inexact(function: str, array: Any, half: bool = False) -> None:
         )
     if not half and array.dtype.itemsize < 4:
         raise RuntimeError(f"{function}: Low precision dtypes not supported. Got {scalar_name(array)}")
+
+
+def check_lapack(kernel: str, *arrays: Any) -> None:
+    """Raise PyTorch's error for elements that LAPACK does not have; of 16 bits, arrays without elements are let by."""
+    check_kinds(kernel, "fc", *arrays)
+    for x in arrays:
+        if x.size and x.dtype.itemsize < 4:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
 
 
 def check_pair(function: str, a: Any, b: Any) -> None:

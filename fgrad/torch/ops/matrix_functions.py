@@ -9,7 +9,7 @@ from jax import numpy as jnp
 
 import fgrad
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import int64
+from fgrad.torch.dtypes import bool_, int64
 from fgrad.torch.ops.contractions import chained, crossed
 from fgrad.torch.ops.copying import converted
 from fgrad.torch.ops.creation import eye
@@ -24,7 +24,7 @@ from fgrad.torch.ops.pieces import diagonal as diagonal_view
 from fgrad.torch.ops.products import matmul, vdot
 from fgrad.torch.ops.reductions import sum
 from fgrad.torch.ops.solving import inv, inv_ex
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table import Array, composite, write_all
 from fgrad.torch.ops.views import expand, permute, squeeze, unsqueeze, wrap_dim
 
 # -- norms -----------------------------------------------------------------------------------------------------------
@@ -72,6 +72,10 @@ def matrix_norm(
     rows, columns = (wrap_dim(d, len(shape)) for d in dims)
     if rows == columns:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
+    if not A._type.inexact:
+        raise RuntimeError(
+            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A._type.dtype.scalar_name}"
+        )
     if ord == "fro":
         return vector_norm(A, 2, dims, keepdim, dtype=dtype)
     if dtype is not None:
@@ -111,9 +115,7 @@ def norm(A: Array, ord: Order = None, dim: Any = None, keepdim: bool = False, *,
 
 
 @composite(name="norm")
-def _norm(
-    input: Array, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
-) -> Tensor:
+def _norm(input: Array, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of all elements or over axes; PyTorch recommends those of ``linalg``.
 
     Source: `torch.norm <https://docs.pytorch.org/docs/stable/generated/torch.norm.html>`_.
@@ -164,6 +166,8 @@ def matrix_rank(A: Array, tol: Any = None, hermitian: bool = False, *, atol: Any
     shape = A._type.shape
     if len(shape) < 2:
         raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
+    if not A._type.inexact or A._type.dtype.itemsize < 4:
+        raise RuntimeError("This function doesn't handle types other than float and double")
     plain = A.detach()
     if 0 in shape[-2:]:
         return plain.new_zeros(shape[:-2], dtype=int64)
@@ -228,14 +232,17 @@ def matrix_power(A: Array, n: int) -> Tensor:
 def _exponential(x: Any) -> Any:
     """The exponential; the derivative is a block of the exponential of a block matrix, as in PyTorch."""
 
-    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    def along(x: Any, change: Any) -> Any:
         n = x.shape[-1]
-        back = transposed(x)
-        upper = jnp.concatenate([back, ct], -1)
-        lower = jnp.concatenate([jnp.zeros_like(ct), back], -1)
-        return (_exponential(jnp.concatenate([upper, lower], -2))[..., :n, n:],)
+        upper = jnp.concatenate([x, change], -1)
+        lower = jnp.concatenate([jnp.zeros_like(change), x], -1)
+        return _exponential(jnp.concatenate([upper, lower], -2))[..., :n, n:]
 
-    return fgrad.define_rule(jax.scipy.linalg.expm, vjp=pullback)(x)
+    return fgrad.define_rule(
+        jax.scipy.linalg.expm,
+        vjp=lambda ct, out, x: (along(transposed(x), ct),),
+        jvp=lambda tangents, out, x: along(x, tangents[0]),
+    )(x)
 
 
 @overload("linalg_matrix_exp", "LinalgMatrixExpBackward0")
@@ -264,12 +271,13 @@ def _matrix_exp(input: Array) -> Tensor:
 
 
 @linalg()
-def multi_dot(tensors: Any) -> Tensor:
+def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
     """The product of several matrices in the order that costs least.
 
     Source: `torch.linalg.multi_dot <https://docs.pytorch.org/docs/stable/generated/torch.linalg.multi_dot.html>`_.
     """
-    return chained(list(tensors))
+    found = chained(list(tensors))
+    return found if out is None else write_all("linalg.multi_dot", None, tensors, found, out)
 
 
 @linalg(name="matmul")
@@ -284,6 +292,10 @@ def vecdot(x: Array, y: Array, *, dim: int = -1) -> Tensor:
 
     Source: `torch.linalg.vecdot <https://docs.pytorch.org/docs/stable/generated/torch.linalg.vecdot.html>`_.
     """
+    if not x._type.inexact:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x._type.dtype.scalar_name}"
+        )
     if len(x._type.shape) == 1 == len(y._type.shape):
         return vdot(x, y)
     return sum(x.conj() * y, dim)
@@ -314,8 +326,12 @@ def vander(x: Array, *, N: Any = None) -> Tensor:
     Source: `torch.linalg.vander <https://docs.pytorch.org/docs/stable/generated/torch.linalg.vander.html>`_.
     """
     shape = x._type.shape
+    if x._type.dtype.itemsize < 4 and (x._type.inexact or x._type.dtype is bool_):
+        raise RuntimeError(
+            f"linalg.vander supports floating point, complex, and integer tensors, but got {x._type.dtype.scalar_name}"
+        )
     if not shape:
-        raise RuntimeError("linalg.vander: x must be at least 1-D.")
+        return vander(unsqueeze(x, 0), N=N)
     count = shape[-1] if N is None else N
     if count <= 1:
         raise RuntimeError("N must be greater than 1.")

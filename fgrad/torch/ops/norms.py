@@ -153,6 +153,11 @@ def dist(input: Array, other: Array, p: Any = 2) -> Tensor:
 
     Source: `torch.dist <https://docs.pytorch.org/docs/stable/generated/torch.dist.html>`_.
     """
+    if not (input._type.inexact or other._type.inexact):
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex. Got {(input - other).dtype.scalar_name} "
+            "instead."
+        )
     return apply(_dist.operation, (input, other), (p,))
 
 
@@ -204,12 +209,19 @@ def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_eu
     if isinstance(compute_mode, str) and compute_mode not in _COMPUTE_MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for name, tensor in (("X1", x1), ("X2", x2)):
+        if not tensor._type.dtype.is_floating_point:
+            found = tensor._type.dtype.scalar_name
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {found}")
         if len(tensor._type.shape) < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {len(tensor._type.shape)}D")
     if x1._type.shape[-1] != x2._type.shape[-1]:
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1._type.shape[-1]} X2: {x2._type.shape[-1]}"
         )
+    if x1._type.dtype.itemsize < 4:
+        raise NotImplementedError(f"\"cdist\" not implemented for '{x1._type.dtype.scalar_name}'")
+    if x1._type.dtype is not x2._type.dtype:
+        raise RuntimeError(f"expected scalar type {x1._type.dtype.scalar_name} but found {x2._type.dtype.scalar_name}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     return apply(_cdist.operation, (x1, x2), (p,))

@@ -27,7 +27,7 @@ _NAMES = {
 
 def check_number(value: Any, dtype: Dtype) -> None:
     """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
-    if dtype.is_complex or (dtype.numpy == np.bool_ and not isinstance(value, complex)):
+    if dtype.is_complex or dtype.numpy == np.bool_:
         return
     if not isinstance(value, complex) and not _overflows(value, dtype):
         return

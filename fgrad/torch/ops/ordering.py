@@ -15,14 +15,16 @@ from fgrad.torch.ops.arithmetic import lerp
 from fgrad.torch.ops.bitwise import logical_not
 from fgrad.torch.ops.comparison import isnan
 from fgrad.torch.ops.creation import full_like, made
-from fgrad.torch.ops.extrema import check_kernel, picked, shared
+from fgrad.torch.ops.extrema import check_kernel, picked, place_of_largest, shared
 from fgrad.torch.ops.gathering import gather
+from fgrad.torch.ops.inplace_views import squeeze_, transpose_, unsqueeze_
+from fgrad.torch.ops.kinds import kind
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.reductions import check_nonempty
 from fgrad.torch.ops.rounding import ceil, floor, round
 from fgrad.torch.ops.selection import clamp, where
 from fgrad.torch.ops.table import Array, composite
-from fgrad.torch.ops.views import flatten, reshape, squeeze, transpose, unsqueeze, wrap_dim
+from fgrad.torch.ops.views import flatten, transpose, unsqueeze, wrap_dim
 
 _KEPT = ("values", "indices")
 
@@ -110,6 +112,8 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
 
     Source: `torch.topk <https://docs.pytorch.org/docs/stable/generated/torch.topk.html>`_.
     """
+    if input._type.dtype is dtypes.bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
     return return_types.topk(apply(_topk.operation, (input,), (int(k), dim, largest, sorted)))
 
 
@@ -140,15 +144,15 @@ def _middle(x: Any, dim: int) -> Any:
     """The index of the lower median; of the first NaN where there is one."""
     order = _order(x, dim, False)
     middle = lax.slice_in_dim(order, (x.shape[dim] - 1) // 2, (x.shape[dim] - 1) // 2 + 1, axis=dim)
-    if x.dtype.kind != "f":
+    if kind(x) != "f":
         return middle
     missing = lax.ne(x, x)
-    return jnp.where(jnp.any(missing, dim, keepdims=True), jnp.argmax(missing, dim, keepdims=True), middle)
+    return jnp.where(jnp.any(missing, dim, keepdims=True), place_of_largest(missing, dim, True), middle)
 
 
 def _middle_of_numbers(x: Any, dim: int) -> Any:
     """The index of the lower median of the elements that are not NaN."""
-    if x.dtype.kind != "f":
+    if kind(x) != "f":
         return _middle(x, dim)
     count = jnp.sum(lax.eq(x, x), dim, keepdims=True, dtype=np.int64)
     return picked(_order(x, dim, False), jnp.maximum(count - 1, 0) // 2, dim)
@@ -157,7 +161,7 @@ def _middle_of_numbers(x: Any, dim: int) -> Any:
 def _of_all(input: Any, place: Callable[[Any, int], Any]) -> Any:
     check_kernel("median_cpu", input, "bc")
     if not input.size:
-        if input.dtype.kind == "f":
+        if kind(input) == "f":
             return lax.full((), np.nan, input.dtype)
         return lax.full((), np.iinfo(input.dtype).min, input.dtype)
 
@@ -175,7 +179,7 @@ def _median_all(input: Array) -> Any:
 
 @overload("median", "MedianBackward1", outputs=_KEPT)
 def _median_dim(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("median", input, dim, keepdim, _middle, "median_cpu", "bc")
+    return _statistic("median", input, dim, keepdim, _middle, "median_out", "bc")
 
 
 @overload("nanmedian", "NanmedianBackward0")
@@ -185,7 +189,7 @@ def _nanmedian_all(input: Array) -> Any:
 
 @overload("nanmedian", "NanmedianBackward1", outputs=_KEPT)
 def _nanmedian_dim(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("nanmedian", input, dim, keepdim, _middle_of_numbers, "median_cpu", "bc")
+    return _statistic("nanmedian", input, dim, keepdim, _middle_of_numbers, "median_out", "bc")
 
 
 @composite()
@@ -241,13 +245,13 @@ def _most_frequent(x: Any, dim: int) -> Any:
         [lax.slice_in_dim(ranked, 0, 1, axis=dim), lax.slice_in_dim(ranked, 0, size - 1, axis=dim)], dim
     )
     starts = lax.cummax(jnp.where(lax.ne(ranked, before), places, 0), dim)
-    best = jnp.argmax(places - starts, dim, keepdims=True)
+    best = place_of_largest((places - starts).astype(np.int32), dim, True)
     return picked(order, best, dim)
 
 
 @overload("mode", "ModeBackward0", outputs=_KEPT)
 def _mode(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("mode", input, dim, keepdim, _most_frequent, "mode", "c")
+    return _statistic("mode", input, dim, keepdim, _most_frequent, "mode_cpu", "c")
 
 
 @composite()
@@ -264,29 +268,29 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Any:
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(function: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
+def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skips: bool) -> Tensor:
     """Quantiles as PyTorch composes them: sorted, then gathered on either side, then interpolated."""
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
-            raise RuntimeError(f"{function}() q must be in the range [0, 1] but got {q:g}")
+            raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
         q = made(np.asarray(q), input._type.dtype if input._type.inexact else dtypes.float32)
     if not input._type.numel:
-        raise RuntimeError(f"{function}() input tensor must be non-empty")
+        raise RuntimeError("quantile() input tensor must be non-empty")
     if len(q._type.shape) > 1:
-        raise RuntimeError(f"{function}() q must be a scalar or 1D tensor")
+        raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     if input._type.dtype not in (dtypes.float32, dtypes.float64):
-        raise RuntimeError(f"{function}() input tensor must be either float or double dtype")
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if q._type.dtype is not input._type.dtype:
-        raise RuntimeError(f"{function}() q tensor must be same dtype as the input tensor")
+        raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
-            f"{function}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
         )
     places = concrete(q._value())
     if ((places < 0) | (places > 1)).any():
-        raise RuntimeError(f"{function}() q values must be in the range [0, 1]")
-    return _interpolated(input, q, dim, keepdim, interpolation, function == "nanquantile")
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    return _interpolated(input, q, dim, keepdim, interpolation, skips)
 
 
 def _interpolated(input: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str, skips: bool) -> Tensor:
@@ -297,7 +301,12 @@ def _interpolated(input: Tensor, q: Tensor, dim: int | None, keepdim: bool, inte
     elif axis == rank - 1:
         rows = sort(input).values
     else:
-        rows = sort(squeeze(transpose(unsqueeze(input, -1), axis, -1), axis) if rank else input).values
+        rows = sort(transpose(unsqueeze(input, -1), axis, -1)).values
+    if keepdim:
+        kept = [1] * rank if dim is None else [1 if i == axis else n for i, n in enumerate(input._type.shape)]
+    else:
+        kept = [] if dim is None else [n for i, n in enumerate(input._type.shape) if i != axis]
+    rows = rows.view((*kept, rows._type.shape[-1]))
     last = rows._type.shape[-1] - 1
     many = q if q._type.shape else unsqueeze(q, 0)
     missing = isnan(rows)
@@ -314,12 +323,9 @@ def _interpolated(input: Tensor, q: Tensor, dim: int | None, keepdim: bool, inte
         above = ceil(ranks.detach()).to(dtypes.int64)
         weights = full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below
         found = lerp(found, gather(rows, -1, above), weights)
-    if keepdim:
-        kept = [1] * rank if dim is None else [1 if i == axis else n for i, n in enumerate(input._type.shape)]
-    else:
-        kept = [] if dim is None else [n for i, n in enumerate(input._type.shape) if i != axis]
-    found = squeeze(transpose(unsqueeze(found, 0), 0, -1), -1)
-    return reshape(found, tuple(kept)) if not q._type.shape else reshape(found, (q._type.numel, *kept))
+    if q._type.shape:
+        transpose_(unsqueeze_(found, 0), 0, -1)
+    return squeeze_(found, -1)
 
 
 @composite()
@@ -330,7 +336,7 @@ def quantile(
 
     Source: `torch.quantile <https://docs.pytorch.org/docs/stable/generated/torch.quantile.html>`_.
     """
-    return _quantile("quantile", input, q, dim, keepdim, interpolation)
+    return _quantile(input, q, dim, keepdim, interpolation, False)
 
 
 @composite()
@@ -341,7 +347,7 @@ def nanquantile(
 
     Source: `torch.nanquantile <https://docs.pytorch.org/docs/stable/generated/torch.nanquantile.html>`_.
     """
-    return _quantile("nanquantile", input, q, dim, keepdim, interpolation)
+    return _quantile(input, q, dim, keepdim, interpolation, True)
 
 
 # -- unique elements -------------------------------------------------------------------------------------------------
@@ -370,7 +376,10 @@ def unique(
     """
     values = concrete(input._value())
     axis = None if dim is None else wrap_dim(dim, values.ndim)
-    found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
+    # NumPy would not sort the NaNs among numbers of a type that is not its own
+    own = values.astype(np.float32) if kind(values) == "f" and values.dtype.kind != "f" else values
+    found, inverse, counts = np.unique(own, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
+    found = found.astype(values.dtype)
     inverse = inverse.reshape(values.shape if axis is None else -1)
     return _results(input, found, inverse if return_inverse else None, counts if return_counts else None)
 
@@ -387,7 +396,7 @@ def unique_consecutive(
     values = concrete(input._value())
     rows = values.reshape(-1) if dim is None else np.moveaxis(values, wrap_dim(dim, values.ndim), 0)
     changed = np.ones(len(rows), bool)
-    changed[1:] = (rows[1:] != rows[:-1]).reshape(max(len(rows) - 1, 0), -1).any(1)
+    changed[1:] = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
     starts = np.flatnonzero(changed)
     inverse = np.cumsum(changed) - 1
     counts = np.diff(np.append(starts, len(rows)))

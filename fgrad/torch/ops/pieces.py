@@ -160,6 +160,35 @@ def _split_with_sizes(input: Array, lengths: Ints, dim: int) -> Any:
 
 
 @composite()
+def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of these lengths along an axis, each a view.
+
+    Raises:
+      RuntimeError: a length is negative, or they are not as long as the axis together.
+
+    >>> import fgrad.torch as torch
+    >>> torch.split_with_sizes(torch.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    shape = input._type.shape
+    if not shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    axis = wrap_dim(dim, len(shape))
+    size = shape[axis]
+    lengths = tuple([int(n) for n in split_sizes])
+    if any(n < 0 for n in lengths):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(lengths)}"
+        )
+    if sum(lengths) != size:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
+            f"{axis}), but got split_sizes={list(lengths)}"
+        )
+    return tuple(_split_with_sizes(input, lengths, axis))
+
+
+@composite()
 def split(
     tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
@@ -171,18 +200,7 @@ def split(
     axis = wrap_dim(dim, len(shape))
     size = shape[axis]
     if not isinstance(given, int):
-        lengths = tuple([int(n) for n in given])
-        if any(n < 0 for n in lengths):
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes have only non-negative entries, but got "
-                f"split_sizes={list(lengths)}"
-            )
-        if sum(lengths) != size:
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
-                f"{axis}), but got split_sizes={list(lengths)}"
-            )
-        return tuple(_split_with_sizes(tensor, lengths, axis))
+        return split_with_sizes(tensor, given, dim)
     if given < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={given}")
     if given == 0 and size:
@@ -225,19 +243,37 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
     return tuple([slice_axis(input, axis, a, b, 1) for a, b in pairwise(bounds)])
 
 
+def _split_evenly(function: str, input: Tensor, given: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    """``tensor_split`` into as many pieces as divide the axis."""
+    shape = input._type.shape
+    if len(shape) < least:
+        raise RuntimeError(
+            f"torch.{function} requires a tensor with at least {least} dimension, but got a tensor with {len(shape)} "
+            "dimensions!"
+        )
+    if isinstance(given, int | Tensor):
+        sections = given if isinstance(given, int) else int(given.item())
+        if sections == 0 or shape[dim] % sections:
+            raise RuntimeError(
+                f"torch.{function} attempted to split along dimension {dim}, but the size of the dimension "
+                f"{shape[dim]} is not divisible by the split_size {sections}!"
+            )
+    return tensor_split(input, given, dim)
+
+
 @composite()
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """``tensor_split`` along columns."""
-    return tensor_split(input, indices_or_sections, 0 if len(input._type.shape) == 1 else 1)
+    """``tensor_split`` along columns; a number of pieces must divide them."""
+    return _split_evenly("hsplit", input, indices_or_sections, 0 if len(input._type.shape) == 1 else 1, 1)
 
 
 @composite()
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """``tensor_split`` along rows."""
-    return tensor_split(input, indices_or_sections, 0)
+    """``tensor_split`` along rows; a number of pieces must divide them."""
+    return _split_evenly("vsplit", input, indices_or_sections, 0, 2)
 
 
 @composite()
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """``tensor_split`` along the third axis."""
-    return tensor_split(input, indices_or_sections, 2)
+    """``tensor_split`` along the third axis; a number of pieces must divide it."""
+    return _split_evenly("dsplit", input, indices_or_sections, 2, 3)

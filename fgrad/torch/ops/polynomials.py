@@ -1,4 +1,4 @@
-"""Orthogonal polynomials and the Bessel functions of ``torch.special`` that have no derivative there."""
+"""The orthogonal polynomials of ``torch.special``, which have no derivative there."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,6 @@ from jax import lax, numpy as jnp
 from fgrad.torch.dtypes import get_default_dtype
 from fgrad.torch.ops.broadcasting import aligned
 from fgrad.torch.ops.kinds import kind
-from fgrad.torch.ops.special import bessel_i0, bessel_i1
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Fixed, operation
 
@@ -95,22 +94,3 @@ _family(
     lambda x: x,
     lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
 )
-
-
-def _modified_bessel_i0(input: Fixed) -> Any:
-    return bessel_i0(_floating(input))
-
-
-def _modified_bessel_i1(input: Fixed) -> Any:
-    return bessel_i1(_floating(input))
-
-
-def _spherical_bessel_j0(input: Fixed) -> Any:
-    x = _floating(input)
-    quotient = jnp.where(jnp.isinf(x), 0, jnp.sin(x) / jnp.where(x == 0, 1, x))
-    return jnp.where(x == 0, 1, quotient)
-
-
-_enter("modified_bessel_i0", "The modified Bessel function of the first kind of order 0", _modified_bessel_i0)
-_enter("modified_bessel_i1", "The modified Bessel function of the first kind of order 1", _modified_bessel_i1)
-_enter("spherical_bessel_j0", "The spherical Bessel function of the first kind of order 0", _spherical_bessel_j0)

@@ -15,7 +15,7 @@ from fgrad.torch.ops.kinds import check_kinds, is_integer, kind
 from fgrad.torch.ops.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.promotions import common, inexact
 from fgrad.torch.ops.strides import elementwise
-from fgrad.torch.ops.table import NUMBERS, Array, Number, Operand, composite, operation
+from fgrad.torch.ops.table import NUMBERS, Array, Number, Operand, composite, operation, write_all
 
 # -- powers ----------------------------------------------------------------------------------------------------------
 
@@ -53,8 +53,9 @@ def _raised(x: Any, exponent: float) -> Any:
 
 
 def _lower_power(ct: Any, x: Any, exponent: Any) -> Any:
-    slope = ct * (exponent * _power(x, exponent - 1))
-    return jnp.where(exponent == 0, 0, slope)
+    # the factor is zero too where the product is, so that the transpose is
+    slope = jnp.where(exponent == 0, 0, exponent * _power(x, exponent - 1))
+    return jnp.where(exponent == 0, 0, ct * slope)
 
 
 def _power_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]:
@@ -62,7 +63,8 @@ def _power_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]
         nothing = (x == 0) & (lax.imag(exponent) == 0) & (lax.real(exponent) >= 0)
     else:
         nothing = (x == 0) & (exponent >= 0)
-    return _lower_power(ct, x, exponent), jnp.where(nothing, 0, ct * (out * jnp.log(x)))
+    growth = jnp.where(nothing, 0, out * jnp.log(x))
+    return _lower_power(ct, x, exponent), jnp.where(nothing, 0, ct * growth)
 
 
 @derivative(_power_pullback)
@@ -175,7 +177,8 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     if not all(isinstance(x, (Tensor, *NUMBERS)) for x in (input, exponent)):
         raise TypeError(no_match("float_power", types_of((input, exponent)), _SIGNATURES))
     dtype = _wide(input, exponent)
-    return pow(_widened(input, dtype), _widened(exponent, dtype), out=out)
+    found = pow(_widened(input, dtype), _widened(exponent, dtype))
+    return found if out is None else write_all("float_power", None, (input, exponent), found, out)
 
 
 @composite(function=False)

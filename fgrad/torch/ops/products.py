@@ -16,6 +16,7 @@ from fgrad.torch import dtypes
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.ops.kinds import kind
 from fgrad.torch.ops.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, transpose, unsqueeze
 
@@ -34,7 +35,7 @@ def _ctype(array: Any) -> str:
 
 def _contracted(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
     """``lax.dot_general``; 16-bit floats are added up with 32 bits."""
-    if a.dtype.kind == "f" and a.dtype.itemsize == 2:
+    if kind(a) == "f" and a.dtype.itemsize == 2:
         found = lax.dot_general(a, b, (axes, batch), precision=_HIGHEST, preferred_element_type=np.float32)
         return lax.convert_element_type(found, a.dtype)
     return lax.dot_general(a, b, (axes, batch), precision=_HIGHEST)
@@ -334,9 +335,11 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Nu
         if array.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
     _check_shapes(mat1, mat2)
-    _check_same(mat1, mat2)
-    if input.dtype != mat1.dtype:
-        raise RuntimeError(f"self and mat2 must have the same dtype, but got {_scalar(input)} and {_scalar(mat2)}")
+    for array, name in ((input, "self"), (mat1, "mat1")):
+        if array.dtype != mat2.dtype:
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got {_scalar(array)} and {_scalar(mat2)}"
+            )
     check_kernel(mat1, "addmm_impl_cpu_")
     return _added(input, _contracted(mat1, mat2, ((1,), (0,))), beta, alpha)
 
@@ -380,7 +383,7 @@ def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alph
             f"Incompatible matrix sizes for bmm ({batch1.shape[1]}x{batch1.shape[2]} and "
             f"{batch2.shape[1]}x{batch2.shape[2]})"
         )
-    _check_scalars(batch1, batch2, "addbmm")
+    _check_scalars(batch1, batch2, "addmm_impl_cpu_")
     product = _contracted(batch1, batch2, ((0, 2), (0, 1)))
     return _added(input, product, beta, alpha)
 
@@ -408,4 +411,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Num
             f"addr: Expected 1-D argument {'vec1' if vec1.ndim != 1 else 'vec2'}, but got "
             f"{vec1.ndim if vec1.ndim != 1 else vec2.ndim}-D"
         )
+    if input.dtype == vec1.dtype == vec2.dtype == np.bool_:
+        counts = [x.astype(np.int64) for x in (input, vec1, vec2)]
+        return _added(counts[0], counts[1][:, None] * counts[2][None, :], beta, alpha).astype(bool)
     return _added(input, vec1[:, None] * vec2[None, :], beta, alpha)

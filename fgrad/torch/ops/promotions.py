@@ -1,6 +1,10 @@
 """How operands are made of one type: the values of ``promote=`` in the table."""
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
+from jax import lax
 
 from fgrad.torch.core.operation import OperandType, promoted
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
@@ -17,3 +21,11 @@ def inexact(types: Types, params: dict[str, Any]) -> Dtype:
     """The common type of the operands; the default floating type if that is an integer type."""
     found = promoted(types)
     return found if found.is_floating_point or found.is_complex else get_default_dtype()
+
+
+def in_float(function: Callable[..., Any], *arrays: Any) -> Any:
+    """An array computed with 32 bits where the elements have 16, as PyTorch does."""
+    dtype = arrays[0].dtype
+    if dtype.itemsize > 2:
+        return function(*arrays)
+    return lax.convert_element_type(function(*[lax.convert_element_type(x, np.float32) for x in arrays]), dtype)

@@ -68,10 +68,12 @@ def arange(
     if not math.isfinite(start) or not math.isfinite(end):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     _check_steps(start, end, step)
-    if wanted is dtypes.bool_:
-        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
+    if wanted is dtypes.bool_ or wanted.is_complex:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{wanted.scalar_name}'")
     if wanted.numpy.kind in "iu":
         start, end, step = int(start), int(end), int(step)
+        if not step:
+            raise ValueError("step must be nonzero")
     count = max(0, math.ceil((end - start) / step))
     exact = np.int64 if wanted.numpy.kind in "iu" or integers else np.float64
     found = made(start + np.arange(count, dtype=exact) * step, wanted, device, requires_grad)
@@ -126,19 +128,36 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
-    wanted = _range_dtype(start, end, dtype)
-    return made(_even(start, end, steps, wanted), wanted, device, requires_grad)
+    wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
+    found = made(_even(start, end, steps, wanted), wanted, device, requires_grad)
+    return found if out is None else resized(out, found._type.shape).copy_(found)
 
 
-def _range_dtype(start: Any, end: Any, dtype: Any) -> Dtype:
+def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, out: Tensor | None) -> Dtype:
+    """The type of numbers at equal distance, of which bounds and type are checked."""
+    ranks = {name: len(x._type.shape) for name, x in (("start", start), ("end", end)) if isinstance(x, Tensor)}
+    if any(ranks.values()):
+        shown = " and ".join([f"{name} with {rank} dimension(s)" for name, rank in ranks.items()])
+        raise RuntimeError(f"{function} only supports 0-dimensional start and end tensors, but got {shown}.")
     if dtype is not None:
-        return dtypes.argument(dtype, "linspace")
-    complex_given = isinstance(start, complex) or isinstance(end, complex)
-    return dtypes.default_complex_dtype() if complex_given else get_default_dtype()
+        wanted = dtypes.argument(dtype, function)
+    elif out is not None:
+        wanted = out._type.dtype
+    else:
+        complex_given = isinstance(start, complex) or isinstance(end, complex)
+        wanted = dtypes.default_complex_dtype() if complex_given else get_default_dtype()
+    if out is not None and out._type.dtype is not wanted:
+        raise RuntimeError(
+            f"dtype {wanted.scalar_name} does not match dtype of out parameter ({out._type.dtype.scalar_name})"
+        )
+    if wanted is dtypes.bool_ and steps > 1:
+        raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
+    return wanted
 
 
 def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
     """Numbers at equal distance, each half counted from its own end, as PyTorch computes them."""
+    steps = int(steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
@@ -169,5 +188,6 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """``base`` to the power of ``steps`` numbers at equal distance."""
-    wanted = _range_dtype(start, end, dtype)
-    return made(np.power(base, _even(start, end, steps, dtypes.float64)), wanted, device, requires_grad)
+    wanted = _spaced_dtype("logspace", start, end, steps, dtype, out)
+    found = made(np.power(base, _even(start, end, steps, dtypes.float64)), wanted, device, requires_grad)
+    return found if out is None else resized(out, found._type.shape).copy_(found)

@@ -126,7 +126,7 @@ def roll(input: Array, shifts: Any, dims: Any = ()) -> Choice:
         raise RuntimeError("`shifts` required")
     if len(shifts) != len(axes) and (axes or len(shifts) > 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(axes)}")
-    return _roll, input, shifts, tuple([wrap_dim(d, len(input._type.shape)) for d in axes])
+    return _roll, input, shifts, tuple([wrap_dim(d, len(input._type.shape), False) for d in axes])
 
 
 @operation("FlipBackward0", strides=elementwise)

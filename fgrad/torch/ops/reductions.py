@@ -12,6 +12,8 @@ from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply, cast
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.ops.creation import sizes_of
+from fgrad.torch.ops.kinds import kind
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.promotions import inexact
 from fgrad.torch.ops.table import Array, composite, operation
@@ -84,11 +86,38 @@ def sum(input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = No
     return apply(_sum_dim.operation, (input,), (static_dims(dim), keepdim, dtype))
 
 
+@composite(function=False)
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """The sum over the axes along which a tensor of this size would be expanded to the tensor's own; itself if none is.
+
+    Raises:
+      RuntimeError: the size can not be expanded to the tensor's.
+
+    >>> import fgrad.torch as torch
+    >>> torch.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+
+    Source: `torch.Tensor.sum_to_size
+    <https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.sum_to_size.html>`_.
+    """
+    wanted = sizes_of(size, "sum_to_size")
+    shape = self._type.shape
+    extra = len(shape) - len(wanted)
+    axes = [i for i, n in enumerate(shape) if i < extra or (wanted[i - extra] == 1 and n != 1)]
+    kept = [n for i, n in enumerate(shape) if i >= extra and i not in axes]
+    if extra < 0 or kept != [n for i, n in enumerate(wanted) if i + extra not in axes]:
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
+    if not wanted:
+        return sum(self)
+    found = sum(self, axes, keepdim=True) if axes else self
+    return found.view(wanted) if extra else found
+
+
 def _nansum(input: Any, dim: Dims, keepdim: bool, dtype: Any) -> Any:
     if input.dtype.kind == "c":
-        raise RuntimeError("nansum does not support complex inputs")
+        raise RuntimeError("nansum on CPU does not support complex inputs")
     input = _widened(input, dtype)
-    if input.dtype.kind != "f":
+    if kind(input) != "f":
         return jnp.sum(input, axes_of(dim, input.ndim), keepdims=keepdim)
     return jnp.sum(jnp.where(lax.ne(input, input), 0, input), axes_of(dim, input.ndim), keepdims=keepdim)
 
@@ -181,7 +210,7 @@ def _others(x: Any, axes: Ints) -> Any:
 
 
 def _prod(input: Any, axes: Ints, keepdim: bool) -> Any:
-    if input.dtype.kind not in "fc" or not counted(input.shape, axes):
+    if kind(input) not in "fc" or not counted(input.shape, axes):
         return jnp.prod(input, axes, keepdims=keepdim)
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:

@@ -56,7 +56,7 @@ def _round(input: Array) -> Any:
 
 @overload("round", "RoundBackward1", strides=elementwise)
 def _round_decimals(input: Array, decimals: int) -> Any:
-    check_kinds("round_cpu", "f", input)
+    check_kinds("round_cpu" if decimals else "round_vml_cpu", "f", input)
     power = np.asarray(10.0 ** abs(decimals), input.dtype)
     scaled = input * power if decimals > 0 else input / power
     whole = lax.round(scaled, lax.RoundingMethod.TO_NEAREST_EVEN)
@@ -64,7 +64,7 @@ def _round_decimals(input: Array, decimals: int) -> Any:
 
 
 @overloaded(inplace=True)
-def round(input: Array, *, decimals: int = 0) -> Choice:
+def round(input: Array, *, decimals: int | None = None) -> Choice:
     """The nearest integers, the even one of two; or the nearest numbers of so many decimals.
 
     >>> import fgrad.torch as torch
@@ -73,7 +73,7 @@ def round(input: Array, *, decimals: int = 0) -> Choice:
 
     Source: `torch.round <https://docs.pytorch.org/docs/stable/generated/torch.round.html>`_.
     """
-    return (_round_decimals, input, decimals) if decimals else (_round, input)
+    return (_round, input) if decimals is None else (_round_decimals, input, decimals)
 
 
 @operation("FracBackward0", strides=elementwise, inplace=True)

@@ -15,7 +15,7 @@ from fgrad.torch.ops.copying import resized
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.random import FACTORY, new, normal_, source_of
-from fgrad.torch.ops.table import composite
+from fgrad.torch.ops.table import composite, write_all
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
 from fgrad.torch.random.gamma import standard_gamma
 from fgrad.torch.random.multinomial import multinomial as drawn_categories
@@ -138,7 +138,7 @@ def multinomial(
     """
     values = drawn_categories(_numbers(input), int(num_samples), bool(replacement), source_of(generator))
     found = made(values, dtypes.int64)
-    return found if out is None else resized(out, found._type.shape).copy_(found)
+    return found if out is None else write_all("multinomial", None, (input,), found, out)
 
 
 def _gamma_gradient(ct: Any, out: Any, shapes: Any, values: Any) -> tuple[Any, Any]:

@@ -18,6 +18,7 @@ from fgrad.torch.ops.coordinates import (
     added,
     along,
     first_outside,
+    multiplied,
     read,
     size_along,
     slices,
@@ -25,6 +26,7 @@ from fgrad.torch.ops.coordinates import (
     written,
 )
 from fgrad.torch.ops.gathering import check_along
+from fgrad.torch.ops.kinds import check_kinds
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.scattering import check_slices, covered
 from fgrad.torch.ops.table import Array, Fixed
@@ -54,9 +56,9 @@ def _reduced(array: Any, places: Places, values: Any, reduce: str, include_self:
     place = array.at[places]
     mode = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
     if reduce == "sum":
-        return place.add(values, **mode)
+        return added(array, places, values)
     if reduce == "prod":
-        return place.multiply(values, **mode)
+        return multiplied(array, places, values)
     if reduce == "mean":
         count = _counts(array, places, values, include_self)
         total = place.add(values, **mode)
@@ -126,6 +128,8 @@ _KEPT = ("self", "index", "result")
 def _scatter_reduce(input: Array, index: Fixed, src: Array, dim: int, reduce: str, include_self: bool) -> Any:
     if not index.size:
         return input
+    if reduce == "mean":
+        check_kinds("scatter_gather_tensor_cpu_reduce_mean", "ifc", input)
     places, array = with_axis(index), with_axis(input)
     function = _differentiable(lambda index: along(index, dim), reduce, include_self)
     return lax.reshape(function(array, places, covered(with_axis(src), places)), input.shape)
@@ -156,6 +160,7 @@ def scatter_reduce(
 
 @overload("index_reduce", "IndexReduceBackward0", kept=(*_KEPT, "source"))
 def _index_reduce(input: Array, index: Fixed, source: Array, dim: int, reduce: str, include_self: bool) -> Any:
+    check_kinds("index_func_", "if", input)
     if not index.size:
         return input
     function = _differentiable(lambda index: slices(index, dim), reduce, include_self)

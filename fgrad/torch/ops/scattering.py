@@ -12,10 +12,10 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, from_numpy, int32, int64
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.coordinates import (
-    Places,
     added,
     along,
     first_outside,
+    multiplied,
     size_along,
     slices,
     with_axis,
@@ -67,12 +67,8 @@ def _scatter_value(input: Array, index: Fixed, value: Number, dim: int) -> Any:
     return _scattered(written, input, index, _spread(value, input, index), dim)
 
 
-def _multiplied(array: Any, places: Places, values: Any) -> Any:
-    return array.at[places].multiply(values, mode="promise_in_bounds", wrap_negative_indices=False)
-
-
 def _combined(input: Any, index: Any, src: Any, dim: int, reduce: str) -> Any:
-    return _scattered(added if reduce == "add" else _multiplied, input, index, src, dim)
+    return _scattered(added if reduce == "add" else multiplied, input, index, src, dim)
 
 
 @overload("scatter", NOT_IMPLEMENTED)
@@ -183,7 +179,8 @@ def check_slices(function: str, input: Tensor, dim: int, index: Tensor, source: 
 
 @overload("index_add", "IndexAddBackward0", kept=("index", "source"))
 def _index_add(input: Array, index: Fixed, source: Array, alpha: Number, dim: int) -> Any:
-    return _sliced(added, input, index, cast(alpha, from_numpy(input.dtype)) * source, dim)
+    scale = cast(alpha, from_numpy(input.dtype))
+    return _sliced(added, input, index, scale & source if input.dtype == np.bool_ else scale * source, dim)
 
 
 @overloaded(inplace=True)
@@ -251,9 +248,11 @@ def index_copy(input: Array, dim: int, index: Fixed, source: Array) -> Choice:
 
 def _slices_filled(input: Any, index: Any, value: Any, dim: int) -> Any:
     whole = with_axis(input)
-    shape = tuple([index.size if d == dim else n for d, n in enumerate(whole.shape)])
-    values = lax.broadcast(cast(value, from_numpy(input.dtype)), shape)
-    return _sliced(written, input, wrapped(index, whole.shape[dim]), values, dim)
+    size = whole.shape[dim]
+    # a slice that is named twice is filled, and counts in the gradient of the value, once
+    named = jnp.any(lax.iota(index.dtype, size)[:, None] == wrapped(lax.reshape(index, (index.size,)), size), 1)
+    named = lax.reshape(named, tuple([size if d == dim else 1 for d in range(whole.ndim)]))
+    return lax.reshape(jnp.where(named, cast(value, from_numpy(input.dtype)), whole), input.shape)
 
 
 @overload("index_fill", "IndexFillBackward0", kept=("index",), strides=as_first)

@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, int64
 from fgrad.torch.ops.coordinates import first_outside
+from fgrad.torch.ops.kinds import check_kinds
 from fgrad.torch.ops.overloads import Choice, no_match, overload, overloaded
 from fgrad.torch.ops.promotions import common
 from fgrad.torch.ops.table import Array, Fixed, Operand
@@ -23,6 +24,7 @@ def _searchsorted(
     out_int32: bool = False,
     batched: bool = False,
 ) -> Any:
+    check_kinds("searchsorted_out_cpu", "if", sorted_sequence)
     dtype = jnp.int32 if out_int32 else jnp.int64
     if sorter is not None:
         sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, -1)

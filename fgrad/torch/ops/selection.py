@@ -4,8 +4,10 @@ import warnings
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from jax import lax, numpy as jnp
 
+from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.dtypes import bool_, dtype as Dtype, uint8
@@ -14,7 +16,7 @@ from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.promotions import Types, common
 from fgrad.torch.ops.strides import elementwise
-from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Fixed, Number, Operand, composite, operation
+from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Fixed, Number, Operand, composite, operation, operation_of
 
 # -- where -----------------------------------------------------------------------------------------------------------
 
@@ -103,9 +105,11 @@ def _at_most(x: Any, high: Any) -> Any:
     return lax.min(x, high)
 
 
-def _bounded(x: Any, low: Any, high: Any) -> Any:
+def _bounded(x: Any, low: Any, high: Any, kernel: str = "") -> Any:
     if kind(x) == "c":
         raise NotImplementedError("clamp is not supported for complex types")
+    if kernel:
+        check_kinds(kernel, "if", x)
     low, high = (b if b is None else b.astype(x.dtype) for b in (low, high))
     if low is None:
         return _at_most(x, high)
@@ -114,12 +118,13 @@ def _bounded(x: Any, low: Any, high: Any) -> Any:
 
 @overload("clamp", "ClampBackward1", promote=common, strides=elementwise)
 def _clamp_numbers(input: Array, min: Number = None, max: Number = None) -> Any:  # type: ignore[assignment]
-    return _bounded(input, min, max)
+    named = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
+    return _bounded(input, min, max, named)
 
 
 @overload("clamp", "ClampBackward0", promote=common, strides=elementwise)
 def _clamp_tensors(input: Array, min: Array = None, max: Array = None) -> Any:  # type: ignore[assignment]
-    return _bounded(input, min, max)
+    return _bounded(input, min, max, "" if min is None or max is None else "clamp_cpu")
 
 
 _CLAMP = (
@@ -158,11 +163,12 @@ def _bound(name: str) -> tuple[str, ...]:
 
 @overload("clamp_min", "ClampMinBackward0", promote=common, strides=elementwise)
 def _clamp_min_number(input: Array, min: Number) -> Any:
-    return _bounded(input, min, None)
+    return _bounded(input, min, None, "clamp_min_scalar_cpu")
 
 
 @overload("clamp_min", "ClampMinBackward1", promote=common, strides=elementwise)
 def _clamp_min_tensor(input: Array, min: Array) -> Any:
+    check_kinds("maximum_cpu", "bif", input)
     return _bounded(input, min, None)
 
 
@@ -174,11 +180,12 @@ def clamp_min(input: Array, min: Operand) -> Choice:
 
 @overload("clamp_max", "ClampMaxBackward0", promote=common, strides=elementwise)
 def _clamp_max_number(input: Array, max: Number) -> Any:
-    return _bounded(input, None, max)
+    return _bounded(input, None, max, "clamp_max_scalar_cpu")
 
 
 @overload("clamp_max", "ClampMaxBackward1", promote=common, strides=elementwise)
 def _clamp_max_tensor(input: Array, max: Array) -> Any:
+    check_kinds("minimum_cpu", "bif", input)
     return _bounded(input, None, max)
 
 
@@ -219,6 +226,15 @@ def threshold(input: Array, threshold: Number, value: Number) -> Any:
     """
     check_kinds("threshold_cpu", "if", input)
     return jnp.where(input <= threshold.astype(input.dtype), value.astype(input.dtype), input)
+
+
+_THRESHOLD_WRITTEN = evolve(operation_of(threshold), node="ThresholdBackward1", plans={})
+
+
+@composite(method=False)
+def threshold_(input: Any, threshold: float, value: float) -> Tensor:
+    """``threshold`` in place."""
+    return apply_inplace(_THRESHOLD_WRITTEN, (input, threshold, value))
 
 
 # -- the larger and the smaller --------------------------------------------------------------------------------------

@@ -105,11 +105,13 @@ def _copysign(x: Any, y: Any) -> Any:
 
 @overload("copysign", "CopysignBackward0", promote=inexact, strides=elementwise, kept=("result",))
 def _copysign_tensor(input: Array, other: Array) -> Any:
+    check_kinds("copysign_cpu", "f", input)
     return _copysign(input, other)
 
 
 @overload("copysign", "CopysignBackward1", promote=inexact, strides=elementwise)
 def _copysign_number(input: Array, other: Number) -> Any:
+    check_kinds("copysign_cpu", "f", input)
     return _copysign(input, other.astype(input.dtype))
 
 
@@ -134,6 +136,8 @@ def heaviside(input: Array, values: Array) -> Any:
 
     Source: `torch.heaviside <https://docs.pytorch.org/docs/stable/generated/torch.heaviside.html>`_.
     """
+    if "c" in (kind(input), kind(values)):
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if input.dtype != values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     x, at_zero = aligned(input, values)

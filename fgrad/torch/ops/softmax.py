@@ -1,6 +1,5 @@
 """Softmax and its relatives, whose backward reads the result only."""
 
-from collections.abc import Callable
 from typing import Any
 
 from jax import lax, numpy as jnp
@@ -10,22 +9,16 @@ from fgrad.torch import dtypes
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.copying import converted
+from fgrad.torch.ops.kinds import kind
 from fgrad.torch.ops.overloads import overload
+from fgrad.torch.ops.promotions import in_float
 from fgrad.torch.ops.table import Array, composite
 from fgrad.torch.ops.views import wrap_dim
 
 
-def _in_float(function: Callable[..., Any], *arrays: Any) -> Any:
-    """Computed with 32 bits where the elements have 16, as PyTorch does."""
-    dtype = arrays[0].dtype
-    if dtype.itemsize > 2:
-        return function(*arrays)
-    return lax.convert_element_type(function(*[lax.convert_element_type(x, jnp.float32) for x in arrays]), dtype)
-
-
 def _checked(input: Any, dim: int, function: str) -> int:
     dim = wrap_dim(dim, input.ndim)
-    if input.dtype.kind != "f":
+    if kind(input) != "f":
         scalar = dtypes.from_numpy(input.dtype).scalar_name
         kernel = "lastdim_kernel" if dim == input.ndim - 1 or not input.ndim else "kernel"
         raise NotImplementedError(f"\"{function}_{kernel}_impl\" not implemented for '{scalar}'")
@@ -52,7 +45,7 @@ def _softmax(input: Array, dim: int) -> Any:
         product = ct * out
         return product - out * jnp.sum(product, dim, keepdims=True)
 
-    ruled = fgrad.define_rule(lambda x: _in_float(forward, x), vjp=lambda ct, out, x: (_in_float(pullback, ct, out),))
+    ruled = fgrad.define_rule(lambda x: in_float(forward, x), vjp=lambda ct, out, x: (in_float(pullback, ct, out),))
     return ruled(input)
 
 
@@ -70,7 +63,7 @@ def _log_softmax(input: Array, dim: int) -> Any:
         total = jnp.sum(ct, dim, keepdims=True) if out.ndim else ct
         return ct - lax.exp(out) * total
 
-    ruled = fgrad.define_rule(lambda x: _in_float(forward, x), vjp=lambda ct, out, x: (_in_float(pullback, ct, out),))
+    ruled = fgrad.define_rule(lambda x: in_float(forward, x), vjp=lambda ct, out, x: (in_float(pullback, ct, out),))
     return ruled(input)
 
 

@@ -14,6 +14,7 @@ from fgrad.torch.ops.matrices import (
     LinAlgError,
     adjoint,
     check_inexact,
+    check_lapack,
     check_matrix,
     check_pair,
     check_square,
@@ -21,6 +22,7 @@ from fgrad.torch.ops.matrices import (
     conjugate,
     first_failure,
     linalg,
+    scalar_name,
     transposed,
 )
 from fgrad.torch.ops.overloads import overload
@@ -158,8 +160,11 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
 
 @overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"))
 def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    check_matrix("linalg.pinv", input)
-    check_inexact("linalg.pinv", input)
+    if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
+        raise RuntimeError(
+            f"linalg.pinv({scalar_name(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of "
+            "float, double, cfloat or cdouble types"
+        )
     return pseudo_inverse(input, atol, rtol, hermitian)
 
 
@@ -244,8 +249,9 @@ def _linalg_solve_right(input: Array, other: Array) -> Any:
 
 def _solve(a: Any, b: Any, left: bool) -> Any:
     check_square("linalg.solve", a)
-    check_inexact("linalg.solve", a)
+    check_inexact("linalg.solve", a, half=True)
     check_pair("linalg.solve", a, b)
+    check_lapack("lu_cpu", a)
     vector = _is_vector(a, b)
     if vector and not left:
         raise RuntimeError(
@@ -307,6 +313,7 @@ def _linalg_solve_triangular(input: Array, other: Array, upper: bool, left: bool
     check_square(function, input)
     check_matrix(function, other, "B")
     _check_system(function, input, other, left)
+    check_lapack("triangular_solve_cpu", input)
     return triangular(input, other, upper, left, unitriangular)
 
 
@@ -326,6 +333,7 @@ def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unit
 )  # fmt: skip
 def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unitriangular: bool) -> Any:
     check_square("triangular_solve", A)
+    check_lapack("triangular_solve_cpu", A)
     batch = jnp.broadcast_shapes(A.shape[:-2], input.shape[:-2])
     solution = triangular(A, input, upper, True, unitriangular, transpose)
     return solution, jnp.broadcast_to(A, (*batch, *A.shape[-2:]))
@@ -354,6 +362,7 @@ def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
         if array.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {array.ndim} dimensions instead")
     check_square("cholesky_solve", L)
+    check_lapack("cholesky_solve_cpu", L)
 
     def forward(b: Any, factor: Any) -> Any:
         lower = adjoint(factor) if upper else factor
@@ -382,6 +391,7 @@ def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Tensor:
 @overload("cholesky_inverse", "CholeskyInverseBackward0", kept=("self", "result"), strides=columns)
 def _cholesky_inverse(input: Array, upper: bool) -> Any:
     check_square("cholesky_inverse", input)
+    check_lapack("cholesky_inverse_out_cpu", input)
 
     def forward(x: Any) -> Any:
         eye = jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
@@ -412,12 +422,11 @@ def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
     "linalg_lstsq",
     "LinalgLstsqBackward0",
     saved=("self", "b"),
-    outputs=("solution",),
+    outputs=("solution", "residuals"),
     kept=("self", "b", "solution"),
     strides=columns,
 )
-def _linalg_lstsq(input: Array, B: Array, rcond: Any) -> Any:
-    check_matrix("torch.linalg.lstsq", input, "input")
+def _linalg_lstsq(input: Array, B: Array, rcond: Any, with_residuals: bool) -> Any:
     check_pair("torch.linalg.lstsq", input, B)
     vector = B.ndim == input.ndim - 1
     full = B[..., None] if vector else B
@@ -426,7 +435,10 @@ def _linalg_lstsq(input: Array, B: Array, rcond: Any) -> Any:
             f"torch.linalg.lstsq: input.size({'-2'}) should match other.size({'-1' if vector else '-2'})"
         )
     found = _times(pseudo_inverse(input, None, rcond, False), full)
-    return found[..., 0] if vector else found
+    rest = _times(input, found) - full
+    squares = lax.real(rest * conjugate(rest)) if input.dtype.kind == "c" else rest * rest
+    residuals = jnp.sum(squares, -2) if with_residuals else jnp.zeros(0, squares.dtype)
+    return found[..., 0] if vector else found, residuals
 
 
 @linalg()
@@ -447,19 +459,17 @@ def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
         raise RuntimeError(
             f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), provided: {driver}"
         )
-    solution = _linalg_lstsq(A, B, rcond)
+    if len(A._type.shape) < 2:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
     rows, width = A._type.shape[-2:]
     kind = driver or "gelsy"
     detached = A.detach()
     singular = svdvals_of(detached)
     limit = (np.finfo(A._type.dtype.numpy).eps * max(rows, width)) if rcond is None else rcond
     rank = (singular > singular[..., :1] * limit).sum(-1)
-    nothing = detached.new_empty(0)
-    residuals = nothing
-    if rows > width and kind != "gelsy" and (kind == "gels" or bool((rank == width).all())):
-        vector = len(B._type.shape) == len(A._type.shape) - 1
-        full, found = (x.detach().unsqueeze(-1) if vector else x.detach() for x in (B, solution))
-        residuals = (detached @ found - full).abs().square().sum(-2)
+    nothing = singular.new_empty(0)
+    with_residuals = rows > width and kind != "gelsy" and (kind == "gels" or bool((rank == width).all()))
+    solution, residuals = apply(_linalg_lstsq.operation, (A, B), (rcond, with_residuals))
     return return_types.linalg_lstsq(
         (
             solution,
@@ -487,7 +497,10 @@ def _singular_values(input: Array) -> Any:
 @overload("linalg_det", "LinalgDetBackward0", saved=("A",), kept=("A", "result"))
 def _linalg_det(input: Array) -> Any:
     check_square("linalg.det", input)
-    check_inexact("linalg.det", input)
+    check_inexact("linalg.det", input, half=True)
+    check_lapack("lu_cpu", input)
+    if not input.shape[-1]:
+        return jnp.prod(jnp.diagonal(input, axis1=-2, axis2=-1), -1)
     return jnp.linalg.det(input)
 
 
@@ -534,6 +547,7 @@ def logdet(input: Array) -> Tensor:
 
     Source: `torch.logdet <https://docs.pytorch.org/docs/stable/generated/torch.logdet.html>`_.
     """
+    check_inexact("logdet", input._type.array)
     sign, logarithm = slogdet(input)
     if input._type.dtype.is_complex:
         return sign.log() + logarithm

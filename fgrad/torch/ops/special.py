@@ -16,7 +16,7 @@ from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.elementary import WITH_NUMBERS
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.promotions import common, inexact
+from fgrad.torch.ops.promotions import common, in_float, inexact
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Number, Operand, composite, operation
 
@@ -150,6 +150,7 @@ def lgamma(input: Array) -> Any:
 
     Source: `torch.lgamma <https://docs.pytorch.org/docs/stable/generated/torch.lgamma.html>`_.
     """
+    check_kinds("lgamma_vml_cpu", "f", input)
     return _lgamma(input)
 
 
@@ -169,6 +170,7 @@ def digamma(input: Array) -> Any:
 
     Source: `torch.digamma <https://docs.pytorch.org/docs/stable/special.html#torch.special.digamma>`_.
     """
+    check_kinds("digamma", "f", input)
     return _digamma(input)
 
 
@@ -180,6 +182,34 @@ def _trigamma(x: Any) -> Any:
     return jnp.where(low, (np.pi / sine) ** 2 - series, series)
 
 
+def _below_one(x: Any) -> Any:
+    """How many steps of one lead from a number to the interval [1, 2), 0 for larger ones."""
+    return jnp.maximum(jnp.ceil(1 - lax.stop_gradient(x)), 0)
+
+
+def _first_terms(order: Any, x: Any) -> Any:
+    """The terms of the Hurwitz zeta function at places below one."""
+
+    # the derivative with respect to the order is not known: that of the rest of the sum says so
+    @derivative(lambda ct, out, order, x: (lax.full_like(order, 0), -ct * order * _first_terms(order + 1, x)))
+    def terms(order: Any, x: Any) -> Any:
+        steps = _below_one(x)
+
+        def step(found: Any) -> Any:
+            total, k = found
+            return total + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
+
+        zero = lax.full((), 0, x.dtype)
+        return lax.while_loop(lambda found: jnp.any(found[1] < steps), step, (lax.full_like(x, 0), zero))[0]
+
+    return terms(order, x)
+
+
+def _hurwitz(order: Any, x: Any) -> Any:
+    """The Hurwitz zeta function; XLA's series is for arguments that are not far below zero."""
+    return in_float(lambda order, x: _first_terms(order, x) + lax.zeta(order, x + _below_one(x)), order, x)
+
+
 def _polygamma(n: int, x: Any) -> Any:
     """The ``n``-th derivative of the digamma function."""
     if n == 0:
@@ -188,18 +218,23 @@ def _polygamma(n: int, x: Any) -> Any:
     @derivative(lambda ct, out, x: (ct * _polygamma(n + 1, x),))
     def of_order(x: Any) -> Any:
         if n == 1:
-            return _trigamma(x)
+            return in_float(_trigamma, x)
         sign = 1.0 if n % 2 else -1.0
-        return sign * math.gamma(n + 1) * lax.zeta(lax.full_like(x, n + 1), x)
+        return sign * math.gamma(n + 1) * _hurwitz(lax.full_like(x, n + 1), x)
 
     return of_order(x)
 
 
-@overload("polygamma", "PolygammaBackward0", promote=inexact, strides=elementwise)
 def _polygamma_of(input: Array, n: int) -> Any:
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return _polygamma(n, input)
+
+
+_POLYGAMMA, _POLYGAMMA_INPLACE = [
+    overload("polygamma", f"PolygammaBackward{i}", promote=inexact, strides=elementwise)(_polygamma_of)
+    for i in range(2)
+]
 
 
 @composite(method=False)
@@ -212,7 +247,7 @@ def polygamma(n: int, input: Array, *, out: Any = None) -> Tensor:
 
     Source: `torch.polygamma <https://docs.pytorch.org/docs/stable/special.html#torch.special.polygamma>`_.
     """
-    return _polygamma_of(input, n, out=out)
+    return _POLYGAMMA(input, n, out=out)
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
@@ -222,7 +257,7 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
 
 def _polygamma_twin(self: Tensor, n: int) -> Tensor:
     """``polygamma`` in place."""
-    return _polygamma_of.write(self, n)
+    return _POLYGAMMA_INPLACE.write(self, n)
 
 
 Tensor.polygamma = _polygamma_method  # type: ignore[attr-defined]
@@ -241,7 +276,7 @@ def mvlgamma(input: Array, p: int) -> Any:
     """
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    check_kinds("mvlgamma", "f", input)
+    check_kinds("arange_cpu", "f", input)
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         return (ct * jnp.sum(_digamma(_gamma_arguments(x, p)), -1),)
@@ -273,19 +308,28 @@ def igammac(input: Array, other: Array) -> Any:
     return lax.igammac(*aligned(input, other))
 
 
+def _check_zeta(x: Any) -> None:
+    check_kinds("zeta_cpu", "f", x)
+    if x.dtype.itemsize == 2:
+        raise NotImplementedError(f"\"zeta_cpu\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+
+
 @overload("zeta", "SpecialZetaBackward0", promote=inexact, strides=elementwise, outputs=())
 def _zeta(input: Array, other: Array) -> Any:
-    return lax.zeta(*aligned(input, other))
+    _check_zeta(input)
+    return _hurwitz(*aligned(input, other))
 
 
 @overload("zeta", "SpecialZetaBackward1", promote=inexact, strides=elementwise, outputs=())
 def _zeta_of_number(input: Number, other: Array) -> Any:
-    return lax.zeta(lax.full_like(other, input.astype(other.dtype)), other)
+    _check_zeta(other)
+    return _hurwitz(lax.full_like(other, input.astype(other.dtype)), other)
 
 
 @overload("zeta", "SpecialZetaBackward2", promote=inexact, strides=elementwise, outputs=())
 def _zeta_number(input: Array, other: Number) -> Any:
-    return lax.zeta(input, lax.full_like(input, other.astype(input.dtype)))
+    _check_zeta(input)
+    return _hurwitz(input, lax.full_like(input, other.astype(input.dtype)))
 
 
 @overloaded(namespace="special", signatures=WITH_NUMBERS)
@@ -306,8 +350,18 @@ def _product_with_log1p(x: Any, y: Any) -> Any:
     return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log1p(y)))
 
 
+def _times_log1p_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return _times_log1p(ct, y), ct * x / (y + 1)
+
+
+@derivative(_times_log1p_pullback)
+def _times_log1p(x: Any, y: Any) -> Any:
+    """``xlog1py`` as a linear function of ``x``, for the sake of the pull-back's transpose."""
+    return _product_with_log1p(x, y)
+
+
 def _xlog1py_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return jnp.where((x == 0) & (y <= -1), 0, _product_with_log1p(ct, y)), ct * x / (y + 1)
+    return jnp.where((x == 0) & (y <= -1), 0, _times_log1p(ct, y)), ct * x / (y + 1)
 
 
 _xlog1py = derivative(_xlog1py_pullback)(_product_with_log1p)

@@ -1,4 +1,4 @@
-"""Variances and standard deviations, histograms and counts."""
+"""Variances and standard deviations, covariances, and how often integers occur."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
-from fgrad.torch import dtypes, return_types
+from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.creation import made
-from fgrad.torch.ops.extrema import check_kernel
+from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.products import matmul
 from fgrad.torch.ops.reductions import Dims, axes_of, counted, mean, static_dims, sum
@@ -23,7 +23,7 @@ from fgrad.torch.ops.views import reshape
 
 def _moments(input: Any, dim: Dims, correction: float) -> tuple[Any, Any, Any, Any]:
     """Axes, degrees of freedom, mean and deviations."""
-    if input.dtype.kind not in "fc":
+    if kind(input) not in "fc":
         raise RuntimeError("std and var only support floating point and complex dtypes")
     axes = axes_of(dim, input.ndim)
     count = counted(input.shape, axes)
@@ -164,6 +164,26 @@ def std_mean(
 # -- covariances -----------------------------------------------------------------------------------------------------
 
 
+def _check_weights(name: str, weights: Tensor, wanted: str, count: int) -> None:
+    rank, dtype = len(weights._type.shape), weights._type.dtype
+    if rank > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {rank} dimensions"
+        )
+    integral = not (weights._type.inexact or dtype is dtypes.bool_)
+    if not (integral if wanted == "integral" else dtype.is_floating_point):
+        raise RuntimeError(
+            f"cov(): expected {name} to have {wanted} dtype but got {name} with {dtype.scalar_name} dtype"
+        )
+    if weights._type.numel != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            f"{weights._type.numel} != {count}"
+        )
+    if bool((weights.detach() < 0).any()):
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
 @composite()
 def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
     """The covariances of variables, a row each, of which the columns are observations.
@@ -185,6 +205,9 @@ def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: An
         raise RuntimeError("cov(): bool dtype is not supported for input")
     rows = input if len(shape) == 2 else reshape(input, (1, -1))
     count = rows._type.shape[1]
+    for name, given, wanted in (("fweights", fweights, "integral"), ("aweights", aweights, "floating point")):
+        if given is not None:
+            _check_weights(name, given, wanted, count)
     weights = fweights
     if aweights is not None:
         weights = aweights if weights is None else weights * aweights
@@ -231,75 +254,6 @@ def _elements(tensor: Tensor) -> np.ndarray:
     return concrete(tensor._value())
 
 
-def _edges(values: np.ndarray, low: float, high: float, function: str) -> tuple[float, float]:
-    if low == high and values.size:
-        low, high = float(values.min()), float(values.max())
-    if low == high:
-        low, high = low - 1, high + 1
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise RuntimeError(f"{function}: range of [{low:g}, {high:g}] is not finite")
-    return low, high
-
-
-@composite()
-def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
-    """How many elements lie in each of ``bins`` equal parts of a range; those outside it are not counted.
-
-    Source: `torch.histc <https://docs.pytorch.org/docs/stable/generated/torch.histc.html>`_.
-    """
-    if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
-    if min > max:
-        raise RuntimeError("torch.histc: max must be larger than min")
-    values = _elements(input)
-    check_kernel("histogram_cpu", values, "biuc")
-    low, high = _edges(values, min, max, "torch.histc")
-    return made(_binned(values, bins, low, high, None), input._type.dtype)
-
-
-def _binned(values: np.ndarray, bins: int, low: float, high: float, weight: np.ndarray | None) -> np.ndarray:
-    flat = values.reshape(-1)
-    inside = (flat >= low) & (flat <= high)
-    width = values.dtype.type(high) - values.dtype.type(low)
-    places = ((flat[inside] - values.dtype.type(low)) / width * bins).astype(np.int64)
-    edges = np.linspace(low, high, bins + 1, dtype=values.dtype)
-    places = np.clip(places, 0, bins - 1)
-    # the quotient may be one off at an edge
-    places -= flat[inside] < edges[places]
-    places += (flat[inside] >= edges[places + 1]) & (places < bins - 1)
-    return np.bincount(places, None if weight is None else weight.reshape(-1)[inside], bins)
-
-
-@composite()
-def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    """How many elements lie between edges, and the edges.
-
-    Arguments:
-      input: the tensor.
-      bins: how many equal parts, or a tensor of increasing edges.
-      range: the first and the last edge.
-      weight: what each element counts.
-      density: divide so that the integral is 1.
-
-    Source: `torch.histogram <https://docs.pytorch.org/docs/stable/generated/torch.histogram.html>`_.
-    """
-    values = _elements(input)
-    check_kernel("histogram_cpu", values, "biuc")
-    weights = None if weight is None else _elements(weight)
-    if isinstance(bins, Tensor):
-        edges = _elements(bins)
-        counts, _ = np.histogram(values, edges, weights=weights)
-    else:
-        low, high = (0, 0) if range is None else range
-        low, high = _edges(values, low, high, "torch.histogramdd")
-        edges = np.linspace(low, high, bins + 1, dtype=values.dtype)
-        counts = _binned(values, bins, low, high, weights)
-    counts = counts.astype(values.dtype)
-    if density:
-        counts = counts / counts.sum() / np.diff(edges)
-    return return_types.histogram((made(counts, input._type.dtype), made(edges, input._type.dtype)))
-
-
 @composite()
 def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 on occurs, or the sums of the weights at its occurrences.
@@ -309,7 +263,7 @@ def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     values = _elements(input)
-    check_kernel("bincount_cpu", values, "fcb")
+    check_kinds("bincount_cpu", "i", values)
     if values.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is None:

@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import frozen
 
+from fgrad.torch.core.forward import tangent_of
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.core.views import ViewOperation, apply_view
+from fgrad.torch.ops.outputs import check_outputs
 from fgrad.torch.type_names import type_name
 
 if TYPE_CHECKING:
@@ -281,7 +283,7 @@ def composite(
         called = f"{namespace}.{name or public.__name__}" if namespace else name or public.__name__
         signature = Signature(name or public.__name__, public)
         if signature.operands:
-            public = _checked(signature, public)
+            public = _checked(called, signature, public)
         TABLE[called] = Entry(called, public, None, method, False, function)
         if method:
             setattr(Tensor, called, public)
@@ -290,15 +292,23 @@ def composite(
     return enter
 
 
-def _checked(signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(called: str, signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of tensors called as operations are."""
     least = sum(default is inspect.Parameter.empty for default in signature.defaults)
     most = sum(not only for only in signature.keyword_only)
     first = signature.kinds[0] in (Array, Operand, Fixed)
+    tensors = [i for i in signature.operands if signature.kinds[i] is Array]
 
     @functools.wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
-        if first and not kwargs and least <= len(args) <= most and isinstance(args[0], Tensor):
+        given = len(args)
+        if (
+            first
+            and not kwargs
+            and least <= given <= most
+            and isinstance(args[0], Tensor)
+            and all([isinstance(args[i], Tensor) for i in tensors if i < given])  # noqa: C419  (a list is faster here)
+        ):
             return function(*args)
         out = None if "out" in signature.names else kwargs.pop("out", None)
         values = signature.bind(args, kwargs)
@@ -307,9 +317,8 @@ def _checked(signature: Signature, function: Callable[..., Any]) -> Callable[...
         named = {n: v for n, v, only in zip(signature.names, values, signature.keyword_only, strict=True) if only}
         if out is None:
             return function(*call, **named)
-        outs = out if isinstance(out, tuple | list) else (out,)
-        _check_untracked(signature.name, (*operands, *outs))
-        return _write_all(function(*call, **named), outs, out)
+        _check_untracked(signature.name, operands, out)
+        return write_all(called, None, operands, function(*call, **named), out)
 
     return public
 
@@ -356,23 +365,32 @@ def _public(called: str, signature: Signature, made: Operation, array_function: 
 
 def run_into(called: str, made: Operation, operands: Sequence[Any], params: tuple[Any, ...], out: Any) -> Any:
     """Run an operation for ``out=``: the given tensors are resized if need be, and written."""
+    _check_untracked(called, operands, out)
+    return write_all(called, made, operands, apply(made, operands, params), out)
+
+
+def _check_untracked(called: str, operands: Sequence[Any], out: Any) -> None:
     outs = out if isinstance(out, tuple | list) else (out,)
-    _check_untracked(called, (*operands, *outs))
-    return _write_all(apply(made, operands, params), outs, out)
-
-
-def _check_untracked(called: str, tensors: Sequence[Any]) -> None:
-    if modes.grad and any(isinstance(x, Tensor) and is_tracked(x) for x in tensors):
+    if modes.dual_level >= 0 and any(isinstance(x, Tensor) and tangent_of(x) is not None for x in (*operands, *outs)):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {called}_out that does not support it because it is an out= function"
+        )
+    if modes.grad and any(isinstance(x, Tensor) and is_tracked(x) for x in (*operands, *outs)):
         raise RuntimeError(
             f"{called}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
 
 
-def _write_all(found: Any, outs: Sequence[Tensor], out: Any) -> Any:
-    for target, result in zip(outs, found if isinstance(found, tuple) else (found,), strict=True):
+def write_all(called: str, made: Operation | None, operands: Sequence[Any], found: Any, out: Any) -> Any:
+    """Write the results of a function to the tensors given as ``out=``, which are returned."""
+    several = isinstance(found, tuple)
+    results, outs = found if several else (found,), out if several and isinstance(out, tuple | list) else (out,)
+    check_outputs(called, made, operands, results, outs)
+    for target, result in zip(outs, results, strict=True):
         writing.into(target, result)
-    return out
+    # several are returned as the function returns its results, with their names
+    return type(found)(outs) if several else out
 
 
 class _Writing:

@@ -7,8 +7,9 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch.ops.broadcasting import derivative
+from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import also, twin_with_node
-from fgrad.torch.ops.promotions import inexact
+from fgrad.torch.ops.promotions import in_float, inexact
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, operation
 
@@ -151,6 +152,7 @@ def atan2(input: Array, other: Array) -> Any:
 
     Source: `torch.atan2 <https://docs.pytorch.org/docs/stable/generated/torch.atan2.html>`_.
     """
+    check_kinds("atan2_cpu", "f", input)
     return _atan2(input, other)
 
 
@@ -160,13 +162,18 @@ also("arctan2", "atan2")
 def _sinc_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
     scaled = x * np.asarray(math.pi, x.dtype)
     squared = x * scaled
-    return (jnp.where(squared == 0, 0, ct * ((scaled * jnp.cos(scaled) - jnp.sin(scaled)) / squared)),)
+    # the quotient is finite everywhere, so that the transpose is too
+    slope = (scaled * jnp.cos(scaled) - jnp.sin(scaled)) / jnp.where(squared == 0, 1, squared)
+    return (jnp.where(squared == 0, 0, ct * slope),)
 
 
 @derivative(_sinc_pullback)
 def _sinc(x: Any) -> Any:
-    scaled = x * np.asarray(math.pi, x.dtype)
-    return jnp.where(x == 0, 1, jnp.sin(scaled) / scaled)
+    def quotient(x: Any) -> Any:
+        scaled = x * np.asarray(math.pi, x.dtype)
+        return jnp.where(x == 0, 1, jnp.sin(scaled) / scaled)
+
+    return in_float(quotient, x)
 
 
 @operation("SincBackward0", promote=inexact, strides=elementwise, inplace=True)
@@ -178,12 +185,18 @@ def sinc(input: Array) -> Any:
     return _sinc(input)
 
 
+def _check_real(function: str, array: Any) -> None:
+    if kind(array) == "c":
+        raise RuntimeError(f"{function} is not supported for complex tensors.")
+
+
 @operation("Deg2RadBackward0", promote=inexact, strides=elementwise, inplace=True)
 def deg2rad(input: Array) -> Any:
     """Degrees as radians.
 
     Source: `torch.deg2rad <https://docs.pytorch.org/docs/stable/generated/torch.deg2rad.html>`_.
     """
+    _check_real("deg2rad", input)
     return input * np.asarray(math.pi / 180, input.dtype)
 
 
@@ -193,4 +206,5 @@ def rad2deg(input: Array) -> Any:
 
     Source: `torch.rad2deg <https://docs.pytorch.org/docs/stable/generated/torch.rad2deg.html>`_.
     """
+    _check_real("rad2deg", input)
     return input * np.asarray(180 / math.pi, input.dtype)

@@ -8,8 +8,8 @@ holds, such as the gates of a recurrent cell.
 
 from typing import Any
 
-from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.views import let_go
 from fgrad.torch.ops.pieces import _split_geometry, _split_values
 from fgrad.torch.ops.table import Array, composite, view
 from fgrad.torch.ops.views import wrap_dim
@@ -23,14 +23,6 @@ def _unsafe_split(input: Array, lengths: tuple[int, ...], dim: int) -> Any:
 @view("UnsafeSplitWithSizesBackward0", _split_geometry, method=False, function=False)
 def _unsafe_split_with_sizes(input: Array, lengths: tuple[int, ...], dim: int) -> Any:
     return _split_values(input, lengths, dim)
-
-
-def _let_go(pieces: Any) -> tuple[Tensor, ...]:
-    """The pieces without their base."""
-    for piece in pieces:
-        piece._view = None
-        piece._counter = VersionCounter()
-    return tuple(pieces)
 
 
 def _axis(input: Tensor, dim: int, name: str) -> tuple[int, int]:
@@ -61,7 +53,9 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...
     if split_size == 0 and size:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
     count = max(-(-size // split_size), 1) if split_size else 1
-    return _let_go(_unsafe_split(input, tuple(min(split_size, size - i * split_size) for i in range(count)), axis))
+    return tuple(
+        map(let_go, _unsafe_split(input, tuple(min(split_size, size - i * split_size) for i in range(count)), axis))
+    )
 
 
 @composite()
@@ -86,7 +80,7 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple
             f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), "
             f"but got split_sizes={list(lengths)}"
         )
-    return _let_go(_unsafe_split_with_sizes(input, lengths, axis))
+    return tuple(map(let_go, _unsafe_split_with_sizes(input, lengths, axis)))
 
 
 @composite()

@@ -8,10 +8,11 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Geometry, Ints, viewed_strides
-from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.core.views import let_go
+from fgrad.torch.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.table import Array, Ints as SpreadInts, Number, composite, view
+from fgrad.torch.type_names import tensor_type_name
 
 
 def wrap_dim(dim: int, rank: int, scalar: bool = True) -> int:
@@ -105,6 +106,10 @@ def slice_axis(input: Tensor, dim: int, start: int | None, end: int | None, step
 @composite()
 def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
     """``length`` elements along an axis from ``start`` on, as a view."""
+    if isinstance(start, Tensor):
+        if start._type.shape or start._type.inexact or start._type.dtype is bool_:
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = start.item()
     start = int(start)
     rank = len(input._type.shape)
     if not rank:
@@ -204,11 +209,12 @@ def movedim(input: Any, source: Any, destination: Any) -> Tensor:
             "movedim: Invalid source or destination dims: source "
             f"({list(sources)} dims) should contain the same number of dims as destination ({list(destinations)} dims)"
         )
+    given = (sources, destinations)
     sources = tuple([wrap_dim(d, rank) for d in sources])
     destinations = tuple([wrap_dim(d, rank) for d in destinations])
-    for dims, what in ((sources, "source"), (destinations, "destination")):
+    for dims, as_given, what in zip((sources, destinations), given, ("source", "destination"), strict=True):
         if len(set(dims)) != len(dims):
-            raise RuntimeError(f"movedim: repeated dim in `{what}` ({list(dims)})")
+            raise RuntimeError(f"movedim: repeated dim in `{what}` ({list(as_given)})")
     if not rank:
         return alias_of(input)
     order = [-1] * rank
@@ -400,10 +406,7 @@ def _unsafe_view_of(input: Array, size: SpreadInts) -> Any:
 
 def _unsafe_view(input: Tensor, size: Ints) -> Tensor:
     """``view`` of a copy that nobody else sees: the result is no view, and counts its own writes."""
-    found = _unsafe_view_of(input, size)
-    found._view = None
-    found._counter = VersionCounter()
-    return found
+    return let_go(_unsafe_view_of(input, size))
 
 
 @composite()
@@ -453,9 +456,10 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Tensor:
 def _expand_geometry(g: Geometry, size: Ints) -> Geometry:
     extra = len(size) - len(g.sizes)
     if extra < 0:
+        name = tensor_type_name(g.dtype.scalar_name)
         raise RuntimeError(
-            f"expand: the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions "
-            f"in the tensor ({len(g.sizes)})"
+            f"expand({name}{{{list(g.sizes)}}}, size={list(size)}): the number of sizes provided ({len(size)}) must "
+            f"be greater or equal to the number of dimensions in the tensor ({len(g.sizes)})"
         )
     sizes, strides = list(size), [0] * len(size)
     for i in reversed(range(len(size))):

@@ -264,8 +264,8 @@ class Optimizer:
         start = 0
         groups = []
         for group in self.param_groups:
-            for i, param in enumerate(group["params"], start):
-                numbers.setdefault(id(param), i)
+            # one that is met twice has the number of its last place
+            numbers |= {id(param): i for i, param in enumerate(group["params"], start) if id(param) not in numbers}
             start += len(group["params"])
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [numbers[id(param)] for param in group["params"]]

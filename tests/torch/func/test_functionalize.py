@@ -109,3 +109,18 @@ def test_transformations_leave_no_history() -> None:
     assert not any(
         t.requires_grad for t in (torch.func.grad(filled)(x), value, *pull_back(x), torch.func.hessian(filled)(x))
     )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.argmax(),
+        lambda x: x[x.argmin(0)],
+        lambda x: x.median(0).indices,
+        lambda x: x.mode(0).indices,
+        lambda x: torch.nn.functional.max_pool1d(x[None], 2, return_indices=True)[1],
+    ],
+)
+def test_places_are_counted_without_jaxs_wide_types(function: Any) -> None:
+    pure = torch.functionalize(function)
+    np.testing.assert_array_equal(jax.jit(pure)(X), pure(X))

@@ -178,6 +178,12 @@ SAMPLES: list[Sample] = [
         "nn.RMSNorm((4, 6), eps=1e-3, elementwise_affine=False)",
         "nn.LocalResponseNorm(3, k=2.0)",
     ),
+    *each(
+        (n(2, 7, 2, 3),),
+        "nn.CrossMapLRN2d(3, alpha=0.5, k=2)",
+        "nn.CrossMapLRN2d(4, alpha=1.0, beta=2.0)",
+        "nn.CrossMapLRN2d(17, alpha=1.0)",
+    ),
     # dropout
     *each(
         (n(3, 4, 5),),

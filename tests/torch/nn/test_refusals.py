@@ -12,6 +12,15 @@ REFUSALS = """
 nn.Linear()
 nn.Linear(2, 2, 3, 4, 5, 6)
 nn.Linear(3, 2)(torch.ones(2, 4))
+nn.RNNCell(3, 4)(torch.ones(2, 5))
+nn.RNNCell(3, 4)(torch.ones(2, 3), torch.ones(2, 5))
+nn.GRUCell(3, 4)(torch.ones(2, 3), torch.ones(3, 4))
+nn.LSTMCell(3, 4)(torch.ones(2, 3), (torch.ones(2, 4), torch.ones(2, 5)))
+nn.CrossMapLRN2d(2)(torch.ones(2, 3))
+(lambda x: twice(nn.CrossMapLRN2d(2)(x), x))(torch.ones(1, 2, 1, 1, requires_grad=True))
+(lambda x: twice(nn.Hardsigmoid()(x), x))(torch.zeros(2, requires_grad=True))
+(lambda x: twice(nn.MultiMarginLoss()(x, torch.tensor([1])), x))(torch.zeros(1, 2, requires_grad=True))
+(lambda x: twice(nn.MultiLabelMarginLoss()(x, torch.tensor([1, -1])), x))(torch.zeros(2, requires_grad=True))
 nn.Bilinear(0, 1, 1)
 nn.Conv2d(3, 4, 3, groups=0)
 nn.Conv2d(3, 4, 3, groups=2)
@@ -156,7 +165,11 @@ def test_refusal_is_pytorchs(expression: str):
     pytorch = pytest.importorskip("torch")
 
     def play(torch: Any, tell: Story) -> None:
-        tell.attempt(eval, expression, {"nn": torch.nn, "torch": torch})
+        def twice(y: Any, x: Any) -> Any:
+            (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+            return torch.autograd.grad(slope.sum(), x)
+
+        tell.attempt(eval, expression, {"nn": torch.nn, "torch": torch, "twice": twice})
 
     assert_same(played(play, fgrad.torch), played(play, pytorch))
 

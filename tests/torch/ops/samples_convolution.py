@@ -55,6 +55,44 @@ CONVOLUTION: list[Sample] = [
     Sample(_F + "conv2d", (IMAGE, KERNEL), {"padding": (1, 1, 1)}, "three-paddings"),
     Sample(_F + "conv2d", (IMAGE, KERNEL), {"groups": 2}, "groups-mismatch"),
     Sample(_F + "conv1d", (normal(2, 3, 7), normal(4, 3, 3), normal(4)), {"stride": 2, "dilation": 2}),
+    *[
+        Sample(_F + name, args, {}, f"types-{i}")
+        for i, (name, args) in enumerate(
+            (
+                ("conv2d", (IMAGE, normal(3, 4, 2, 3, dtype="float32"), normal(3, dtype="float32"))),
+                ("conv2d", (normal(1, 4, 5, 6, dtype="float32"), KERNEL)),
+                ("conv2d", (normal(2, 4, 5, 6, dtype="float32"), KERNEL)),
+                ("conv2d", (normal(1, 4, 5, 6, dtype="float16"), KERNEL)),
+                ("conv2d", (normal(2, 4, 5, 6, dtype="complex64"), KERNEL)),
+                ("conv2d", (normal(2, 4, 5, 6, dtype="complex128"), KERNEL, BIAS)),
+                ("conv_transpose2d", (normal(1, 4, 3, 3, dtype="float32"), normal(4, 3, 2, 2), BIAS)),
+                ("conv_transpose2d", (normal(2, 4, 3, 3, dtype="float32"), normal(4, 3, 2, 2), BIAS)),
+            )
+        )
+    ],
+    *[
+        Sample(_F + name, (normal(2, 4, 5, 6), weight, None), {"padding": padding}, f"ranks-{i}-{padding}")
+        for i, weight in enumerate((normal(3, 4, 2), normal(3, 4, 2, 2, 2)))
+        for name, padding in (("conv2d", "same"), ("conv2d", 1), ("conv_transpose2d", 0))
+    ],
+    Sample(_F + "conv1d", (normal(2, 3, 7), normal(4, 3, 3, 3)), label="ranks"),
+    Sample(_F + "conv2d", (IMAGE, KERNEL), {"dilation": -1}, "dilation"),
+    Sample(_F + "conv2d", (IMAGE, KERNEL), {"dilation": -1, "padding": "same"}, "same-dilation"),
+    Sample(_F + "conv2d", (IMAGE, KERNEL), {"dilation": (1, 1, 1), "padding": "same"}, "same-three-dilations"),
+    Sample(
+        _F + "conv1d",
+        (normal(2, 4, 7, dtype="complex128"), normal(6, 2, 3, dtype="complex128"), normal(6, dtype="complex128")),
+        {"stride": 2, "groups": 2},
+        "complex",
+    ),
+    Sample(
+        _F + "conv_transpose1d",
+        (normal(2, 3, 4, dtype="complex64"), normal(3, 5, 3, dtype="complex64")),
+        {"padding": 1},
+        "complex",
+        order=1,
+    ),
+    Sample(_F + "conv_transpose1d", (normal(2, 3, 4), normal(3, 5, 3)), {"output_padding": -1}, "negative"),
     Sample(_F + "conv1d", (normal(3, 7), normal(4, 3, 3)), label="unbatched"),
     Sample(_F + "conv1d", (normal(2, 3, 7), normal(4, 3, 3)), {"padding": "same"}, label="same"),
     Sample(_F + "conv3d", (normal(1, 2, 3, 4, 4), normal(3, 2, 2, 2, 2), normal(3)), {"padding": 1}),

@@ -12,6 +12,8 @@ SCALAR = np.array(0)
 NONE = np.zeros(0, "int64")
 COLUMNS = np.array([2, 0])
 TWICE = np.array([2, 0, 2])
+#: values for three places
+TRUTHS = np.array([True, False, True])
 MASK = np.array([[True, False, True, False], [False, False, True, True], [False, True, False, False]])
 #: values that tie, and zeros
 TIES = np.array([[1.0, 0.0, 2.0, 1.0], [1.0, 2.0, 0.0, 3.0], [2.0, 1.0, 2.0, 0.0]])
@@ -84,6 +86,24 @@ SAMPLES: list[Sample] = [
     Sample("scatter", (normal(3, 4), 0, INDEX, 2.5), {"reduce": "multiply"}, label="multiply", order=0),
     Sample("Tensor.scatter", (normal(3, 4), 0, INDEX, 2.5), {"reduce": "add"}, label="add", order=0),
     Sample("scatter_add", (normal(3, 4), 0, INDEX, normal(2, 4, seed=1))),
+    *[
+        Sample("scatter_reduce", (np.array([True, True, False]), 0, np.array([0, 1, 1]), TRUTHS, reduce), label=reduce)
+        for reduce in ("sum", "prod", "amax", "amin", "mean")
+    ],
+    Sample("scatter", (np.array([True, True]), 0, np.array([0, 0]), True), {"reduce": "multiply"}, "truth values"),
+    *[
+        Sample("scatter", (normal(*shape), 0, np.zeros(given, int), normal(*source)), label=f"ranks-{i}")
+        for i, (shape, given, source) in enumerate(
+            (
+                ((3, 3, 3), (1, 1, 1), (1, 1)),
+                ((3, 3, 3), (1, 1, 4), (1, 1)),
+                ((3, 3), (2, 1), (1,)),
+                ((3, 3), (1, 1), (1,)),
+                ((3, 3), (2, 2), (1, 1, 1)),
+                ((3, 3), (1, 1), ()),
+            )
+        )
+    ],
     Sample("scatter_add", (normal(3, 4), 1, INDEX[:, :3], normal(3, 4, seed=1)), label="larger source", order=0),
     Sample("scatter_add", (normal(), 0, SCALAR, normal(seed=1)), label="0-d"),
     Sample("Tensor.scatter_add", (integers(3, 4), 0, INDEX, integers(2, 4, seed=1)), label="integers"),

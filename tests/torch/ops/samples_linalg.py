@@ -85,6 +85,10 @@ SAMPLES: list[Sample] = [
         (A, A, ([0], [0])),
         (A, X, 0),
         (A, S, 1),
+        (normal(2, 3), normal(1, 2), 1),
+        (normal(2, 1), normal(3, 2), 1),
+        (normal(1, 1, 1), normal(2, 1, 2), ([0, 1], [2, 0])),
+        (normal(1, 3), normal(3, 1), 1),
     ),
     *_numbered(
         "einsum",

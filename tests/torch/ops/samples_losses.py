@@ -146,6 +146,23 @@ MARGINS: list[Sample] = [
     Sample(_F + "multi_margin_loss", (X, CLASSES, 3), label="power"),
     Sample(_F + "multilabel_margin_loss", (normal(4), np.array([2, 1, -1, 0])), label="1d", order=1),
     Sample(_F + "multilabel_margin_loss", (normal(4), np.array([2, 9, -1, 0])), label="out-of-range"),
+    Sample(_F + "multilabel_margin_loss", (normal(), np.array(0)), label="0d", order=1),
+    *[
+        Sample(_F + "nll_loss", (normal(*shape), normal(*given)), label=f"target-type-{i}")
+        for i, (shape, given) in enumerate(
+            (
+                ((4, 2), (5,)),
+                ((4, 2), (4, 3)),
+                ((4, 2), (4,)),
+                ((4, 2, 3), (4, 4)),
+                ((4, 2, 3, 3), (4, 3, 4)),
+                ((2,), (2,)),
+            )
+        )
+    ],
+    Sample(_F + "multilabel_margin_loss", (X, np.full((3, 4), 9)), {"reduction": "other"}, "reduction"),
+    Sample(_F + "multi_margin_loss", (X, normal(3)), label="target-type"),
+    Sample(_F + "multi_margin_loss", (normal(3, 0), CLASSES), label="no-classes"),
     Sample(_F + "multilabel_soft_margin_loss", (X, (SIGNS + 1) / 2, positive(4)), label="weight", frozen=(1, 2)),
     Sample(_F + "cosine_embedding_loss", (X, Y, SIGNS), label="target-rank"),
     Sample(_F + "margin_ranking_loss", (X, Y, normal(3)), label="rank"),

@@ -15,6 +15,11 @@ BATCH: list[Sample] = [
     Sample(_F + "batch_norm", (normal(4, 3), None, None), {"training": True}, "plain"),
     Sample(_F + "batch_norm", (normal(4, 3, dtype="float32"), None, None), {"training": True}, "single", order=1),
     Sample(_F + "batch_norm", (IMAGE, None, None), label="no-statistics-evaluation"),
+    Sample(
+        _F + "batch_norm", (normal(0, 3, 2), normal(3), positive(3), normal(3), normal(3)), label="empty", frozen=(1, 2)
+    ),
+    Sample(_F + "batch_norm", (normal(0), None, None), {"training": True}, "nothing"),
+    Sample(_F + "batch_norm", (normal(2, 0, 3), normal(0), normal(0), normal(0)), label="no-channels", frozen=(1, 2)),
     Sample(_F + "batch_norm", (normal(1, 4), None, None), {"training": True}, "one-value"),
     Sample(_F + "batch_norm", (IMAGE, normal(3), positive(3)), label="channels", frozen=(1, 2)),
     Sample(_F + "batch_norm", (IMAGE, MEANS, None), {"training": True}, label="half-given", frozen=(1,)),

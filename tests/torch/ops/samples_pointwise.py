@@ -253,6 +253,7 @@ SIGNS = [
     *[s for name in ("floor", "ceil", "trunc", "fix", "round", "frac") for s in _unary(name)],
     *_unary("round", decimals=2),
     *_unary("round", decimals=-1),
+    *_unary("round", decimals=0),
 ]
 
 COMPARISON = [
@@ -380,6 +381,8 @@ SPECIAL_FUNCTIONS = [
     Sample("digamma", (GAMMA,), {}, "range", order=1),
     *[Sample("polygamma", (n, positive(2, 3)), {}, f"{n}") for n in (0, 1, 2, 3)],
     Sample("polygamma", (1, GAMMA), {}, "range", order=0),
+    Sample("polygamma", (2, np.array([-1.5, -8.3, -12.2, 0.3])), {}, "below zero"),
+    Sample("polygamma", (3, np.array([-2.0, 0.0, -0.5])), {}, "poles", order=0),
     Sample("polygamma", (-1, positive(3)), {}, "negative"),
     Sample("polygamma", (2, np.array([1, 2])), {}, "integer"),
     Sample("Tensor.polygamma", (positive(3), 1)),
@@ -393,6 +396,8 @@ SPECIAL_FUNCTIONS = [
     Sample("special.zeta", (2, positive(3, seed=1)), {}, "number first"),
     Sample("special.zeta", (positive(3) + 1.5, 2), {}, "number", order=0),
     Sample("special.zeta", (2, 2), {}, "numbers"),
+    Sample("special.zeta", (np.array([2.0, 4.0, 3.0]), np.array([-8.3, -0.5, 2.0])), {}, "below zero", (0,)),
+    Sample("special.zeta", (np.array([2.5, 2.0, 1.0, 0.5]), np.array([-8.3, -2.0, 2.0, 2.0])), {}, "poles", order=0),
     *_binary("special.xlog1py", positive, number=2, special=1),
     Sample("special.xlog1py", (2, positive(3)), {}, "number first"),
     *_unary("i0"),
@@ -423,14 +428,10 @@ POLYNOMIALS = [
             Sample(f"special.{name}", (normal(0, 3), np.array(2)), {}, "empty", order=0),
         ]
     ],
-    *[
-        Sample(f"special.{name}", (x,), {}, str(x.dtype), order=0)
-        for name in ("modified_bessel_i0", "modified_bessel_i1", "spherical_bessel_j0")
-        for x in (normal(3, 4), np.array([0.0, 0.3, 20.0], "float32"), integers(3))
-    ],
 ]
 
 INSPECTION = [
+    Sample("is_inference", (normal(2, 3),)),
     Sample("is_same_size", (normal(2, 3), normal(2, 3))),
     Sample("is_same_size", (normal(2, 3), normal(3))),
     Sample("numel", (normal(2, 3),)),

@@ -32,6 +32,18 @@ MAXIMUM: list[Sample] = [
     Sample(_F + "max_pool2d", (IMAGE, 2), {"padding": 2}, "padding"),
     Sample(_F + "max_pool2d", (IMAGE, 9), label="too-small"),
     Sample(_F + "max_pool2d", (IMAGE, 2), {"stride": 0}, "stride-0"),
+    Sample(_F + "max_pool1d", (LINE, 3, 1, 2, 2), label="padding-dilation"),
+    *[
+        Sample(_F + "max_pool1d", (LINE, *rest), {"return_indices": True}, f"refused-{i}")
+        for i, rest in enumerate(
+            ((3, 1, 2, 2), (3, 0), (3, 1, -1), (3, 1, 3, 2), (9,), ((1, 2),), (2, (1, 2)), (3, 1, 1, 0))
+        )
+    ],
+    Sample(_F + "max_pool1d", (LINE, 2, (1, 2)), label="strides"),
+    Sample(_F + "max_pool2d", (IMAGE, (3, 1), 1, (2, 0), (2, 1)), label="padding-dilation"),
+    Sample(_F + "max_pool2d", (IMAGE, 2), {"stride": -1}, "stride-negative"),
+    Sample(_F + "max_pool3d", (VOLUME, (3, 1, 1), 1, (2, 0, 0), (2, 1, 1)), label="padding-dilation"),
+    Sample(_F + "max_pool3d", (normal(2, 1, 0, 1, 2), 1), label="empty"),
     Sample(_F + "max_pool3d", (VOLUME, 2)),
     Sample(_F + "max_pool3d", (VOLUME, (2, 3, 2), 1), {"padding": (1, 0, 1), "return_indices": True}, "triples"),
     Sample(_F + "max_pool2d_with_indices", (IMAGE, 2)),
@@ -80,6 +92,20 @@ ADAPTIVE: list[Sample] = [
     Sample(_F + "adaptive_avg_pool2d", (IMAGE, (2, 2, 2)), label="three-sizes"),
     Sample(_F + "adaptive_avg_pool3d", (VOLUME, (2, 3, 1))),
     Sample(_F + "adaptive_max_pool1d", (LINE, 3), {"return_indices": True}),
+    *[
+        Sample(_F + f"adaptive_{kind}_pool{array.ndim - 2}d", (array, sizes), label=f"refused-{i}")
+        for kind in ("avg", "max")
+        for i, (array, sizes) in enumerate(
+            (
+                (LINE, (-1,)),
+                (IMAGE, (-1, 2)),
+                (IMAGE, (1, 2, 3)),
+                (IMAGE, (1, 2, 3, 4)),
+                (VOLUME, (2, 0, -3)),
+                (VOLUME, ()),
+            )
+        )
+    ],
     Sample(_F + "adaptive_max_pool2d", (IMAGE, (4, 2)), {"return_indices": True}),
     Sample(_F + "adaptive_max_pool2d", (IMAGE, 1), label="one"),
     Sample(_F + "adaptive_max_pool2d", (normal(3, 3), 2), label="rank"),
@@ -106,6 +132,13 @@ FRACTIONAL: list[Sample] = [
     Sample(_F + "fractional_max_pool3d", (VOLUME, 2, (2, 3, 2)), {"_random_samples": SPREAD_3D}, frozen=(1,)),
     Sample(_F + "fractional_max_pool2d_with_indices", (IMAGE, 2, 3), seeded=True),
     Sample(_F + "fractional_max_pool3d_with_indices", (VOLUME, 2, 2), seeded=True),
+    Sample(
+        _F + "fractional_max_pool3d",
+        (normal(2, 4, 5, 4), 2, 2),
+        {"_random_samples": positive(3, 2, 3) - 0.1},
+        "unbatched with several samples",
+        frozen=(1,),
+    ),
 ]
 
 SAMPLES = [*MAXIMUM, *MEAN, *ADAPTIVE, *FRACTIONAL]

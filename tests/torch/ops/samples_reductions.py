@@ -104,7 +104,7 @@ SAMPLES: list[Sample] = [
     Sample("mode", (integers(4, 7, high=3), 1), {}, "integers"),
     Sample("mode", (TIES, 0, True), {}, "keepdim"),
     *[
-        Sample(name, args, kwargs, f"{i}", names=False)
+        Sample(name, args, kwargs, f"{i}")
         for name in ("quantile", "nanquantile")
         for i, (args, kwargs) in enumerate(
             (
@@ -114,6 +114,8 @@ SAMPLES: list[Sample] = [
                 ((NAN, 0.4, 1), {}),
                 ((A, 0.5, -1, True), {}),
                 ((B, np.array([0.25])), {}),
+                ((S, 0.25, 0), {}),
+                ((S, np.array([0.25]), -1, True), {}),
             )
         )
     ],
@@ -132,9 +134,12 @@ SAMPLES: list[Sample] = [
     Sample("argsort", (TIES,), {"dim": 0, "stable": True}, "stable"),
     Sample("msort", (A,)),
     Sample("topk", (A, 2)),
+    Sample("topk", (BOOL, 1), {}, "bool"),
     Sample("topk", (A, 2, 0, False), {}, "smallest"),
     Sample("topk", (INT[:, 0], 1), {}, "integers"),
     Sample("unique", (INT,), {"return_inverse": True, "return_counts": True}),
+    Sample("unique_consecutive", (S,), {"return_inverse": True}, "0-d", order=0, frozen=(0,)),
+    Sample("unique", (S,), {"return_inverse": True}, "0-d", order=0, frozen=(0,)),
     Sample("unique", (TIES,), {"dim": 0, "return_inverse": True}, "dim", order=0, frozen=(0,)),
     Sample("unique_consecutive", (integers(12, high=2),), {"return_inverse": True, "return_counts": True}),
     Sample("unique_consecutive", (integers(6, 1, high=2),), {"dim": 0, "return_counts": True}, "dim"),

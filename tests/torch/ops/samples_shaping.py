@@ -42,6 +42,8 @@ SAMPLES: list[Sample] = [
     Sample("repeat_interleave", (np.array([1, 0, 2]),), label="places"),
     Sample("Tensor.repeat_interleave", (SCALAR, 3), label="0-d"),
     Sample("roll", (MATRIX, 1)),
+    Sample("roll", (normal(), 1), label="0-d"),
+    Sample("roll", (normal(), 1, 0), label="0-d axis"),
     Sample("roll", (MATRIX, (1, -2), (0, -1)), label="axes"),
     Sample("roll", (MATRIX, 7, 1), label="far"),
     Sample("Tensor.roll", (SCALAR, 1), label="0-d"),

@@ -7,13 +7,29 @@ import numpy as np
 import pytest
 
 import fgrad.torch as ours
-from tests.torch.ops.playing import SAMPLES, assert_close, cases, function_of, tensors_in, tensors_of
+from tests.torch.ops.playing import SAMPLES, assert_close, call, cases, function_of, tensors_in, tensors_of
 from tests.torch.ops.sample import Sample
 
 theirs = pytest.importorskip("torch")
 
-#: the forward derivatives of PyTorch raise an internal error, or are wrong
-UNSOUND: set[str] = set()
+#: the samples for which PyTorch's tangents are no model
+UNSOUND = {
+    # not what finite differences give
+    "cholesky_inverse-0", "cholesky_inverse-1",  # factors in the wrong order
+    "triangular_solve-0",  # reads the triangle of the tangent that the function does not read
+    # none, though the function has a derivative
+    "Tensor.scatter_reduce-prodTrue", "Tensor.scatter_reduce-prodFalse",
+    "scatter_reduce-prodTrue-ties", "scatter_reduce-prodFalse-ties",
+    # an internal error where the mean is to be broadcast
+    "normal-both",
+    # of another element type than the value
+    "frexp-half", "nextafter-mixed",
+    # at ties, ends, infinities and what is no number there is no derivative, and its two modes choose differently
+    "scatter_reduce-amaxFalse-ties", "scatter_reduce-aminFalse-ties", "fmax-special", "clamp-ties", "clip-ties",
+    "clamp_min-special", "clamp_max-special", "maximum-special", "minimum-special", "nn.functional.prelu-special",
+    "nn.functional.binary_cross_entropy-ends", "logit-special", "div-special", "divide-special", "true_divide-special",
+    "xlogy-special-number", "special.xlog1py-special-number", "median-array3",
+}  # fmt: skip
 
 
 def tangents(torch: Any, sample: Sample) -> list[Any]:
@@ -43,13 +59,13 @@ def tangents(torch: Any, sample: Sample) -> list[Any]:
         return [ad.unpack_dual(y).tangent for y in tensors_in(found, torch)]
 
 
-@pytest.mark.parametrize("sample", cases([s for s in SAMPLES if s.order]))
+@pytest.mark.parametrize("sample", cases([s for s in SAMPLES if s.order and s.id not in UNSOUND]))
 def test_tangents(sample: Sample):
     try:
         wanted = tangents(theirs, sample)
     except Exception as error:
-        if isinstance(error, NotImplementedError) or sample.name in UNSOUND:
-            return  # PyTorch has no forward derivative here
+        if isinstance(error, NotImplementedError) or isinstance(call(theirs, sample)[0], Exception):
+            return  # PyTorch has no forward derivative here, or the call has no result
         with pytest.raises(Exception, match="") as ours_raised:
             tangents(ours, sample)
         assert type(ours_raised.value).__name__ == type(error).__name__

@@ -38,6 +38,8 @@ ELSEWHERE = {
     # test_autograd.py, test_dtypes.py and samples of other names
     "as_tensor", "asarray", "from_dlpack", "from_jax", "from_numpy", "is_tensor", "linalg_vector_norm", "new_tensor",
     "tensor", "to_jax",
+    # utils/test_dlpack.py
+    "to_dlpack",
 }  # fmt: skip
 
 

@@ -209,6 +209,18 @@ def test_plain_descent_keeps_no_state():
     assert optimizer.state_dict()["state"] == {}
 
 
+def test_a_parameter_given_twice_has_the_number_of_its_last_place():
+    def attempt(lib: Any) -> Any:
+        w = leaf(lib)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optimizer = lib.optim.Adagrad([w, leaf(lib), w])
+        state = optimizer.state_dict()
+        return [group["params"] for group in state["param_groups"]], list(state["state"])
+
+    both(attempt)
+
+
 def test_state_is_written_in_place():
     w = leaf(ft)
     optimizer = ft.optim.Adam([w])

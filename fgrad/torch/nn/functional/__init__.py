@@ -1,5 +1,6 @@
 """``torch.nn.functional``: what layers compute, as functions."""
 
+from fgrad.torch.nn.functional import native_normalisation as _n  # noqa: F401  (it enters functions of ``torch``)
 from fgrad.torch.nn.functional.activation import (
     hardshrink as hardshrink,
     hardsigmoid as hardsigmoid,

@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch import ops
+from fgrad.torch.core.operation import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.limits import finfo
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, written
@@ -93,7 +94,7 @@ def relu6(input: Any, inplace: bool = False) -> Tensor:
     return written(_hardtanh, input, 0, 6) if inplace else _hardtanh(input, 0, 6)
 
 
-@kernel("HardsigmoidBackward0", strides=elementwise, kept=("self",))
+@kernel("HardsigmoidBackward0", strides=elementwise, fused=NOT_IMPLEMENTED, kept=("self",))
 @single
 def _hardsigmoid(input: Array) -> Any:
     check_floating("hardsigmoid_cpu", input)

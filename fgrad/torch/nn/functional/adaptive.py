@@ -28,27 +28,22 @@ def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:
                 f"{function}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
                 f"{shape} with dimension {axis} being empty"
             )
-    if min(output_size) < 0:
-        raise RuntimeError(
-            f"{function}: elements of output_size must be greater than or equal to 0 but received "
-            "{" + ", ".join(map(str, output_size)) + "}"
-        )
     dtype = from_numpy(input.dtype)
     if not dtype.is_floating_point:
         raise NotImplementedError(f"\"{function}\" not implemented for '{dtype.scalar_name}'")
 
 
-def _sizes(input: Any, output_size: Any, dims: int, function: str) -> Ints:
-    """The sizes to pool to; None stands for the input's own."""
+def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
+    """The sizes to pool to; None stands for the input's own.  ``misfit`` begins the error for too many or few."""
     if isinstance(output_size, tuple | list):
-        if len(input._type.shape) > len(output_size):
-            own = input._type.shape[-len(output_size) :]
-            output_size = [n if n is not None else d for n, d in zip(output_size, own, strict=True)]
-        elif None in output_size:
+        shape = input._type.shape
+        if len(shape) <= len(output_size):
             raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+        own = shape[len(shape) - len(output_size) :]
+        output_size = [n if n is not None else d for n, d in zip(output_size, own, strict=True)]
     found = expanded(output_size, dims)
     if found is None:
-        raise RuntimeError(f"{function}: output_size must be {dims}")
+        raise RuntimeError(f"{misfit} must be {dims}")
     return found
 
 
@@ -65,6 +60,12 @@ def _sizes(input: Any, output_size: Any, dims: int, function: str) -> Ints:
 def _adaptive_avg_pool(input: Array, output_size: Ints) -> Any:
     dims = len(output_size)
     _check(f"adaptive_avg_pool{dims}d", input, output_size, "")
+    if min(output_size) < 0:
+        listed = ("{}, {}" if dims == 2 else "{}, {},{}").format(*output_size)
+        raise RuntimeError(
+            f"adaptive_avg_pool{dims}d: elements of output_size must be greater than or equal to 0 but received "
+            "{" + listed + "}"
+        )
     for i, count in enumerate(output_size):
         axis = input.ndim - dims + i
         size = input.shape[axis]
@@ -113,13 +114,13 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
     Source: `torch.nn.functional.adaptive_avg_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool2d.html>`_.
     """
-    return _averaged(input, _sizes(input, output_size, 2, "adaptive_avg_pool2d"))
+    return _averaged(input, _sizes(input, output_size, 2, "adaptive_avg_pool2d: output_size"))
 
 
 @functional
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
     """The means of windows of volumes: see ``adaptive_avg_pool2d``."""
-    return _averaged(input, _sizes(input, output_size, 3, "adaptive_avg_pool3d"))
+    return _averaged(input, _sizes(input, output_size, 3, "adaptive_avg_pool3d: output_size"))
 
 
 # -- the largest -----------------------------------------------------------------------------------------------------
@@ -133,6 +134,10 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
 def _adaptive_max_pool(input: Array, output_size: Ints) -> Any:
     dims = len(output_size)
     _check(f"adaptive_max_pool{dims}d", input, output_size, ":")
+    if min(output_size) < 0:
+        shape = [*input.shape[: input.ndim - dims], *output_size]
+        negative = next(n for n in output_size if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {shape}")
     sizes = input.shape[-dims:]
     along = [windows.adaptive(n, count) for n, count in zip(sizes, output_size, strict=True)]
     return pooled(input, windows.table(sizes, along), output_size)
@@ -162,7 +167,11 @@ def adaptive_max_pool2d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The largest elements of windows of images, and their places in the flattened image."""
-    return apply(_ADAPTIVE_MAX, (input,), (_sizes(input, output_size, 2, "adaptive_max_pool2d"),))
+    return apply(
+        _ADAPTIVE_MAX,
+        (input,),
+        (_sizes(input, output_size, 2, "adaptive_max_pool2d(): internal error: output_size.size()"),),
+    )
 
 
 @functional
@@ -170,7 +179,11 @@ def adaptive_max_pool3d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The largest elements of windows of volumes, and their places in the flattened volume."""
-    return apply(_ADAPTIVE_MAX, (input,), (_sizes(input, output_size, 3, "adaptive_max_pool3d"),))
+    return apply(
+        _ADAPTIVE_MAX,
+        (input,),
+        (_sizes(input, output_size, 3, "adaptive_max_pool3d(): internal error: output_size.size()"),),
+    )
 
 
 @functional

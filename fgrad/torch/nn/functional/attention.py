@@ -13,7 +13,7 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.dtypes import bool_, float32
 from fgrad.torch.nn.functional.dropout import drop
-from fgrad.torch.nn.functional.kernels import functional, kernel, single
+from fgrad.torch.nn.functional.kernels import functional, is_half, kernel, single
 from fgrad.torch.ops.table import Array, Fixed, operation_of
 from fgrad.torch.random.scalars import cpp_name
 
@@ -146,6 +146,9 @@ def scaled_dot_product_attention(
             raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
         key = key.repeat_interleave(heads // key.size(-3), -3)
         value = value.repeat_interleave(heads // value.size(-3), -3)
+    dtype = query.dtype
+    if is_half(dtype.numpy):
+        query, key, value = (x.to(float32) for x in (query, key, value))
     factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
     root = math.sqrt(abs(factor))
     if is_causal:
@@ -156,4 +159,4 @@ def scaled_dot_product_attention(
     weights = _safe_softmax(scores, scores.dim() - 1)
     if dropout_p > 0:
         weights = drop(weights, dropout_p, True)
-    return weights.matmul(value)
+    return weights.matmul(value).to(dtype)

@@ -37,14 +37,8 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
     return (jnp.sum(losses) / total if reduction == MEAN else jnp.sum(losses)), total
 
 
-def _check_nll(input: Any, target: Any, weight: Any) -> None:
+def _check_nll(input: Any, weight: Any) -> None:
     classes = input.shape[-1]
-    if input.ndim == 0 or input.ndim > 2:
-        raise RuntimeError("input tensor should be 1D or 2D")
-    if target.ndim > 1:
-        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if input.ndim == 2 and target.ndim and input.shape[0] != target.shape[0]:
-        raise RuntimeError(f"size mismatch (got input: {list(input.shape)}, target: {list(target.shape)})")
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
@@ -68,7 +62,7 @@ def _check_weight_type(input: Any, weight: Any) -> None:
 )  # fmt: skip
 @single
 def _nll_loss(input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int) -> Any:
-    _check_nll(input, target, weight)
+    _check_nll(input, weight)
     if input.ndim == 2 and not target.ndim:
         target = target[None]
     return _nll(input, target, weight, reduction, ignore_index, input.ndim - 1)
@@ -113,25 +107,27 @@ def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_in
     check_constant("nll_loss_forward" if rank <= 2 else "nll_loss2d_forward", weight=weight)
     if rank < 1:
         raise ValueError(f"Expected 1 or more dimensions (got {rank})")
+    asked = target.size(0) if target.dim() else 0
+    if rank != 1 and input.size(0) != asked:
+        raise ValueError(f"Expected input batch_size ({input.size(0)}) to match target batch_size ({asked}).")
+    batch, sizes = input.size(0), tuple(input.size()[2:])
+    if rank not in (1, 2, 4) and tuple(target.size()[1:]) != sizes:
+        raise RuntimeError(f"Expected target size {[batch, *sizes]}, got {list(target.size())}")
+    if rank <= 2 and target.dim() > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target.dtype not in (int64, uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
     if rank == 1 and target.dim() == 1 and target.size(0) != 1:
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size(0)}")
-    asked = target.size(0) if target.dim() else 0
-    if rank != 1 and input.size(0) != asked:
-        raise ValueError(f"Expected input batch_size ({input.size(0)}) to match target batch_size ({asked}).")
     params = (reduction, ignore_index)
     if rank <= 2:
-        if target.dim() <= 1 and (weight is None or weight._type.shape == input._type.shape[-1:]):
+        if weight is None or weight._type.shape == input._type.shape[-1:]:
             _check_targets(target, input.size(-1), ignore_index)
         return apply(_NLL, (input, target, weight), params)[0]
     classes = input.size(1)
     if rank == 4:
         _check_targets(target, classes, ignore_index)
         return apply(_NLL_2D, (input, target, weight), params)[0]
-    batch, sizes = input.size(0), tuple(input.size()[2:])
-    if tuple(target.size()[1:]) != sizes:
-        raise RuntimeError(f"Expected target size {[batch, *sizes]}, got {list(target.size())}")
     _check_targets(target, classes, ignore_index)
     if input.numel():
         flat, asked = input.reshape(batch, classes, 1, -1), target.reshape(batch, 1, -1)

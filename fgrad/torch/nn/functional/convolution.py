@@ -1,5 +1,6 @@
 """Convolutions and their transposes, of one, two and three spatial axes."""
 
+import math
 import warnings
 from typing import Any
 
@@ -9,10 +10,12 @@ from jax import lax, numpy as jnp
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import from_numpy, tensor_type as legacy_name
+from fgrad.torch.dtypes import bfloat16, dtype as Dtype, float32, from_numpy, tensor_type as legacy_name
 from fgrad.torch.nn.functional.kernels import functional, kernel, single
 from fgrad.torch.nn.functional.padding import constant_pad_nd
 from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.arithmetic import scaled_by
+from fgrad.torch.ops.complex_views import view_as_real
 from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, composite, operation_of
@@ -20,30 +23,49 @@ from fgrad.torch.random.scalars import cpp_name
 from fgrad.torch.type_names import type_name
 
 
-def _check(
-    input: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool, groups: int
-) -> None:
-    """Raise PyTorch's errors for operands that do not fit (aten/src/ATen/native/Convolution.cpp)."""
+def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: int) -> None:
+    """Raise PyTorch's error for operands of several types, which depends on the library that would do the work."""
+    types = [None if x is None else from_numpy(x.dtype) for x in (input, weight, bias)]
+    of_input, of_weight, of_bias = types
+    if not transposed and of_bias not in (None, of_input):
+        raise RuntimeError(
+            f"Input type ({cpp_name(input.dtype)}) and bias type ({cpp_name(bias.dtype)}) should be the same"
+        )
+    large = groups > 1 or min(weight.shape[-2:]) > 3 or input.shape[0] > 1 or math.prod(input.shape[:4]) > 20480
+    for what, given in (("weight", of_weight), ("bias", of_bias)):
+        if given in (None, of_input):
+            continue
+        assert of_input is not None and given is not None
+        differ = f"Input type ({_type_name(of_input)}) and {what} type ({_type_name(given)}) should be the same"
+        if of_input.is_complex:
+            raise RuntimeError(differ)
+        if of_input is float32 and large:
+            raise RuntimeError(f"{differ} or input should be a MKLDNN tensor and {what} is a dense tensor")
+        if what == "weight":
+            raise RuntimeError(f"expected scalar type {of_input.scalar_name} but found {given.scalar_name}")
+
+
+def _type_name(dtype: Dtype) -> str:
+    """What PyTorch calls the type of a tensor; those that came late have no type of Python's."""
+    return f"CPU{dtype.scalar_name}Type" if dtype is bfloat16 or dtype.is_complex else legacy_name(dtype)
+
+
+def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints, groups: int) -> None:
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
     if min(padding) < 0:
         raise RuntimeError("negative padding is not supported")
+    if min(output_padding) < 0:
+        raise RuntimeError("negative output_padding is not supported")
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
     if min(dilation) <= 0:
-        raise RuntimeError("non-positive dilation is not supported")
-    if input.dtype != weight.dtype and input.dtype == np.float64:
-        raise RuntimeError(f"expected scalar type Double but found {from_numpy(weight.dtype).scalar_name}")
-    if input.dtype != weight.dtype:
-        raise RuntimeError(
-            f"Input type ({legacy_name(from_numpy(input.dtype))}) and weight type "
-            f"({legacy_name(from_numpy(weight.dtype))}) should be the same or input should be a MKLDNN tensor and "
-            "weight is a dense tensor"
-        )
-    if bias is not None and bias.dtype != input.dtype:
-        raise RuntimeError(
-            f"Input type ({cpp_name(input.dtype)}) and bias type ({cpp_name(bias.dtype)}) should be the same"
-        )
+        raise RuntimeError("dilation should be greater than zero")
+
+
+def _check(input: Any, weight: Any, bias: Any, padding: Ints, dilation: Ints, transposed: bool, groups: int) -> None:
+    """Raise PyTorch's errors for operands that do not fit (aten/src/ATen/native/Convolution.cpp)."""
+    _check_ranks(input.shape, weight.shape, " ")
     if input.dtype == np.bool_:
         raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
     shape, sizes = list(input.shape), list(weight.shape)
@@ -80,6 +102,15 @@ def _check(
             )
 
 
+def _check_ranks(shape: Ints, weight: Ints, gap: str = "") -> None:
+    rank = len(weight)
+    if len(shape) != rank:
+        raise RuntimeError(
+            f"Expected {rank}-dimensional input for {rank}-dimensional weight{gap}{list(weight)}, but got "
+            f"{len(shape)}-dimensional input of size {list(shape)} instead"
+        )
+
+
 def _check_output_padding(stride: Ints, dilation: Ints, output_padding: Ints) -> None:
     if any(o >= s and o >= d for o, s, d in zip(output_padding, stride, dilation, strict=True)):
         axes = ("depth", "height", "width")[-max(len(stride), 2) :]
@@ -98,17 +129,26 @@ def _check_output_padding(stride: Ints, dilation: Ints, output_padding: Ints) ->
     "ConvolutionBackward0", strides=spatial, fused="ConvolutionBackwardBackward0", saved=("input", "weight", "bias"),
     kept=("input", "weight"),
 )  # fmt: skip
-@single
 def _convolution(
     input: Array, weight: Array, bias: Array = None, *, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
     output_padding: Ints, groups: int,
 ) -> Any:  # fmt: skip
-    _check(input, weight, bias, stride, padding, dilation, transposed, groups)
+    _check_types(input, weight, bias, transposed, groups)
+    _check_numbers(stride, padding, dilation, output_padding, groups)
+    _check(input, weight, bias, padding, dilation, transposed, groups)
+    if transposed:
+        _check_output_padding(stride, dilation, output_padding)
+    return single(_convolved)(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+def _convolved(
+    input: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
+    output_padding: Ints, groups: int,
+) -> Any:  # fmt: skip
     dims = input.ndim - 2
     spatial_axes = "DHW"[3 - dims :]
     numbers = (f"NC{spatial_axes}", f"OI{spatial_axes}", f"NC{spatial_axes}")
     if transposed:
-        _check_output_padding(stride, dilation, output_padding)
         inputs, outputs, *kernel_size = weight.shape
         by_group = lax.reshape(weight, (groups, inputs // groups, outputs, *kernel_size))
         weight = lax.reshape(jnp.swapaxes(by_group, 1, 2), (groups * outputs, inputs // groups, *kernel_size))
@@ -124,19 +164,46 @@ def _convolution(
             input, weight, stride, [(p, p) for p in padding], rhs_dilation=dilation, dimension_numbers=numbers,
             feature_group_count=groups,
         )  # fmt: skip
-    return found if bias is None else found + bias.reshape((-1,) + (1,) * dims)
+    return found if bias is None else found + bias.astype(found.dtype).reshape((-1,) + (1,) * dims)
 
 
 _CONVOLUTION = operation_of(_convolution)
 
 
-def _each(value: Any, dims: int, name: str) -> Ints:
-    """One number for each spatial axis."""
-    found = expanded(value, dims)
+def _run(
+    input: Tensor, weight: Tensor, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
+    output_padding: Ints, groups: int,
+) -> Tensor:  # fmt: skip
+    """The convolution; of complex numbers PyTorch makes three of real ones."""
+    settings = (stride, padding, dilation, transposed, output_padding, groups)
+    if not input.is_complex():
+        return apply(_CONVOLUTION, (input, weight, bias), settings)
+    types = [None if x is None else x._type.array for x in (input, weight, bias)]
+    _check_types(types[0], types[1], types[2], transposed, groups)
+    x, w = _parts(input), _parts(weight)
+    of_real = of_both = None
+    if bias is not None:
+        of_real, imaginary = _parts(bias)
+        of_both = of_real + imaginary
+    real = apply(_CONVOLUTION, (x[0], w[0], of_real), settings)
+    crossed = apply(_CONVOLUTION, (x[1], w[1], None), settings)
+    both = apply(_CONVOLUTION, (x[0] + x[1], w[0] + w[1], of_both), settings)
+    return real - crossed + scaled_by(both - real - crossed, 1j)
+
+
+def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
+    pairs = view_as_real(x.resolve_conj())
+    return pairs.select(-1, 0), pairs.select(-1, 1)
+
+
+def _each(value: Any, dims: int, of_weight: int, name: str) -> Ints:
+    """One number for each spatial axis of the weight, from one for each of the function's ``dims`` or one for all."""
+    given = (value,) * dims if isinstance(value, int) else value
+    found = expanded(given, of_weight)
     if found is None:
         raise RuntimeError(
-            f"expected {name} to be a single integer value or a list of {dims} values to match the convolution "
-            f"dimensions, but got {name}={[int(x) for x in value]}"
+            f"expected {name} to be a single integer value or a list of {of_weight} values to match the convolution "
+            f"dimensions, but got {name}={[int(x) for x in given]}"
         )
     return found
 
@@ -168,23 +235,33 @@ def _plain(
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
     of_weight = len(weight._type.shape) - 2
-    steps, spread = _each(stride, of_weight, "stride"), _each(dilation, of_weight, "dilation")
-    if isinstance(padding, str):
-        x, ends = _named_padding(x, weight, steps, padding, spread)
+    if padding == "same":
+        _check_same(x._type.shape, weight._type.shape, stride, dilation)
+    elif isinstance(padding, str) and padding != "valid":
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    steps, spread = _each(stride, dims, of_weight, "stride"), _each(dilation, dims, of_weight, "dilation")
+    if padding == "same":
+        x, ends = _same_padding(x, weight, spread)
     else:
-        ends = _each(padding, of_weight, "padding")
-    found = apply(_CONVOLUTION, (x, weight, bias), (steps, ends, spread, False, (0,) * of_weight, groups))
+        ends = _each(0 if padding == "valid" else padding, dims, of_weight, "padding")
+    found = _run(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
     return found if batched else found.squeeze(0)
 
 
-def _named_padding(x: Tensor, weight: Tensor, stride: Ints, padding: str, dilation: Ints) -> tuple[Tensor, Ints]:
-    """The input, padded where the two ends differ, and the padding that the convolution itself does."""
-    if padding == "valid":
-        return x, (0,) * len(stride)
-    if padding != "same":
-        raise RuntimeError(f"Invalid padding string: '{padding}'")
-    if any(s != 1 for s in stride):
+def _check_same(shape: Ints, weight: Ints, stride: Any, dilation: Any) -> None:
+    """Raise PyTorch's errors of convolutions whose result has the size of the input."""
+    _check_ranks(shape, weight)
+    steps = expanded(stride, len(weight) - 2)
+    if steps is None:
+        raise RuntimeError(f"stride cannot broadcast to {len(weight) - 2} dimensions")
+    if expanded(dilation, len(weight) - 2) is None:
+        raise RuntimeError(f"dilation cannot broadcast to {len(weight) - 2} dimensions")
+    if any(s != 1 for s in steps):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
+
+
+def _same_padding(x: Tensor, weight: Tensor, dilation: Ints) -> tuple[Tensor, Ints]:
+    """The input, padded where the two ends differ, and the padding that the convolution itself does."""
     totals = [d * (k - 1) for k, d in zip(weight._type.shape[2:], dilation, strict=True)]
     if any(total % 2 for total in totals):
         warnings.warn(
@@ -203,8 +280,8 @@ def _transposed(
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
     given = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
-    steps, ends, spread, more = [_each(value, len(weight._type.shape) - 2, name) for value, name in given]
-    found = apply(_CONVOLUTION, (x, weight, bias), (steps, ends, spread, True, more, groups))
+    steps, ends, spread, more = [_each(value, dims, len(weight._type.shape) - 2, name) for value, name in given]
+    found = _run(x, weight, bias, steps, ends, spread, True, more, groups)
     return found if batched else found.squeeze(0)
 
 

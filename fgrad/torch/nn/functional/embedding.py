@@ -79,7 +79,10 @@ def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_fr
         frequency = _counts(indices, weight.shape[0]) if scale_grad_by_freq else None
         return (_scattered(ct, weight, indices, padding_idx, frequency),)
 
-    return define_rule(_rows, vjp=vjp)(weight, indices)
+    # only the gradient leaves the padding out and knows of frequencies
+    return define_rule(_rows, vjp=vjp, jvp=lambda tangents, out, weight, indices: _rows(tangents[0], indices))(
+        weight, indices
+    )
 
 
 _EMBEDDING = operation_of(_embedding)

@@ -48,7 +48,7 @@ def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints,
             )
     batched = input.ndim == dims + 2
     image = input if batched else input[None]
-    samples = random_samples.astype(input.dtype)
+    samples = random_samples[: image.shape[0]].astype(input.dtype)
     # of two samples the first is for the width; of three, the first is for the time
     order = range(dims) if dims == 3 else reversed(range(dims))
     flat: Any = 0

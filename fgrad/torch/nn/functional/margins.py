@@ -8,7 +8,7 @@ from jax import numpy as jnp
 
 from fgrad.torch import ops
 from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.operation import apply
+from fgrad.torch.core.operation import NOT_IMPLEMENTED, apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional.distance import pairwise_distance
@@ -119,6 +119,11 @@ def _known(tensor: Tensor) -> np.ndarray | None:
     return None if is_abstract(value) else concrete(value)
 
 
+def _check_indices(target: Any) -> None:
+    if target.dtype != np.int64:
+        raise RuntimeError(f"expected scalar type Long but found {from_numpy(target.dtype).scalar_name}")
+
+
 def _check_matrix(input: Any) -> None:
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
         raise RuntimeError(
@@ -126,7 +131,7 @@ def _check_matrix(input: Any) -> None:
         )
 
 
-@kernel("MultiMarginLossBackward0", kept=("self", "target", "weight"))
+@kernel("MultiMarginLossBackward0", fused=NOT_IMPLEMENTED, kept=("self", "target", "weight"))
 @single
 def _multi_margin_loss(
     input: Array, target: Fixed, weight: Fixed = None, *, p: int, margin: float, reduction: int
@@ -141,6 +146,7 @@ def _multi_margin_loss(
         )
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    _check_indices(target)
     right = target.reshape(-1, 1)
     gaps = margin - jnp.take_along_axis(matrix, right, 1) + matrix
     losses = jnp.where((gaps > 0) & (np.arange(classes) != right), gaps**p, 0)
@@ -168,20 +174,20 @@ def multi_margin_loss(
     check_constant("multi_margin_loss", weight=weight)
     asked = _known(target)
     if asked is not None and asked.ndim < 2 and input.dim() in (1, 2):
-        fits = asked.size == (1 if input.dim() < 2 else input.size(0))
+        fits = asked.size == (1 if input.dim() < 2 else input.size(0)) and asked.dtype == np.int64
+        fits = fits and input.size(-1) > 0 and (weight is None or weight.size(0) == input.size(-1))
         if fits and asked.size and not (asked.min() >= 0 and asked.max() < input.size(-1)):
             raise RuntimeError("target out of range")
     return apply(operation_of(_multi_margin_loss), (input, target, weight), (p, margin, enum))
 
 
-@kernel("MultilabelMarginLossBackward0", kept=("self", "target"))
+@kernel("MultilabelMarginLossBackward0", fused=NOT_IMPLEMENTED, kept=("self", "target"))
 @single
 def _multilabel_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     _check_matrix(input)
     if target.shape != input.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
-    if target.dtype != np.int64:
-        raise RuntimeError(f"expected scalar type Long but found {from_numpy(target.dtype).scalar_name}")
+    _check_indices(target)
     matrix, labels = (x if x.ndim == 2 else x.reshape(1, -1) for x in (input, target))
     classes = matrix.shape[1]
     given = jnp.cumsum(labels < 0, 1) == 0
@@ -207,10 +213,11 @@ def multilabel_margin_loss(
     Source: `torch.nn.functional.multilabel_margin_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_margin_loss.html>`_.
     """
+    enum = number(current(reduction, size_average, reduce))
     labels = _known(target)
     if labels is not None and labels.size and input.size() == target.size():
-        _check_labels(labels, input.size(-1))
-    return _multilabel_margin_loss(input, target, number(current(reduction, size_average, reduce)))
+        _check_labels(labels, input.size(-1) if input.dim() else 1)
+    return _multilabel_margin_loss(input, target, enum)
 
 
 @functional

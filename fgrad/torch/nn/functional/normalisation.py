@@ -112,6 +112,11 @@ _BATCH_NORM, _STATISTICS = operation_of(_native_batch_norm), operation_of(_runni
 def _batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> Tensor:
+    if not input.numel():
+        # without the statistics, and of weight and bias the first stands for all: their gradients are zeros
+        found = input.clone()
+        found = found if weight is None else found * weight.select(0, 0)
+        return found if bias is None else found + bias.select(0, 0)
     check_constant("native_batch_norm", running_mean=running_mean, running_var=running_var)
     found = apply(_BATCH_NORM, (input, weight, bias, running_mean, running_var), (bool(training), float(eps)))
     if training and running_mean is not None:

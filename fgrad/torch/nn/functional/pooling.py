@@ -37,24 +37,38 @@ def _check(
 ) -> Ints:
     """The sizes of the result's spatial axes, or PyTorch's error for what does not fit."""
     dims = len(kernel)
-    if any(k <= 0 for k in kernel):
-        raise RuntimeError(f"kernel size should be greater than zero, but got {_named('k', kernel)}")
-    if any(s <= 0 for s in stride):
-        raise RuntimeError("stride should not be zero")
-    if any(d <= 0 for d in dilation):
-        raise RuntimeError(f"dilation should be greater than zero, but got {_named('dilation', dilation)}")
-    if any(p < 0 for p in padding):
-        raise RuntimeError(f"pad must be non-negative, but got pad: {min(padding)}")
-    for k, p, d in zip(kernel, padding, dilation, strict=True):
-        if p > ((k - 1) * d + 1) // 2:
+    for k, s, p, d in zip(kernel, stride, padding, dilation, strict=True):
+        if s == 0:
+            raise RuntimeError("stride should not be zero")
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
+        if p > int(((k - 1) * d + 1) / 2):
             raise RuntimeError(
                 f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
                 f"dilation={d}"
             )
-    if len(shape) not in (dims + 1, dims + 2) or 0 in shape[1 if len(shape) == dims + 2 else 0 :]:
+    settings = (("kernel size", "k", kernel), ("stride", "d", stride), ("dilation", "dilation", dilation))
+    for what, letter, values in settings:
+        if min(values) <= 0:
+            raise RuntimeError(f"{what} should be greater than zero, but got {_named(letter, values)}")
+    outer = len(shape) - dims - 1
+    if dims == 3 and 0 in shape[outer:]:
+        caller = "max_pool3d_with_indices_out_cpu_template" if function == "max_pool3d" else function
+        raise RuntimeError(
+            f"{caller}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
+            f"{list(shape)} and non-batch dimension 0 has length zero!"
+        )
+    if outer not in (0, 1) or 0 in shape[outer:]:
         raise RuntimeError(
             f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
             f"got:{list(shape)}"
+        )
+    if any(p > k // 2 for k, p in zip(kernel, padding, strict=True)):
+        given = "padW = {1}, padH = {0}, kW = {3}, kH = {2}"
+        if dims == 3:
+            given = "kT: {3} kW: {5} kH: {4} padT: {0} padW: {2} padH: {1}"
+        raise RuntimeError(
+            f"pad should be smaller than or equal to half of kernel size, but got {given.format(*padding, *kernel)}"
         )
     sizes = tuple(
         [
@@ -136,12 +150,10 @@ def _max_pooled(
     return apply(_MAX_POOL, (input,), (*settings, bool(ceil_mode)))
 
 
-def _one(value: Any, name: str, function: str) -> int:
+def _one(value: Any, name: str, kinds: str) -> int:
     found = expanded(value, 1)
     if found is None:
-        raise RuntimeError(
-            f"{function}() {name} must be an int, list of ints or tuple of ints of size 1 but got size {len(value)}"
-        )
+        raise RuntimeError(f"max_pool1d() {name} must be {kinds} or tuple of ints of size 1 but got size {len(value)}")
     return found[0]
 
 
@@ -151,15 +163,36 @@ def max_pool1d_with_indices(
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The largest element of each window along the last axis, and its place."""
+    rank = len(input._type.shape)
+    if rank not in (2, 3):
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
+            "(while checking arguments for max_pool1d)"
+        )
+    given = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+    if stride is None or stride in ((), []):
+        given["stride"] = kernel_size
+    for name, value in given.items():
+        if expanded(value, 1) is None:
+            raise RuntimeError(f"max_pool1d() argument '{name}' should contain one int (got {len(value)})")
+    kernel, step, ends, spread = [expanded(value, 1)[0] for value in given.values()]  # type: ignore[index]
+    found, places = apply(
+        _MAX_POOL, (input.unsqueeze(-2),), ((1, kernel), (1, step), (0, ends), (1, spread), bool(ceil_mode))
+    )
+    return found.squeeze(-2), places.squeeze(-2)
+
+
+def _check_max_pool1d(input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> None:
+    """Raise the errors of PyTorch's function that returns no places."""
     shape = input._type.shape
     if len(shape) not in (2, 3) or 0 in shape[len(shape) - 2 :]:
         raise RuntimeError(
             "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
             f"{list(shape)}"
         )
-    kernel = _one(kernel_size, "kernel_size", "max_pool1d")
-    step = kernel if stride is None or stride in ((), []) else _one(stride, "stride", "max_pool1d")
-    ends, spread = _one(padding, "padding", "max_pool1d"), _one(dilation, "dilation", "max_pool1d")
+    kernel = _one(kernel_size, "kernel_size", "an int, list of ints")
+    step = kernel if stride is None or stride in ((), []) else _one(stride, "stride", "None, an int, list of ints,")
+    ends, spread = _one(padding, "padding", "an int, list of ints"), _one(dilation, "dilation", "an int, list of ints")
     for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
         if value <= 0:
             raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")
@@ -173,10 +206,6 @@ def max_pool1d_with_indices(
     size = windows.output_size(shape[-1], kernel, step, ends, spread, ceil_mode)
     if size <= 0:
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {size}")
-    found, places = apply(
-        _MAX_POOL, (input.unsqueeze(-2),), ((1, kernel), (1, step), (0, ends), (1, spread), bool(ceil_mode))
-    )
-    return found.squeeze(-2), places.squeeze(-2)
 
 
 @functional
@@ -203,6 +232,8 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """The largest element of each window along the last axis: see ``max_pool2d``."""
+    if not return_indices:
+        _check_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
     found = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return found if return_indices else found[0]
 

@@ -154,6 +154,18 @@ def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: i
     return _grid_sampler(input, grid, interpolation_mode, padding_mode, bool(align_corners))
 
 
+@composite(method=False)
+def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """``torch.nn.functional.grid_sample`` of images, with its modes as numbers."""
+    return _grid_sampler(input, grid, interpolation_mode, padding_mode, bool(align_corners))
+
+
+@composite(method=False)
+def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """``torch.nn.functional.grid_sample`` of volumes, with its modes as numbers."""
+    return _grid_sampler(input, grid, interpolation_mode, padding_mode, bool(align_corners))
+
+
 @functional
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None

@@ -16,6 +16,7 @@ from attrs import frozen
 from jax import numpy as jnp
 
 from fgrad.torch.core.geometry import Ints
+from fgrad.torch.ops.extrema import place_of_largest
 
 #: the places that each window along one axis covers
 Windows = Sequence[Sequence[int]]
@@ -73,7 +74,7 @@ def table(sizes: Ints, windows: Sequence[Windows]) -> Table:
 
 def largest(window: Any) -> Any:
     """Where in each window (the last axis) its largest element is: the first of several, or the last NaN."""
-    found = jnp.argmax(window, -1)
+    found = place_of_largest(window, window.ndim - 1)
     if not jnp.issubdtype(window.dtype, np.floating):
         return found
     last = jnp.max(jnp.where(jnp.isnan(window), np.arange(window.shape[-1]), -1), -1)

@@ -85,7 +85,7 @@ from fgrad.torch.nn.modules.loss import (
     TripletMarginWithDistanceLoss,
 )
 from fgrad.torch.nn.modules.module import Module
-from fgrad.torch.nn.modules.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
+from fgrad.torch.nn.modules.normalization import CrossMapLRN2d, GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
 from fgrad.torch.nn.modules.padding import (
     CircularPad1d,
     CircularPad2d,
@@ -187,6 +187,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "Dropout",
     "Dropout1d",
     "Dropout2d",

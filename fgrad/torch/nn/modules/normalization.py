@@ -5,6 +5,7 @@ from typing import Any
 
 from fgrad.torch import ops
 from fgrad.torch.nn import functional as F, init
+from fgrad.torch.nn.functional.cross_map import CrossMapLRN2d as _cross_map
 from fgrad.torch.nn.modules.affine import Affine
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
@@ -30,6 +31,38 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: Any) -> Any:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """Divides each channel of images by a norm of its neighbours, with PyTorch's own sums.
+
+    The sums keep the first channel, once it is in, and the gradient sums other channels than the values: it is not
+    their derivative.  ``LocalResponseNorm`` is the layer that is right.
+
+    Arguments:
+      size: how many channels to sum.
+      alpha, beta, k: the factor of the mean, the exponent, and what is added to the mean.
+
+    Raises:
+      ValueError: the input does not have four dimensions.
+
+    >>> import fgrad.torch as torch
+    >>> torch.nn.CrossMapLRN2d(1, alpha=1.0, beta=1.0)(torch.full((1, 1, 1, 1), 2.0))
+    tensor([[[[0.4000]]]])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Any) -> Any:
+        return _cross_map.apply(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -3,11 +3,13 @@
 import math
 import numbers
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from fgrad.torch import ops
 from fgrad.torch.nn import init, recurrence
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.packing import PackedSequence
 from fgrad.torch.nn.parameter import Parameter
 
 #: by mode: how many gates there are, whose weights lie one below the other
@@ -116,20 +118,19 @@ class RNNBase(Module):
         if hx.size() != expected:
             raise RuntimeError(msg.format(expected, list(hx.size())))
 
-    def _batch_size(self, input: Any) -> int:
-        return input.size(0) if self.batch_first else input.size(1)
-
-    def _state_sizes(self, input: Any) -> list[tuple[int, int, int]]:
-        """The sizes of each tensor of the state."""
+    def _state_sizes(self, batch: int) -> list[tuple[int, int, int]]:
+        """The sizes of each tensor of the state, for so many sequences."""
         layers = self.num_layers * (2 if self.bidirectional else 1)
-        batch = self._batch_size(input)
         sizes = [self.proj_size or self.hidden_size]
         if self.mode == "LSTM":
             sizes.append(self.hidden_size)
         return [(layers, batch, size) for size in sizes]
 
-    def _zero_state(self, input: Any) -> list[Any]:
-        return [ops.zeros(*sizes, dtype=input.dtype, device=input.device) for sizes in self._state_sizes(input)]
+    def _batch_size(self, input: Any) -> int:
+        return input.size(0) if self.batch_first else input.size(1)
+
+    def _zero_state(self, input: Any, batch: int) -> list[Any]:
+        return [ops.zeros(*sizes, dtype=input.dtype, device=input.device) for sizes in self._state_sizes(batch)]
 
     def _run(self, layer: Any, input: Any, hx: Any) -> tuple[Any, ...]:
         """Call the operation that runs all layers."""
@@ -144,6 +145,27 @@ class RNNBase(Module):
             self.bidirectional,
             self.batch_first,
         )
+
+    def _run_packed(self, layer: Any, packed: PackedSequence, hx: Any) -> tuple[Any, ...]:
+        """Call the operation that runs all layers on packed sequences."""
+        output, *state = layer(
+            packed.data,
+            hx,
+            self._flat_weights,
+            self.bias,
+            self.num_layers,
+            self.dropout,
+            self.training,
+            self.bidirectional,
+            False,
+            sizes=packed.batch_sizes.tolist(),
+        )
+        return packed._replace(data=output), *self._permuted(state, packed.unsorted_indices)
+
+    @staticmethod
+    def _permuted(state: Sequence[Any], order: Any) -> Sequence[Any]:
+        """A state with its sequences in another order."""
+        return state if order is None else [part.index_select(1, order) for part in state]
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -196,6 +218,8 @@ class _OneState(RNNBase):
         raise NotImplementedError
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
             tensor = "D tensor instead" if self._name == "RNN" else "D instead"
             raise ValueError(f"{self._name}: Expected input to be 2D or 3D, got {input.dim()}{tensor}")
@@ -208,12 +232,24 @@ class _OneState(RNNBase):
             input = input.unsqueeze(batch_dim)
             hx = hx if hx is None else hx.unsqueeze(1)
         if hx is None:
-            (hx,) = self._zero_state(input)
+            (hx,) = self._zero_state(input, self._batch_size(input))
         self.check_input(input, None)
-        (expected,) = self._state_sizes(input)
+        (expected,) = self._state_sizes(self._batch_size(input))
         self.check_hidden_size(hx, expected)
         output, hidden = self._run(self._operation(), input, hx)
         return (output, hidden) if batched else (output.squeeze(batch_dim), hidden.squeeze(1))
+
+    def _forward_packed(self, packed: PackedSequence, hx: Any) -> tuple[Any, Any]:
+        batch = int(packed.batch_sizes[0])
+        if hx is None:
+            (hx,) = self._zero_state(packed.data, batch)
+        else:
+            (hx,) = self._permuted((hx,), packed.sorted_indices)
+        self.check_input(packed.data, packed.batch_sizes)
+        (expected,) = self._state_sizes(batch)
+        self.check_hidden_size(hx, expected)
+        output, hidden = self._run_packed(self._operation(), packed, hx)
+        return output, hidden
 
 
 class RNN(_OneState):
@@ -278,6 +314,8 @@ class LSTM(RNNBase):
         super().__init__("LSTM", *args, **kwargs)
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, tuple[Any, Any]]:
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
             raise ValueError(f"LSTM: Expected input to be 2D or 3D, got {input.dim()}D instead")
         batched = input.dim() == 3
@@ -292,11 +330,19 @@ class LSTM(RNNBase):
             input = input.unsqueeze(batch_dim)
             hx = hx if hx is None else tuple(state.unsqueeze(1) for state in hx)
         if hx is None:
-            hx = tuple(self._zero_state(input))
+            hx = tuple(self._zero_state(input, self._batch_size(input)))
         self.check_input(input, None)
-        for i, expected in enumerate(self._state_sizes(input)):
+        for i, expected in enumerate(self._state_sizes(self._batch_size(input))):
             self.check_hidden_size(hx[i], expected, f"Expected hidden[{i}] size {{}}, got {{}}")
         output, hidden, cell = self._run(recurrence.lstm, input, hx)
         if not batched:
             output, hidden, cell = output.squeeze(batch_dim), hidden.squeeze(1), cell.squeeze(1)
+        return output, (hidden, cell)
+
+    def _forward_packed(self, packed: PackedSequence, hx: Any) -> tuple[Any, tuple[Any, Any]]:
+        if hx is None:
+            hx = self._zero_state(packed.data, int(packed.batch_sizes[0]))
+        else:
+            hx = self._permuted(hx, packed.sorted_indices)
+        output, hidden, cell = self._run_packed(recurrence.lstm, packed, hx)
         return output, (hidden, cell)

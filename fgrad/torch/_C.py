@@ -1,0 +1,66 @@
+"""The little of ``torch._C`` that programs about autograd ask for: nodes by name, and what the engine is doing."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from fgrad.torch.autograd.function import Function, delayed_error
+from fgrad.torch.core.engine import running
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.node import Node
+from fgrad.torch.core.tensor import AccumulateGrad, Tensor
+from fgrad.torch.type_names import type_name
+
+
+class _DelayedError:
+    """Makes tensors outputs of a node that raises when a gradient reaches it."""
+
+    def __init__(self, message: str, num_inputs: int):
+        self.message = message
+        self.num_inputs = num_inputs
+
+    def __call__(self, *tensors: Tensor) -> Any:
+        if len(tensors) != self.num_inputs:
+            raise TypeError(f"expected {self.num_inputs} arguments, got {len(tensors)} instead")
+        found = delayed_error(self.message, tensors)
+        return found[0] if len(found) == 1 else tuple(found)
+
+
+class UndefinedGrad(Function):
+    """The tensor itself, to which no gradient comes."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> None:
+        return None
+
+
+_functions = SimpleNamespace(
+    AccumulateGrad=AccumulateGrad, DelayedError=_DelayedError, UndefinedGrad=lambda: UndefinedGrad.apply
+)
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward that is running, -1 if none is."""
+    return running.tasks[-1].number if running.tasks else -1
+
+
+def _current_autograd_node() -> Node | None:
+    """The node that backward is at."""
+    return running.tasks[-1].node if running.tasks else None
+
+
+def _will_engine_execute_node(node: Any) -> bool:
+    """Whether the backward that is running gets to a node."""
+    if not isinstance(node, Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type_name(node)}")
+    if not running.tasks:
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    return running.tasks[-1].runs(node)
+
+
+def _set_fwd_grad_enabled(enabled: bool) -> None:
+    """Set whether operations carry tangents along."""
+    modes.forward_grad = enabled

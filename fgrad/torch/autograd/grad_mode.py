@@ -1,0 +1,11 @@
+"""The modes that say what is recorded, by the name of PyTorch's module."""
+
+from fgrad.torch.core.modes import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]

@@ -1,0 +1,64 @@
+"""Normalisations together with the means and the reciprocal standard deviations that they used."""
+
+import math
+from typing import Any
+
+from fgrad.torch.core.modes import no_grad
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.nn.functional.normalisation import _batch_norm, _torch_group_norm, layer_norm
+from fgrad.torch.ops.table import composite
+
+
+def _statistics(input: Tensor, axes: Any, eps: float) -> tuple[Tensor, Tensor]:
+    """Mean and reciprocal standard deviation over axes, which stay with size 1."""
+    with no_grad():
+        input = input.detach()
+        return input.mean(axes, keepdim=True), (input.var(axes, correction=0, keepdim=True) + eps).rsqrt()
+
+
+@composite(method=False)
+def native_layer_norm(
+    input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``torch.nn.functional.layer_norm``, the means and the reciprocal standard deviations.
+
+    >>> import fgrad.torch as torch
+    >>> torch.native_layer_norm(torch.tensor([[1., 3.]]), (2,), None, None, 0.0)
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
+    found = layer_norm(input, normalized_shape, weight, bias, eps)
+    return found, *_statistics(input, tuple(range(-len(normalized_shape), 0)), eps)
+
+
+@composite(method=False)
+def native_group_norm(
+    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``torch.nn.functional.group_norm`` of ``N`` instances of ``C`` channels, and what it used for each group.
+
+    >>> import fgrad.torch as torch
+    >>> torch.native_group_norm(torch.tensor([[1., 3.]]), None, None, 1, 2, 1, 1, 0.0)
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
+    found = _torch_group_norm(input, group, weight, bias, eps)
+    mean, scale = _statistics(input.reshape(N, group, C // group * HxW), -1, eps)
+    return found, mean.squeeze(-1), scale.squeeze(-1)
+
+
+@composite(method=False)
+def native_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``torch.nn.functional.batch_norm``, and what it used for each channel; outside training tensors without elements.
+
+    >>> import fgrad.torch as torch
+    >>> torch.native_batch_norm(torch.tensor([[1.], [3.]]), None, None, None, None, True, 0.1, 0.0)[1:]
+    (tensor([2.]), tensor([1.]))
+    """
+    found = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    if not training:
+        return found, input.detach().new_empty(0), input.detach().new_empty(0)
+    shape = input.shape
+    flat = input.detach().transpose(0, 1).reshape(shape[1], shape[0] * math.prod(shape[2:]))
+    mean, scale = _statistics(flat, -1, eps)
+    return found, mean.squeeze(-1), scale.squeeze(-1)

@@ -1,0 +1,72 @@
+"""A share of a set's samples for each of several replicas of a program."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from fgrad.torch.ops.random import randperm
+from fgrad.torch.random.public import Generator
+from fgrad.torch.utils.data.sampler import Sampler
+
+
+class DistributedSampler(Sampler[int]):
+    """The indices that one of several replicas visits, as many for each.
+
+    Arguments:
+      dataset: what is indexed.
+      num_replicas: how many replicas there are.
+      rank: which of them this is.
+      shuffle: whether the indices come at random, in another order for each epoch.
+      seed: of the order, the same for all replicas.
+      drop_last: leave indices out, rather than visit some twice, to have as many for each.
+
+    Raises:
+      RuntimeError: the number of replicas, or the rank, is not given: nothing here knows of other processes.
+      ValueError: there is no such replica.
+
+    >>> list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
+    [1, 3, 0]
+
+    Source: `torch.utils.data.distributed.DistributedSampler
+    <https://docs.pytorch.org/docs/2.13/data.html#torch.utils.data.distributed.DistributedSampler>`_.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise RuntimeError("Requires distributed package to be available")
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        count = len(dataset)
+        self.num_samples = count // num_replicas if drop_last else math.ceil(count / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        indices: Any = range(len(self.dataset))
+        if self.shuffle:
+            generator = Generator().manual_seed(self.seed + self.epoch)
+            indices = randperm(len(indices), generator=generator).tolist()
+        # those that are missing are the first ones again
+        return itertools.islice(itertools.cycle(indices), self.rank, self.total_size, self.num_replicas)
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number that the order of the next pass depends on."""
+        self.epoch = epoch

@@ -1,0 +1,69 @@
+"""Elements of 16 bits, ``bfloat16`` above all, which is no type of NumPy's own: one expression a case."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrad.torch
+from tests.torch.ops.playing import numbers, tensors_in
+
+pytorch = pytest.importorskip("torch")
+
+EXPRESSIONS = """
+x.softmax(0)
+x.log_softmax(0)
+F.softmin(x, 0)
+F.cross_entropy(x.reshape(1, 3), torch.tensor([1]))
+x.std()
+x.var(0)
+torch.std_mean(x)
+x.prod()
+x.sinc()
+torch.polygamma(2, x)
+torch.special.zeta(3, x)
+x.unique()
+missing.unique(return_inverse=True)
+missing.nansum()
+missing.median()
+missing.nanmedian()
+missing.median(0)
+missing.cummax(0)
+missing.sort()
+missing.max()
+x @ x
+F.scaled_dot_product_attention(m, m, m)
+F.scaled_dot_product_attention(m, m, m, is_causal=True)
+F.batch_norm(m, None, None, training=True)
+torch.nn.MultiheadAttention(3, 1, dtype=torch.bfloat16)(m, m, m)[0] * 0
+F.conv1d(m, torch.ones(3, 3, 1))
+F.conv1d(m, torch.ones(3, 3, 1), torch.ones(3))
+""".strip().split("\n")
+
+
+def outcome(torch: Any, expression: str) -> Any:
+    named = {
+        "torch": torch,
+        "F": torch.nn.functional,
+        "x": torch.tensor([-1.25, 0.5, 3.0], dtype=torch.bfloat16),
+        "missing": torch.tensor([1.0, float("nan"), 3.0, 2.0], dtype=torch.bfloat16),
+        "m": torch.arange(12.0).reshape(2, 3, 2).to(torch.bfloat16).transpose(1, 2).contiguous(),
+    }
+    if expression.startswith(("F.batch_norm", "F.conv")):
+        named["m"] = named["m"].transpose(1, 2).contiguous()
+    try:
+        return tensors_in(eval(expression, named), torch)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_half(expression: str):
+    wanted, found = outcome(pytorch, expression), outcome(fgrad.torch, expression)
+    if isinstance(wanted, Exception) or isinstance(found, Exception):
+        assert repr(found) == repr(wanted)
+        return
+    assert len(found) == len(wanted)
+    for mine, other in zip(found, wanted, strict=True):
+        assert str(mine.dtype) == str(other.dtype)
+        np.testing.assert_allclose(numbers(mine), numbers(other), rtol=1e-2, atol=1e-2)

@@ -1,0 +1,60 @@
+"""What may be given as ``out=``: types, shared memory and strides, against real torch."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fgrad.torch as ours
+from tests.torch.ops.playing import numbers
+
+theirs = pytest.importorskip("torch")
+
+#: what each of them returns or raises
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "elementwise results are cast": lambda t: t.add(t.ones(3), t.ones(3), out=t.empty(3, dtype=t.float64)),
+    "but not to a lower kind": lambda t: t.add(t.ones(3), t.ones(3), out=t.empty(3, dtype=t.int64)),
+    "promoted": lambda t: t.sin(t.ones(3, dtype=t.int64), out=t.empty(3, dtype=t.int64)),
+    "kernels of one type": lambda t: t.neg(t.ones(3), out=t.empty(3, dtype=t.float64)),
+    "products are of their type": lambda t: t.mm(t.ones(3, 3), t.ones(3, 3), out=t.empty((3, 3), dtype=t.float64)),
+    "joined": lambda t: t.cat([t.ones(2), t.ones(2)], out=t.empty(4, dtype=t.int64)),
+    "sums go anywhere": lambda t: t.sum(t.ones(3), 0, out=t.empty((), dtype=t.int64)),
+    "means do not": lambda t: t.std(t.ones(3), 0, out=t.empty((), dtype=t.int64)),
+    "second output": lambda t: t.max(t.ones(3), 0, out=(t.empty(()), t.empty(()))),
+    "named results": lambda t: t.max(t.ones(3), 0, out=(t.empty(()), t.empty((), dtype=t.int64))).indices,
+    "too many": lambda t: t.max(t.ones(3), 0, out=(t.ones(3),) * 3),
+    "an inverse": lambda t: t.linalg.inv(t.eye(3), out=t.empty(3, 3, dtype=t.int64)),
+    "a norm": lambda t: t.linalg.norm(t.eye(3), out=t.empty((), dtype=t.float64)),
+    "torch.norm": lambda t: (lambda x: (t.norm(t.eye(3), out=x), x)[1])(t.zeros(())),
+    "a transform": lambda t: t.fft.fft2(t.eye(3), out=t.empty(3, 3)),
+    "frequencies": lambda t: t.fft.fftfreq(4, out=t.empty(4)),
+    "places": lambda t: t.nonzero(t.ones(3), out=t.empty(3)),
+    "a chain": lambda t: t.linalg.multi_dot([t.eye(3), t.eye(3)], out=t.empty(3, 3, dtype=t.float64)),
+    "no tensor": lambda t: t.sin(t.ones(3), out=3),
+    "a tuple": lambda t: t.sin(t.ones(3), out=(t.ones(3),)),
+    "onto itself": lambda t: (lambda x: t.sin(x, out=x))(t.ones(3)),
+    "onto a part of itself": lambda t: (lambda x: t.sin(x[:2], out=x[1:]))(t.ones(3)),
+    "sums onto a part of itself": lambda t: (lambda x: t.cumsum(x[:2], 0, out=x[1:]))(t.ones(3)),
+    "picked onto one place": lambda t: t.index_select(
+        t.ones(3, 6), 1, t.tensor([0, 1]), out=t.empty(1, 1).expand(3, 2)
+    ),
+    "gathered onto itself": lambda t: (lambda x: t.gather(x, 0, t.tensor([2, 1, 0]), out=x))(t.ones(3)),
+    "strides of what is resized": lambda t: t.sin(t.ones(2, 3).t(), out=t.empty(0)),
+    "strides that are there": lambda t: t.sin(t.ones(3, 2), out=t.empty(2, 3).t()),
+}
+
+
+def outcome(torch: Any, call: Callable[[Any], Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = call(torch)
+        except (RuntimeError, TypeError) as error:
+            return type(error), str(error).splitlines()[0]
+    return str(found.dtype), found.stride(), numbers(found).tolist()
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_out(call: Callable[[Any], Any]):
+    assert outcome(ours, call) == outcome(theirs, call)

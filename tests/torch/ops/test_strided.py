@@ -1,0 +1,27 @@
+"""``as_strided`` of a tensor that does not begin where its storage does, against real torch."""
+
+from typing import Any
+
+import pytest
+
+import fgrad.torch as ours
+
+theirs = pytest.importorskip("torch")
+
+
+def inside(torch: Any, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """A leaf that begins at the third element of its storage."""
+    made = torch.as_strided(torch.arange(20.0), sizes, strides, 2).detach()
+    return made.requires_grad_()
+
+
+@pytest.mark.parametrize("sizes, strides", [((3, 3), (3, 1)), ((2, 3), (8, 2)), ((3, 2), (1, 3))])
+@pytest.mark.parametrize("offset", [None, 0, 2, 4])
+def test_gradient_of_what_lies_outside_is_dropped(sizes: Any, strides: Any, offset: int | None):
+    def run(torch: Any) -> tuple[Any, Any]:
+        x = inside(torch, sizes, strides)
+        y = x.as_strided((2, 2), (1, 2), offset)
+        (y * torch.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+        return y.tolist(), x.grad.tolist()
+
+    assert run(ours) == run(theirs)
