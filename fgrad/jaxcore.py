@@ -28,6 +28,7 @@ __all__ = [
     "all_primitives",
     "bind_custom_jvp",
     "bind_custom_vjp",
+    "checks_each_primitive",
     "closed_parts",
     "bind_remat",
     "copied",
@@ -84,6 +85,12 @@ def is_evaluating(trace: Any) -> bool:
     """Whether operations under ``trace`` simply run: nothing is being traced."""
     with eval_context():
         return trace is None or type(trace) is type(current_trace())
+
+
+def checks_each_primitive() -> bool:
+    """Whether JAX looks for NaNs or infinities in what each primitive gives."""
+    config: Any = jax.config
+    return config.jax_debug_nans or config.jax_debug_infs
 
 
 def copied(value: Any) -> Any:

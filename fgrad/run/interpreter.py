@@ -9,7 +9,7 @@ from jax.sharding import SingleDeviceSharding
 
 from fgrad.graph.graph import Graph, evaluate, last_uses
 from fgrad.graph.op import Region
-from fgrad.jaxcore import copied
+from fgrad.jaxcore import checks_each_primitive, copied
 from fgrad.run.numbers import computation
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
@@ -22,7 +22,7 @@ def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
     """
     steps = [computation(node.op) for node in graph.nodes]
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
-    if jax.config.jax_debug_nans or jax.config.jax_debug_infs or not all(map(_at_hand, values)):
+    if checks_each_primitive() or not all(map(_at_hand, values)):
         return evaluate(graph, args)
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)

@@ -347,9 +347,9 @@ def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None =
     wanted: list[int] = []
     for i, place in plan.edge_places:
         x = operands[i]
-        edge = gradient_edge(x) if place is not None and isinstance(x, Tensor) and x._type.inexact else None
+        edge = gradient_edge(x) if isinstance(x, Tensor) and x._type.inexact else None
         edges.append(edge)
-        if edge is not None:
+        if edge is not None and place is not None:
             wanted.append(place)
     if not wanted and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
         return None
@@ -368,7 +368,8 @@ def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None =
             if not isinstance(x, Tensor):
                 saved.append(number(x))
             else:
-                saved.append(SavedTensor(before_write(x) if x is overwritten else x, name))
+                # the same tensor as another operand is saved as any other: backward refuses it, for it was written
+                saved.append(SavedTensor(before_write(x) if x is overwritten and i == 0 else x, name))
     node = plan.node_class(plan, pullback, edges, saved)
     if len(wanted) < len(operands):
         node.origins = tuple([x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None])

@@ -160,11 +160,9 @@ def permute(input: Array, dims: SpreadInts) -> Any:
 
 def _swapped(rank: int, dim0: int, dim1: int) -> list[int]:
     order = list(range(rank))
+    a, b = wrap_dim(dim0, rank), wrap_dim(dim1, rank)
     if rank:
-        a, b = wrap_dim(dim0, rank), wrap_dim(dim1, rank)
         order[a], order[b] = order[b], order[a]
-    else:
-        wrap_dim(dim0, rank), wrap_dim(dim1, rank)
     return order
 
 
