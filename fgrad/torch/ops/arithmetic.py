@@ -13,7 +13,7 @@ from fgrad.torch.ops.broadcasting import aligned, check_broadcast, derivative
 from fgrad.torch.ops.kinds import check_divisor, check_kinds, is_integer, kind
 from fgrad.torch.ops.overloads import Choice, also, chooser_of, overload, overloaded
 from fgrad.torch.ops.promotions import Types, common, inexact
-from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors, elementwise_of_two
 from fgrad.torch.ops.table import Array, Number, Operand, composite, operation
 
 _BOOLS = (
@@ -64,7 +64,7 @@ def _add(input: Operand, other: Operand) -> Any:
     return jnp.add(input, other)
 
 
-@overload("add", "AddBackward0", promote=_without_factor, strides=elementwise)
+@overload("add", "AddBackward0", promote=_without_factor, strides=elementwise_of_two)
 def _add_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
     return jnp.add(input, _times(other, alpha))
@@ -99,7 +99,7 @@ def _sub(input: Operand, other: Operand) -> Any:
     return jnp.subtract(input, other)
 
 
-@overload("sub", "SubBackward0", promote=_difference, strides=elementwise)
+@overload("sub", "SubBackward0", promote=_difference, strides=elementwise_of_two)
 def _sub_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
     return jnp.subtract(input, _times(other, alpha))
@@ -114,13 +114,13 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:
     return (_sub, input, other) if _is_one(alpha) else (_sub_scaled, input, other, alpha)
 
 
-@overload("rsub", "RsubBackward0", promote=_difference, strides=elementwise)
+@overload("rsub", "RsubBackward0", promote=_difference, strides=elementwise_of_two)
 def _rsub(input: Array, other: Array, alpha: Number) -> Any:
     check_broadcast(other, input)
     return jnp.subtract(other, _times(input, alpha))
 
 
-@overload("rsub", "RsubBackward1", promote=_difference, strides=elementwise)
+@overload("rsub", "RsubBackward1", promote=_difference, strides=elementwise_of_two)
 def _rsub_number(input: Array, other: Number, alpha: Number) -> Any:
     return jnp.subtract(other.astype(input.dtype), _times(input, alpha))
 
@@ -370,7 +370,7 @@ def fmod(input: Array, other: Operand) -> Choice:
 # -- combinations ----------------------------------------------------------------------------------------------------
 
 
-@overload("addcmul", "AddcmulBackward0", promote=_without_factor, strides=elementwise)
+@overload("addcmul", "AddcmulBackward0", promote=_without_factor, strides=elementwise_of_tensors)
 def _addcmul(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
     check_kinds("addcmul_cpu_out", "ifc", input)
     x, a, b = aligned(input, tensor1, tensor2)
@@ -395,7 +395,7 @@ _INTEGER_ADDCDIV = (
 )
 
 
-@overload("addcdiv", "AddcdivBackward0", promote=_without_factor, strides=elementwise, kept=("tensor2",))
+@overload("addcdiv", "AddcdivBackward0", promote=_without_factor, strides=elementwise_of_tensors, kept=("tensor2",))
 def _addcdiv(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
     x, a, b = aligned(input, tensor1, tensor2)
     return x + value.astype(x.dtype) * (a / b)
@@ -434,7 +434,7 @@ def _check_lerp(x: Any, end: Any) -> None:
 _LOWER_NAMES = {"float64": "double", "float32": "float", "float16": "c10::Half", "int64": "long"}
 
 
-@overload("lerp", "LerpBackward0", strides=elementwise)
+@overload("lerp", "LerpBackward0", strides=elementwise_of_tensors)
 def _lerp_number(input: Array, end: Array, weight: Number) -> Any:
     _check_lerp(input, end)
     check_kinds("lerp_kernel_scalar", "fc", input)

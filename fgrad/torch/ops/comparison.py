@@ -12,7 +12,7 @@ from fgrad.torch.ops.broadcasting import aligned
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, chooser_of, overload, overloaded
 from fgrad.torch.ops.promotions import common
-from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.ops.table import TABLE, Array, Number, Operand, composite, operation
 from fgrad.torch.type_names import type_name
 
@@ -136,7 +136,7 @@ def equal(input: Any, other: Any) -> bool:
 # -- closeness -------------------------------------------------------------------------------------------------------
 
 
-@operation(strides=elementwise, method=False, function=False)
+@operation(strides=elementwise_of_tensors, method=False, function=False)
 def _isclose(input: Array, other: Array, rtol: Number, atol: Number, equal_nan: bool) -> Any:
     x, y = aligned(input, other)
     if kind(x) == "b":

@@ -16,7 +16,7 @@ from fgrad.torch.core.inplace import OVERLAP, PARTIAL, check_partial_overlap
 from fgrad.torch.core.operation import Operation
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
-from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.strides import ELEMENTWISE
 from fgrad.torch.promotion import can_cast
 from fgrad.torch.random.scalars import cpp_name
 from fgrad.torch.type_names import type_name
@@ -203,7 +203,7 @@ def _rule(name: str, operation: Operation | None, count: int) -> Rule:
     # of ``max`` and others, the overload with several outputs has no rule of its own
     if found is not None and len(found.outputs) == count:
         return found
-    cast = operation is not None and (operation.promote is not None or operation.strides is elementwise)
+    cast = operation is not None and (operation.promote is not None or operation.strides in ELEMENTWISE)
     return _CAST if cast else _EXACT
 
 
@@ -238,7 +238,7 @@ def check_outputs(
 
 def _check_memory(name: str, operation: Operation | None, operands: Sequence[Any], out: Tensor) -> None:
     apart = name in _APART
-    if not apart and name not in _BESIDE and (operation is None or operation.strides is not elementwise):
+    if not apart and name not in _BESIDE and (operation is None or operation.strides not in ELEMENTWISE):
         return
     g = out._geometry
     if apart and g is not None and overlaps(g.sizes, g.strides):

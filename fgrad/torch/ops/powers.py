@@ -14,7 +14,7 @@ from fgrad.torch.ops.broadcasting import derivative
 from fgrad.torch.ops.kinds import check_kinds, is_integer, kind
 from fgrad.torch.ops.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.promotions import common, inexact
-from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.ops.table import NUMBERS, Array, Number, Operand, composite, operation, write_all
 
 # -- powers ----------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _any_power(x: Any, exponent: Any) -> Any:
     return _power(x, exponent)
 
 
-@overload("pow", "PowBackward0", promote=common, strides=elementwise, kept=("self",))
+@overload("pow", "PowBackward0", promote=common, strides=elementwise_of_tensors, kept=("self",))
 def _pow_number(input: Array, exponent: Number, special: float | None) -> Any:
     if special is None or kind(input) in "bi":
         return _any_power(input, exponent.astype(input.dtype))
@@ -100,7 +100,7 @@ def _pow_tensors(input: Array, exponent: Array) -> Any:
     return _any_power(input, exponent)
 
 
-@overload("pow", "PowBackward2", promote=common, strides=elementwise, kept=("exponent",))
+@overload("pow", "PowBackward2", promote=common, strides=elementwise_of_tensors, kept=("exponent",))
 def _pow_of_number(input: Number, exponent: Array) -> Any:
     return _any_power(input.astype(exponent.dtype), exponent)
 

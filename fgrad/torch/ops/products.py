@@ -13,7 +13,6 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch import dtypes
-from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.ops.kinds import kind
@@ -26,9 +25,9 @@ _HIGHEST = lax.Precision.HIGHEST
 def _ctype(array: Any) -> str:
     """What PyTorch calls the element type in the errors of its products."""
     names = {
-        "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "int64": "long",
-        "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
-        "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+        "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+        "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
+        "bool": "bool", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
     }  # fmt: skip
     return names[array.dtype.name]
 
@@ -193,9 +192,12 @@ def matmul(input: Array, other: Array) -> Tensor:
         return mv(input, other)
     if ranks == (1, 2):
         return mm(unsqueeze(input, 0), other).squeeze_(0)
-    if ranks == (3, 3) and input._type.shape[0] == 1 != other._type.shape[0]:
-        # a batch of one is a matrix
-        input, ranks = squeeze(input, 0), (2, 3)
+    if ranks == (3, 3):
+        # a batch of one is a matrix, where that spares its gradient the other's batch
+        if input._type.shape[0] == 1 != other._type.shape[0] and is_tracked(input):
+            input, ranks = squeeze(input, 0), (2, 3)
+        elif other._type.shape[0] == 1 != input._type.shape[0] and is_tracked(other):
+            other, ranks = squeeze(other, 0), (3, 2)
     return _folded(input, other, ranks) if _folds(input, other, ranks) else _batched(input, other, ranks)
 
 
@@ -205,8 +207,10 @@ def _folds(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> bool:
         return False
     large = a if ranks[0] >= ranks[1] else b.mT
     small = b if ranks[0] >= ranks[1] else a
-    if len(small._type.shape) == 1 or (modes.grad and is_tracked(small)):
+    if is_tracked(small):  # whether or not anything is recorded, as in PyTorch
         return True
+    if ranks[0] == 2:
+        return False
     if large._type.numel == 0:
         return True
     geometry = large._geometry_of()
@@ -248,7 +252,8 @@ def _batched(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> Tensor:
     else:
         right = reshape(expand(b, (*batch, shape_b[-2], columns)), (many, shape_b[-2], columns))
     shape = (*batch, *([rows] if ranks[0] > 1 else []), *([columns] if ranks[1] > 1 else []))
-    return unsafe_view(bmm(left, right), shape)
+    found = bmm(left, right)
+    return unsafe_view(squeeze(found, -1) if ranks[1] == 1 else found, shape)
 
 
 def _broadcast_error(a: tuple[int, ...], b: tuple[int, ...]) -> Any:

@@ -15,7 +15,7 @@ from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.promotions import Types, common
-from fgrad.torch.ops.strides import elementwise
+from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Fixed, Number, Operand, composite, operation, operation_of
 
 # -- where -----------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _bounded(x: Any, low: Any, high: Any, kernel: str = "") -> Any:
     return _at_least(x, low) if high is None else _within(x, low, high)
 
 
-@overload("clamp", "ClampBackward1", promote=common, strides=elementwise)
+@overload("clamp", "ClampBackward1", promote=common, strides=elementwise_of_tensors)
 def _clamp_numbers(input: Array, min: Number = None, max: Number = None) -> Any:  # type: ignore[assignment]
     named = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
     return _bounded(input, min, max, named)
@@ -161,7 +161,7 @@ def _bound(name: str) -> tuple[str, ...]:
     return tuple([f"Tensor input, {kind} {name}, *, Tensor out = None" for kind in ("Tensor", "Number")])
 
 
-@overload("clamp_min", "ClampMinBackward0", promote=common, strides=elementwise)
+@overload("clamp_min", "ClampMinBackward0", promote=common, strides=elementwise_of_tensors)
 def _clamp_min_number(input: Array, min: Number) -> Any:
     return _bounded(input, min, None, "clamp_min_scalar_cpu")
 
@@ -178,7 +178,7 @@ def clamp_min(input: Array, min: Operand) -> Choice:
     return (_clamp_min_tensor if isinstance(min, Tensor) else _clamp_min_number), input, min
 
 
-@overload("clamp_max", "ClampMaxBackward0", promote=common, strides=elementwise)
+@overload("clamp_max", "ClampMaxBackward0", promote=common, strides=elementwise_of_tensors)
 def _clamp_max_number(input: Array, max: Number) -> Any:
     return _bounded(input, None, max, "clamp_max_scalar_cpu")
 
@@ -218,7 +218,7 @@ def relu(input: Array) -> Any:
     return _relu(input)
 
 
-@operation("ThresholdBackward0", strides=elementwise, fused="ThresholdBackwardBackward0", method=False)
+@operation("ThresholdBackward0", strides=elementwise_of_tensors, fused="ThresholdBackwardBackward0", method=False)
 def threshold(input: Array, threshold: Number, value: Number) -> Any:
     """The elements above a threshold, and ``value`` for the others.
 
@@ -340,7 +340,7 @@ def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return _replaced(x, *[jnp.asarray(default if n is None else n, x.dtype) for n, default in given])
 
 
-@overload("nan_to_num", "NanToNumBackward0", strides=elementwise)
+@overload("nan_to_num", "NanToNumBackward0", strides=elementwise_of_tensors)
 def _nan_to_num(input: Array, nan: Number = None, posinf: Number = None, neginf: Number = None) -> Any:  # type: ignore[assignment]
     return input if kind(input) in "bi" else _numbers_only(input, nan, posinf, neginf)
 

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.torch import dtypes
 from fgrad.torch.core.geometry import Geometry, Ints, contiguous_strides, is_dense
 from fgrad.torch.core.tensor import Tensor
+
+_NUMBER = Geometry((), (), 0, dtypes.float32)
 
 
 def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
@@ -13,12 +16,31 @@ def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
     The axes of the result lie in memory in the order in which the operands' do: an operand's strides decide in turn,
     axes of stride 0 decide nothing (PyTorch: aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
     """
-    for x in operands:
-        if isinstance(x, Tensor) and (
-            x._geometry is not None or x._storage.strides is not None or x._storage.home is not None
-        ):
-            return _ordered([x._geometry_of() for x in operands if isinstance(x, Tensor)], shape)
-    return None
+    if not any(map(_lies_apart, operands)):
+        return None
+    # a number is a tensor without axes
+    return _ordered([x._geometry_of() if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None], shape)
+
+
+def elementwise_of_tensors(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``elementwise`` where PyTorch's kernel has the numbers built in."""
+    return elementwise([x for x in operands if isinstance(x, Tensor)], shape)
+
+
+def elementwise_of_two(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``elementwise`` of the first two operands; the third is a factor."""
+    return elementwise(operands[:2], shape)
+
+
+#: what operations that work element by element say of their strides
+ELEMENTWISE = (elementwise, elementwise_of_tensors, elementwise_of_two)
+
+
+def _lies_apart(x: Any) -> bool:
+    """Whether an operand may not be row-major."""
+    return isinstance(x, Tensor) and (
+        x._geometry is not None or x._storage.strides is not None or x._storage.home is not None
+    )
 
 
 def _ordered(geometries: Sequence[Geometry], shape: Ints) -> Ints | None:

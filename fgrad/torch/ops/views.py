@@ -386,9 +386,16 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     target = inferred(tuple([int(n) for n in sizes]), input._type.numel)
     g = input._geometry_of()
-    if viewed_strides(g.sizes, g.strides, target) is not None:
+    if g.contiguous:
         return view_sizes(input, target)
+    if viewed_strides(g.sizes, g.strides, target) is not None:
+        return _reshape_alias(input, target)
     return _unsafe_view(input.clone(memory_format=None), target)
+
+
+@view("ReshapeAliasBackward0", _view_geometry, method=False, function=False)
+def _reshape_alias(input: Array, size: SpreadInts) -> Any:
+    return lax.reshape(input, inferred(size, input.size))
 
 
 @composite(function=False)
