@@ -263,7 +263,7 @@ def test_loading_goes_on_where_saving_stopped(case: Case):
             give_gradients(ft, each, step)
             own.step()
     for one, other in zip(params, copies, strict=True):
-        # a step may be interpreted on one side and compiled on the other, and be rounded otherwise; Muon's is in bfloat16
+        # a step may be interpreted on one side and compiled on the other, and be rounded otherwise; Muon's in bfloat16
         np.testing.assert_allclose(array(one), array(other), rtol=1e-3, atol=1e-2 if case.name == "Muon" else 1e-5)
 
 

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from fgrad.torch.core.levels import drawn
 from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.nn.functional.kernels import functional
+from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import composite
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64
@@ -39,13 +40,18 @@ def drop(
         if len(shape) < 2:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
         shape = shape[:2] + (1,) * (len(shape) - 2)
+    order = range(len(shape)) if by_channel else _memory_order(input)
     if not alpha:
         if not input._type.inexact:
             raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}")
-        return multiply(
-            _noise(lambda batch: dropout_noise((*batch, *shape), dtype, default_generator, p), input, shape)
-        )
-    kept = bernoulli(shape, dtype, default_generator, 1 - p)
+
+        def draw(batch: Ints) -> np.ndarray:
+            made = dropout_noise((*batch, *(shape[i] for i in order)), dtype, default_generator, p)
+            return np.moveaxis(made, range(-len(shape), 0), [i - len(shape) for i in order])
+
+        return multiply(_noise(draw, input, shape))
+    kept = bernoulli(tuple([shape[i] for i in order]), dtype, default_generator, 1 - p)
+    kept = np.moveaxis(kept, range(len(shape)), order)
     precision = FLOAT64 if dtype == FLOAT64 else FLOAT32
     scale = 1 / math.sqrt((_SATURATION * _SATURATION * p + 1) * (1 - p))
 
@@ -57,6 +63,13 @@ def drop(
     below = rounded(below + precision.type(_SATURATION * scale * p))
     noise = _tensor(rounded(wide * precision.type(scale)).astype(dtype), input)
     return multiply(noise).add_(_tensor(below.astype(dtype), input))
+
+
+def _memory_order(input: Tensor) -> Sequence[int]:
+    """The axes from the outermost in memory to the innermost, as noise like this tensor is drawn."""
+    shape = tuple(input._type.shape)
+    strides = elementwise((input,), shape)
+    return range(len(shape)) if strides is None else sorted(range(len(shape)), key=lambda i: -strides[i])
 
 
 def _noise(draw: Callable[[Ints], Any], like: Tensor, shape: Ints) -> Tensor:
