@@ -151,7 +151,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
 
 def _c_name(dtype: Dtype) -> str:
     """PyTorch's C++ name of an element type."""
-    return {"Float": "float", "Double": "double", "Long": "long int"}.get(dtype.scalar_name, dtype.scalar_name)
+    return {"Float": "float", "Double": "double", "Long": "long int", "Bool": "bool", "Byte": "unsigned char"}.get(dtype.scalar_name, dtype.scalar_name)
 
 
 def _delete_grad(self: Tensor) -> None:
