@@ -12,7 +12,7 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import note_origin
 from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor, alias, gradient_function, is_tracked
-from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.random.scalars import cpp_name
 
 NON_LEAF = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
@@ -133,7 +133,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
     wanted = self.__dict__.get("_grad_dtype", self._type.dtype)
     if wanted is not None and value._type.dtype is not wanted:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{_c_name(value._type.dtype)}' to a tensor with "
+            f"attempting to assign a gradient with dtype '{cpp_name(value._type.dtype.numpy)}' to a tensor with "
             f"grad_dtype '{wanted.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the "
             "tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
             "allow any "
@@ -147,11 +147,6 @@ def _set_grad(self: Tensor, value: Any) -> None:
             f"'{list(self._type.shape)}'. Please ensure that the gradient and the tensor are the same size"
         )
     self._grad = value
-
-
-def _c_name(dtype: Dtype) -> str:
-    """PyTorch's C++ name of an element type."""
-    return {"Float": "float", "Double": "double", "Long": "long int", "Bool": "bool", "Byte": "unsigned char"}.get(dtype.scalar_name, dtype.scalar_name)
 
 
 def _delete_grad(self: Tensor) -> None:

@@ -18,18 +18,9 @@ from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.ops.kinds import kind
 from fgrad.torch.ops.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, transpose, unsqueeze
+from fgrad.torch.random.scalars import cpp_name
 
 _HIGHEST = lax.Precision.HIGHEST
-
-
-def _ctype(array: Any) -> str:
-    """What PyTorch calls the element type in the errors of its products."""
-    names = {
-        "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
-        "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
-        "bool": "bool", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-    }  # fmt: skip
-    return names[array.dtype.name]
 
 
 def _contracted(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
@@ -73,7 +64,9 @@ def _check_shapes(a: Any, b: Any) -> None:
 
 def _check_same(a: Any, b: Any) -> None:
     if a.dtype != b.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_ctype(a)} != {_ctype(b)}")
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {cpp_name(a.dtype)} != {cpp_name(b.dtype)}"
+        )
 
 
 @operation("MvBackward0")
