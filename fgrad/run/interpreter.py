@@ -20,21 +20,20 @@ def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
 
     See NOTE [NumPy runs what is met first].
     """
-    steps = [computation(node.op) for node in graph.nodes]
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     if checks_each_primitive() or not all(map(_at_hand, values)):
         return evaluate(graph, args)
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
     with np.errstate(all="ignore"):
-        for node, compute, dead in zip(graph.nodes, steps, last_uses(graph), strict=True):
+        for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
             inputs = [values[i] for i in node.inputs]
             if node.op.effects:  # what calls the user's code hands arrays of JAX to it
                 inputs = [copied(x) if isinstance(x, np.ndarray) else x for x in inputs]
             called = node.op.primitive.called(node.op.params) if isinstance(node.op.primitive, Region) else None
             if called is not None:
                 outs: Sequence[Any] = interpret(called, inputs)
-            elif compute is None:
+            elif (compute := computation(node.op)) is None:
                 outs = node.op.bind(inputs)
             else:
                 found = compute(*[np.asarray(x, t.dtype) for x, t in zip(inputs, node.op.in_types, strict=True)])

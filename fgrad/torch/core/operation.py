@@ -110,7 +110,6 @@ class Planned(Plan):
         "present",
         "single",
         "edges",
-        "edge_places",
         "places",
         "wide_strides",
     )
@@ -160,10 +159,14 @@ class Planned(Plan):
         self.node_class = (
             named(NotDerivedNode, "NotImplemented") if name == NOT_IMPLEMENTED else named(OperationNode, name)
         )
-        #: the operands that have an edge
-        self.edges = tuple([i for i in range(len(types)) if i not in operation.fixed])
-        #: the same with their places among the operands that are there, None for one left out
-        self.edge_places = tuple([(i, self.present.index(i) if i in self.present else None) for i in self.edges])
+        #: the operands that have an edge, with their places among those that are there, None for one left out
+        self.edges = tuple(
+            [
+                (i, self.present.index(i) if i in self.present else None)
+                for i in range(len(types))
+                if i not in operation.fixed
+            ]
+        )
         #: the operands that are there, with the names under which they are saved
         self.places = tuple([(i, operation.operands[min(i, last)]) for i in self.present])
 
@@ -345,7 +348,7 @@ def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None =
     """
     edges: list[Edge | None] = []
     wanted: list[int] = []
-    for i, place in plan.edge_places:
+    for i, place in plan.edges:
         x = operands[i]
         edge = gradient_edge(x) if isinstance(x, Tensor) and x._type.inexact else None
         edges.append(edge)
