@@ -126,6 +126,20 @@ def bad_custom_rule(rule: str, function: str, path: str, expected: str, got: str
     )
 
 
+class ClosedOverError(TypeError):
+    """A function with a rule of its own would be differentiated with respect to a value that it closes over."""
+
+
+def closed_over(kind: str, name: str) -> ClosedOverError:
+    return ClosedOverError(
+        f"Detected differentiation of a {kind} function (its rule: {name!r}) with respect to a closed-over value. The "
+        "rule says only how to differentiate it with respect to its arguments, and the gradient would silently lack a "
+        "part.\n"
+        "Ways out: pass the value as an argument, and let the rule give its derivative too; or, if it has none, apply "
+        "fgrad.stop_gradient to it outside of the function."
+    )
+
+
 class NotLinearError(ValueError):
     """A function that should be linear in some inputs is not."""
 

@@ -4,6 +4,7 @@ Everything else under ``fgrad/`` sees JAX through its documented ``jax``, ``jax.
 through what this file exports.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,10 +46,13 @@ __all__ = [
     "scan_counts",
     "set_trace",
     "settle_outputs",
+    "staged_number",
     "symbolic_zero",
     "take_trace",
     "tangent_dtype",
+    "traced_shard_map",
     "typeof",
+    "varying_axes",
     "wrapped_function",
     "zero_tangent",
 ]
@@ -91,6 +95,19 @@ def checks_each_primitive() -> bool:
     """Whether JAX looks for NaNs or infinities in what each primitive gives."""
     config: Any = jax.config
     return config.jax_debug_nans or config.jax_debug_infs
+
+
+@functools.cache
+def staged_number() -> Any:
+    """A tracer of JAX's own staging, good for nothing but to be found inside another one.
+
+    ``jax.closure_convert`` makes arguments of the closed-over values that may be differentiated, and takes for such
+    what holds one of JAX's own tracers (JAX: custom_derivatives.py, _maybe_perturbed).
+    """
+    kept: list[Any] = []
+    with eval_context(), jax.check_tracer_leaks(False):
+        jax.make_jaxpr(kept.append)(np.float32(0))
+    return kept[0]
 
 
 def copied(value: Any) -> Any:
@@ -238,6 +255,23 @@ def settle_outputs(fun: Any, rule: Any) -> None:
         for store in fun.stores:
             if store is not None:
                 store.reset()
+
+
+def traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+    """The jaxpr of a ``shard_map`` call, and its results in the form that JAX takes them back, to be updated."""
+    kept: list[Any] = []
+
+    def call(*xs: Any) -> list[Any]:
+        kept.append(current_trace().process_shard_map(primitive, fun, xs, **params))
+        return list(kept[0])
+
+    return jax.make_jaxpr(call)(*map(typeof, args)), kept[0]
+
+
+def varying_axes(type: ShapedArray) -> tuple[str, ...]:
+    """The axes of a mesh along which a part of an array varies, by its type."""
+    manual = getattr(type, "mat", None)
+    return tuple(sorted(manual.varying)) if manual is not None else ()
 
 
 def bind_remat(

@@ -149,8 +149,12 @@ def with_positions(args: Sequence[Any], positions: Sequence[int], values: Sequen
     return new
 
 
-def matching(tree: Any, pattern: Any, types: Sequence[ShapedArray], what: str, of: str) -> list[Any]:
+def matching(
+    tree: Any, pattern: Any, types: Sequence[ShapedArray], what: str, of: str, integers: bool = False
+) -> list[Any]:
     """The leaves of ``tree``, which must have the structure ``pattern`` and be (co)tangents of values of ``types``.
+
+    With ``integers``, those of integers are integers of the same type, as in the transpose of a linear function.
 
     Raises:
       TypeError: the structures differ.
@@ -160,12 +164,15 @@ def matching(tree: Any, pattern: Any, types: Sequence[ShapedArray], what: str, o
     if treedef != pattern:
         raise TypeError(f"The structure of {what} must be that of {of}.\n  expected: {pattern}\n  got:      {treedef}")
     return [
-        _matched(x, t, lambda i=i: path_of(tree, i, what), of) for i, (x, t) in enumerate(zip(flat, types, strict=True))
-    ]
+        _matched(
+            x, ShapedArray(t.shape, t.dtype if integers else tangent_dtype(t.dtype)),
+            lambda i=i: path_of(tree, i, what), of,
+        )
+        for i, (x, t) in enumerate(zip(flat, types, strict=True))
+    ]  # fmt: skip
 
 
-def _matched(x: Any, type: ShapedArray, path: Callable[[], str], of: str) -> Any:
-    expected = ShapedArray(type.shape, tangent_dtype(type.dtype))
+def _matched(x: Any, expected: ShapedArray, path: Callable[[], str], of: str) -> Any:
     if not isinstance(x, Tracer | jax.Array):
         x = _as_value(x, path, "A derivative's argument")
     got = typeof(x)

@@ -4,12 +4,13 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import jax
 from attrs import frozen
 from jax import tree_util
 
 from fgrad.api.arguments import Leaves, leaves
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import remat as remat_region
+from fgrad.graph.regions import keeps, remat as remat_region
 from fgrad.graph.source import here
 from fgrad.jaxcore import current_trace, is_evaluating, primitive, set_trace, typeof
 from fgrad.record.recorder import Recorder
@@ -166,7 +167,39 @@ class _Either:
     second: Callable[..., Any]
 
     def __call__(self, prim: Any, *types: Any, **params: Any) -> Any:
-        return self.first(prim, *types, **params) or self.second(prim, *types, **params)
+        answer = self.first(prim, *types, **params)
+        return answer if keeps(answer) else self.second(prim, *types, **params)
+
+
+@frozen
+class _NamesOrOffload:
+    """Keep values of some names, and those of others in another memory."""
+
+    saved: frozenset[str]
+    offloaded: frozenset[str]
+    source: str
+    destination: str
+
+    def __call__(self, prim: Any, *types: Any, **params: Any) -> Any:
+        # JAX's own, for its answer says where to: it must be one that JAX knows too
+        policy = jax.checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=[*self.saved], names_which_can_be_offloaded=[*self.offloaded],
+            offload_src=self.source, offload_dst=self.destination,
+        )  # fmt: skip
+        return policy(prim, *types, **params)
+
+
+@frozen
+class _OffloadDots:
+    """Keep products without batch dimensions, in another memory."""
+
+    source: str
+    destination: str
+
+    def __call__(self, prim: Any, *types: Any, **params: Any) -> Any:
+        return jax.checkpoint_policies.offload_dot_with_no_batch_dims(self.source, self.destination)(
+            prim, *types, **params
+        )
 
 
 class _Policies:
@@ -175,7 +208,8 @@ class _Policies:
     ``everything_saveable``, ``nothing_saveable``; ``dots_saveable`` (matrix products and convolutions) and its other
     name ``checkpoint_dots``; ``dots_with_no_batch_dims_saveable``; and functions that make policies: from names given
     with ``checkpoint_name``, ``save_only_these_names``, ``save_any_names_but_these``,
-    ``save_anything_except_these_names``; from two policies, ``save_from_both_policies``.
+    ``save_anything_except_these_names``; from two policies, ``save_from_both_policies``.  What
+    ``save_and_offload_only_these_names`` and ``offload_dot_with_no_batch_dims`` keep may wait in the host's memory.
 
     Source: `jax.checkpoint_policies <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint_policies.html>`_.
     """
@@ -206,6 +240,26 @@ class _Policies:
     def save_from_both_policies(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
         """Keep what either policy keeps."""
         return _Either(first, second)
+
+    @staticmethod
+    def save_and_offload_only_these_names(
+        *,
+        names_which_can_be_saved: Sequence[str],
+        names_which_can_be_offloaded: Sequence[str],
+        offload_src: str,
+        offload_dst: str,
+    ) -> Callable[..., Any]:
+        """Keep values of the first names; move those of the others from one memory ("device") to another
+        ("pinned_host") and back when they are wanted; keep nothing else."""
+        saved, offloaded = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
+        if both := saved & offloaded:
+            raise ValueError(f"A value can be saved or offloaded, not both; named for both: {sorted(both)}.")
+        return _NamesOrOffload(saved, offloaded, offload_src, offload_dst)
+
+    @staticmethod
+    def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Callable[..., Any]:
+        """Keep matrix products without batch dimensions, in another memory."""
+        return _OffloadDots(offload_src, offload_dst)
 
 
 checkpoint_policies = _Policies()

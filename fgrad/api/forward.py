@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from attrs import frozen
 from jax import tree_util
 
@@ -185,7 +186,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     """The transpose of a linear function, worked out from types alone: ``fun`` is never evaluated.
 
     Arguments:
-      fun: linear in all its arguments.
+      fun: linear in all its arguments: from floating-point or complex arrays to such arrays, or from integers to
+        integers.
       primals: arrays, or anything with ``shape`` and ``dtype`` (``jax.ShapeDtypeStruct``), that say what it takes.
       reduce_axes: accepted for JAX's sake; must be empty, as in JAX.
 
@@ -194,7 +196,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     Raises:
       NotLinearError: ``fun`` is not linear; the message names the operation.
-      TypeError: an argument or the output is neither real nor complex floating point.
+      TypeError: an argument or output is of another type than these, or they are not all of one kind.
       MismatchError: the cotangent has another shape or dtype than the output.
 
     >>> import fgrad, jax, jax.numpy as jnp
@@ -211,7 +213,6 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         )
     flat, in_tree = tree_util.tree_flatten(primals)
     types = [spec_type(x, lambda i=i: path_of(primals, i, "primals"), "linear_transpose") for i, x in enumerate(flat)]
-    _all_inexact(types, lambda i: path_of(primals, i, "primals"))
     kept: list[Any] = []
 
     def flat_fun(*tracers: Any) -> list[Any]:
@@ -223,7 +224,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     graph, lifted = stage(flat_fun, types)
     out = kept.pop()
-    _all_inexact(graph.out_types, lambda i: out.paths[i])
+    _of_one_kind(
+        [*types, *graph.out_types],
+        lambda i: path_of(primals, i, "primals") if i < len(types) else out.paths[i - len(types)],
+    )
     transposed, at = transpose(graph, range(len(types)), range(len(graph.outputs)))
     transposed = simplify(transposed)
     backward = Transposed(transposed, at, tuple(types), graph.out_types, in_tree, out.tree)
@@ -242,10 +246,13 @@ class Transposed:
     out_tree: Any
 
     def __call__(self, lifted: Sequence[Any], ct: Any) -> Any:
-        cts = matching(ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output")
+        cts = matching(
+            ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output", integers=True
+        )
         found = run(self.graph, [*lifted, *map(stripped, cts)])
         outs = [
-            zero(t) if k is None else with_weakness(found[k], t) for k, t in zip(self.at, self.in_types, strict=True)
+            with_weakness(jax.numpy.zeros(t.shape, t.dtype) if k is None else found[k], t)
+            for k, t in zip(self.at, self.in_types, strict=True)
         ]
         return tree_util.tree_unflatten(self.in_tree, outs)
 
@@ -272,12 +279,17 @@ def spec_type(x: Any, path: Callable[[], str], what: str) -> ShapedArray:
         raise errors.not_an_array(path(), x, what) from None
 
 
-def _all_inexact(types: Sequence[ShapedArray], path: Callable[[int], str]) -> None:
+def _of_one_kind(types: Sequence[ShapedArray], path: Callable[[int], str]) -> None:
+    integers = [i for i, t in enumerate(types) if jax.dtypes.issubdtype(t.dtype, np.integer)]
+    if len(integers) == len(types):
+        return
     for i, t in enumerate(types):
         if not is_inexact(t):
             raise TypeError(
-                f"linear_transpose takes functions from floating-point or complex arrays to such arrays, but {path(i)} "
-                f"has type {t.str_short()}. Convert it to a floating-point dtype, or close over it."
+                "linear_transpose takes functions from floating-point or complex arrays to such arrays, and from "
+                f"integers to integers, but {path(i)} has type {t.str_short()}"
+                + (", and not all types are integers." if i in integers else ".")
+                + " Convert it, or close over it."
             )
 
 

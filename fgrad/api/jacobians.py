@@ -24,7 +24,7 @@ from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
-from fgrad.run.program import program
+from fgrad.run.program import calls_python, program
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
@@ -190,7 +190,7 @@ def _jacobian(
 
         called = call(checked, flat.values, has_aux, what)
         made = called.recorded.made(
-            (what, mode, chunk_size, called.kind), lambda graph: program(mode.blocks(graph, *called.kind, chunk_size))
+            (what, mode, chunk_size, called.kind), lambda graph: mode.blocks(graph, *called.kind, chunk_size)
         )
         outs = made(called.recorded.values)
         aux = called.outputs(outs)[1]
@@ -214,6 +214,13 @@ def _nested(called: Called, flat: Leaves, blocks: Sequence[Any], single: bool) -
     return called.out.unflatten(rows)
 
 
+def _program(function: Callable[..., Any], types: Sequence[ShapedArray], rows: Graph) -> Callable[..., Any]:
+    """A flat function that maps ``rows`` over an identity, as a program."""
+    if calls_python(rows):  # rules that ask for numbers: there are some while it runs, and none on types
+        return lambda values: function(*values)
+    return program(simplify(stage_closed(function, types)))
+
+
 @frozen
 class _Forward:
     holomorphic: bool
@@ -230,8 +237,8 @@ class _Forward:
     def check_outputs(self, out: Leaves, what: str) -> None:
         _check_holomorphic(out, self.holomorphic, what)
 
-    def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Graph:
-        """The graph of the outputs and then the blocks, for each inexact output and input."""
+    def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Callable[..., Any]:
+        """The program of the outputs and then the blocks, for each inexact output and input."""
         cut = linear_split(graph, outputs, inputs)
         wrt = [cut.in_types[i] for i in inexact_inputs(cut.in_types, inputs)]
         sizes = [math.prod(t.shape) for t in wrt]
@@ -250,7 +257,7 @@ class _Forward:
                 )
             return [*known[:count], *found]
 
-        return simplify(stage_closed(function, graph.in_types))
+        return _program(function, graph.in_types, cut.halves.unknown)
 
 
 @frozen
@@ -275,8 +282,8 @@ class _Reverse:
                     "function of complex inputs pass holomorphic=True; otherwise take the real part, or use vjp."
                 )
 
-    def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Graph:
-        """The graph of the outputs and then the blocks, for each inexact output and input."""
+    def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Callable[..., Any]:
+        """The program of the outputs and then the blocks, for each inexact output and input."""
         cut = split(graph, outputs, inputs)
         of = [t for t in cut.out_types if is_inexact(t)]
         sizes = [math.prod(t.shape) for t in of]
@@ -293,7 +300,7 @@ class _Reverse:
                 columns.append(_pieces(whole, t, of, sizes, 0, lambda o, t=t: (*o.shape, *t.shape), lambda _, t=t: t))
             return [*known[:count], *(column[k] for k in range(len(of)) for column in columns)]
 
-        return simplify(stage_closed(function, graph.in_types))
+        return _program(function, graph.in_types, cut.halves.unknown)
 
 
 def _check_holomorphic(out: Leaves, holomorphic: bool, what: str) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from attrs import frozen
+from jax import tree_util
 
 from fgrad.graph.graph import Graph
 from fgrad.jaxcore import Tracer, set_trace
 from fgrad.record.recorder import Recorder
 from fgrad.run.cache import Cache
-from fgrad.run.program import PROGRAM_LIMIT, Program, program
+from fgrad.run.program import PROGRAM_LIMIT, Program, program, run
 
 _made: Cache[Hashable, Any] = Cache(PROGRAM_LIMIT)
 
@@ -72,3 +73,32 @@ def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
     numbers = tuple([recorder.number(x) for x in outputs])
     recorder.open = False
     return Recorded(recorder, numbers)
+
+
+def by_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``fun(*args, **kwargs)`` by way of its graph, where some of the arguments are tracers.
+
+    So what JAX has a say in, in the functions that it traces as a whole too, goes through ``Op.bind``.
+    """
+    flat, tree = tree_util.tree_flatten((args, kwargs))
+    at = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]
+    if not at:
+        return fun(*args, **kwargs)
+
+    def on_tracers(tracers: Sequence[Any]) -> Any:
+        new = list(flat)
+        for i, tracer in zip(at, tracers, strict=True):
+            new[i] = tracer
+        new_args, new_kwargs = tree_util.tree_unflatten(tree, new)
+        return fun(*new_args, **new_kwargs)
+
+    recorder, result = record(on_tracers, [flat[i] for i in at])
+    try:
+        outs, out_tree = tree_util.tree_flatten(result)
+        traced = [i for i, x in enumerate(outs) if recorder.records((x,))]
+        recorded = close(recorder, [outs[i] for i in traced])
+    finally:
+        recorder.open = False
+    for i, x in zip(traced, run(recorded.graph(), recorded.values), strict=True):
+        outs[i] = x
+    return tree_util.tree_unflatten(out_tree, outs)

@@ -8,16 +8,19 @@ from typing import Any
 import jax
 import jax.custom_batching
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from jax import tree_util
 
 from fgrad import errors
 from fgrad.api import differences as fd
 from fgrad.api.custom import custom_jvp, custom_vjp, zero_tangent_of
+from fgrad.api.recorded import by_graph
+from fgrad.api.staging import vmap
+from fgrad.graph.op import BATCHING
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import Primitive, current_trace, primitive, remember_primitive, typeof
 from fgrad.record.recording import Recording
-from fgrad.rules.kinds import RULES, General, Linear, Rule
+from fgrad.rules.kinds import RULES, General, Linear
 from fgrad.run.program import clear_cache
 
 
@@ -41,8 +44,8 @@ def define_rule(
         is a tuple with None for each argument that has none.
       transpose: says that the target is linear: ``transpose(ct, *args, **params)`` returns cotangents as ``vjp`` does
         and reads nothing of the linear arguments but shape and dtype.  It gives both modes.
-      batching: for functions only: ``batching(axis_size, in_batched, *args)`` returns ``(out, out_batched)``, where
-        ``in_batched`` says which arguments have a leading mapped axis.
+      batching: ``batching(axis_size, in_batched, *args, **params)`` returns ``(out, out_batched)``, where
+        ``in_batched`` says which arguments have a leading mapped axis, and ``out_batched`` which results.
       linear_args: with ``transpose``: in which arguments the target is linear, if not in all inexact ones.
       check: arguments at which to check the given rules against each other and against finite differences, at once.
       replace: overwrite a rule that the primitive has already.
@@ -53,10 +56,11 @@ def define_rule(
 
     Returns:
       For a function, the function with these rules, to be called in its place; JAX's transformations keep them too.
-      For a primitive, the primitive.
+      For a primitive, the primitive; its batching rule holds in ``fgrad.vmap`` and, under ``jax.vmap``, in what fgrad
+      has recorded (its ``grad``, ``jit``, ...), for JAX has no public way to enter one in its own table.
 
     Raises:
-      ValueError: no rule is given; the primitive has one already, or ``batching`` is given for a primitive.
+      ValueError: no rule is given, or the primitive has one already.
       RuleCheckError: with ``check``, two rules disagree, or a rule and finite differences.
 
     >>> import fgrad, jax.numpy as jnp
@@ -88,11 +92,11 @@ def define_rule(
 class Rules:
     """What a user has given."""
 
-    vjp: Callable[..., Any] | None
-    jvp: Callable[..., Any] | None
-    transpose: Callable[..., Any] | None
-    batching: Callable[..., Any] | None
-    linear_args: tuple[int, ...] | None
+    vjp: Callable[..., Any] | None = None
+    jvp: Callable[..., Any] | None = None
+    transpose: Callable[..., Any] | None = None
+    batching: Callable[..., Any] | None = None
+    linear_args: tuple[int, ...] | None = None
 
     def is_linear(self, i: int, x: Any) -> bool:
         """Whether the target is linear in its ``i``-th argument ``x``, a pytree."""
@@ -114,24 +118,29 @@ def _by_name(name: str) -> Primitive:
 
 
 def _for_primitive(target: Primitive, given: Rules, replace: bool) -> Primitive:
-    if given.batching is not None:
+    derivative = bool(given.vjp or given.jvp or given.transpose)
+    held: Any = RULES.get(target) or RULES.get(target.name) if derivative else None
+    if held is None and given.batching is not None:
+        held = BATCHING.get(target)
+    if not replace and held is not None:
         raise ValueError(
-            f"define_rule({target.name!r}, batching=...): JAX has no public way to give a primitive a batching rule, "
-            "and fgrad uses public ways only. Ways out: bind the primitive in a function and give the rule to that "
-            "function (define_rule(function, batching=...)), or enter it in JAX's own table of batching rules."
+            f"The primitive {target.name!r} has a rule already: {held!r}.\nPass replace=True to overwrite it."
         )
-    if not replace and (target in RULES or target.name in RULES):
-        raise ValueError(
-            f"The primitive {target.name!r} has a rule already: {RULES.get(target) or RULES.get(target.name)!r}.\n"
-            "Pass replace=True to overwrite it."
+    earlier = _given.get(target, Rules())
+    if derivative:
+        linear = given.transpose is not None and given.vjp is None and given.jvp is None
+        RULES[target] = (
+            Linear(given.transpose, given.linear_args)  # type: ignore[arg-type]
+            if linear
+            else General(vjp=given.vjp or _vjp_of_transpose(given), jvp=given.jvp)
         )
-    if given.transpose is not None and given.vjp is None and given.jvp is None:
-        rule: Rule = Linear(given.transpose, given.linear_args)
+        _given[target] = evolve(given, batching=given.batching or earlier.batching)
     else:
-        rule = General(vjp=given.vjp or _vjp_of_transpose(given), jvp=given.jvp)
+        _given[target] = evolve(earlier, batching=given.batching)
+    if given.batching is not None:
+        # the rule may hold primitives with such rules too, this one perhaps, and be mapped in its turn
+        BATCHING[target] = functools.wraps(given.batching)(functools.partial(by_graph, given.batching))
     remember_primitive(target)
-    RULES[target] = rule
-    _given[target] = given
     clear_cache()  # derivatives made from an earlier rule are kept with the operations
     return target
 
@@ -381,7 +390,7 @@ class _RuleCheck:
                 for i, x in enumerate(self.args)
             ]
             axes = [0 if i in mapped else None for i in every]
-            got = jax.vmap(self.fun, in_axes=axes)(*stacked)
+            got = vmap(self.fun, in_axes=axes)(*stacked)
             for k in range(size):
                 row = [tree_util.tree_map(lambda x, k=k: x[k], x) if i in mapped else x for i, x in enumerate(stacked)]
                 expected = tree_util.tree_leaves(self.fun(*row))

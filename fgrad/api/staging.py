@@ -11,7 +11,9 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import leaves
+from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
+from fgrad.graph.op import BATCHING
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import Tracer, typeof
 from fgrad.passes.simplify import simplify
@@ -234,8 +236,19 @@ def vmap(
 
     Source: `jax.vmap <https://docs.jax.dev/en/latest/_autosummary/jax.vmap.html>`_.
     """
+
+    @functools.wraps(fun)
+    def ruled(*args: Any, **kwargs: Any) -> Any:
+        # JAX knows no rules but its own: those of ``define_rule`` hold where fgrad's graph is run
+        return by_graph(fun, *args, **kwargs) if BATCHING else fun(*args, **kwargs)
+
     return jax.vmap(
-        fun, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, axis_size=axis_size, spmd_axis_name=spmd_axis_name
+        ruled,
+        in_axes=in_axes,
+        out_axes=out_axes,
+        axis_name=axis_name,
+        axis_size=axis_size,
+        spmd_axis_name=spmd_axis_name,
     )
 
 

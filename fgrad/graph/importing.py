@@ -21,6 +21,7 @@ from fgrad.graph.regions import (
     custom_vmap,
     is_inexact,
     linear_solve,
+    plain,
     python_call_graph,
     remat,
     scan,
@@ -299,13 +300,12 @@ def vjp_rule(
         return [live[i] if i in live else jax.numpy.zeros(t.shape, t.dtype) for i, t in wanted]
 
     ct_types = [t for t in call.out_types if is_inexact(t)]
-    in_types = [ShapedArray(t.shape, t.dtype) for t in (*(builder.types[i] for i in residuals), *ct_types)]
-    shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in in_types]
+    in_types = [plain(t) for t in (*(builder.types[i] for i in residuals), *ct_types)]
     try:
-        return VjpRule(forward, from_jaxpr(jax.make_jaxpr(backward)(*shapes)), tuple(wrt))
+        return VjpRule(forward, from_jaxpr(jax.make_jaxpr(backward)(*in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
         wanted = [(i, t) for i, t in enumerate(types) if is_inexact(t)]
-        function = Deferred((_key(bwd, types), res_tree), lambda: called)
+        function = Deferred((_key(bwd, types), res_tree, None if live is None else tuple(live)), lambda: called)
         graph = python_call_graph(function, in_types, [ShapedArray(t.shape, t.dtype) for _, t in wanted])
         return VjpRule(forward, graph, tuple([i for i, _ in wanted]))
 

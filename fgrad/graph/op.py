@@ -10,23 +10,29 @@ operations structurally, through ``Op.key``, so their equality does not depend o
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.custom_batching
 import numpy as np
 
 from fgrad.jaxcore import (
     Primitive,
     ShapedArray,
     closed_parts,
+    current_trace,
     is_closed_jaxpr,
     is_effectful,
+    is_evaluating,
     is_open_jaxpr,
     remember_primitive,
 )
 
 OP_LIMIT = 1 << 16
+
+#: batching rules that users gave primitives: ``rule(axis_size, in_batched, *args, **params)``
+BATCHING: dict[Primitive, Callable[..., Any]] = {}
 
 
 class Op:
@@ -66,8 +72,22 @@ class Op:
         """Run the operation on values (arrays or tracers) under the current trace; always a sequence of results."""
         if isinstance(self.primitive, Region):
             return self.primitive.bind(self, args)
-        out = self.primitive.bind(*args, **self.params)
+        rule = BATCHING.get(self.primitive)
+        if rule is None or is_evaluating(current_trace()):
+            out = self.primitive.bind(*args, **self.params)
+        else:
+            out = self._mappable(rule)(*args)
         return out if self.primitive.multiple_results else (out,)
+
+    def _mappable(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """The operation as a call that JAX maps by ``rule``: now, if it is being mapped, or when the trace is."""
+        found = self.derived.get(rule)
+        if found is None:
+            bind, params = self.primitive.bind, self.params
+            found = jax.custom_batching.custom_vmap(lambda *args: bind(*args, **params))
+            found.def_vmap(lambda size, mapped, *args: rule(size, mapped, *map(jax.numpy.asarray, args), **params))
+            self.derived[rule] = found
+        return found
 
 
 class Region:
@@ -163,7 +183,9 @@ def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArra
     """
     in_types = tuple(in_types)
     frozen = tuple([(name, freeze(params[name])) for name in sorted(params)]) if params else ()
-    key = (primitive, frozen, in_types)
+    mesh = jax.sharding.get_abstract_mesh()
+    # the type of what is made of nothing, or of a scalar without a place, names the mesh that is around it
+    key = (primitive, frozen, in_types) if mesh.empty else (primitive, frozen, in_types, mesh)
     op = _table.get(key)
     if op is not None:
         return op
@@ -190,7 +212,10 @@ def intern_typed(
 ) -> Op:
     """``intern`` for an equation whose output types are known already (it comes from a checked jaxpr)."""
     in_types = tuple(in_types)
-    key = (primitive, tuple([(name, freeze(params[name])) for name in sorted(params)]), in_types)
+    key: tuple[Any, ...] = (primitive, tuple([(name, freeze(params[name])) for name in sorted(params)]), in_types)
+    mesh = out_types[0].sharding.mesh if out_types and isinstance(out_types[0], ShapedArray) else None
+    if mesh is not None and not mesh.empty:
+        key = (*key, mesh)
     op = _table.get(key)
     return op if op is not None else enter(primitive, params, key, in_types, tuple(out_types), effects)
 

@@ -11,10 +11,11 @@ import jax
 import jax.custom_batching
 from attrs import frozen
 from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from fgrad.graph.graph import Builder, Graph, evaluate
 from fgrad.graph.op import Op, Region, intern
-from fgrad.jaxcore import ShapedArray, bind_remat, zero_tangent
+from fgrad.jaxcore import ShapedArray, bind_remat, varying_axes, zero_tangent
 
 
 def strong(type: ShapedArray) -> ShapedArray:
@@ -47,18 +48,24 @@ class Scan(Region):
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         nk, out = params["num_carry"], params["body"].out_types
-        return [
-            *out[:nk],
-            *(t.update(shape=(params["length"], *t.shape), weak_type=False) for t in map(unsharded, out[nk:])),
-        ]
+        return [*out[:nk], *(stacked(t, params["length"]) for t in out[nk:])]
 
     def has_effects(self, params: dict[str, Any]) -> bool:
         return params["body"].effects
 
 
-def unsharded(type: ShapedArray) -> ShapedArray:
-    """A type of the same shape and dtype with no sharding of its own (a stacked value gets a new one)."""
-    return ShapedArray(type.shape, type.dtype, type.weak_type)
+def plain(type: ShapedArray) -> ShapedArray:
+    """The strong type of this shape and dtype with no sharding, but for the part of an array in a shard_map."""
+    return strong(type) if varying_axes(type) else ShapedArray(type.shape, type.dtype)
+
+
+def stacked(type: ShapedArray, length: int) -> ShapedArray:
+    """The type of so many values in one; they get a new sharding, but vary among the parts of a shard_map as before."""
+    shape = (length, *type.shape)
+    if not varying_axes(type):
+        return ShapedArray(shape, type.dtype)
+    sharding = NamedSharding(type.sharding.mesh, PartitionSpec(*[None] * len(shape)))
+    return type.update(shape=shape, weak_type=False, sharding=sharding)
 
 
 def _as_type(value: Any, type: ShapedArray) -> Any:
@@ -131,10 +138,12 @@ class Deferred:
     The rule of a function may call that function again, so recording rules eagerly would never end.
     """
 
-    __slots__ = ("_make", "_made", "key")
+    __slots__ = ("_make", "_made", "key", "function")
 
     def __init__(self, key: Hashable, make: Callable[[], Any]):
         self.key = key
+        #: a forward-mode rule as a flat function, to be called where it asks for the numbers of tangents
+        self.function: Callable[..., Any] | None = None
         self._make: Callable[[], Any] | None = make
         self._made: Any = None
 
@@ -281,6 +290,11 @@ class Remat(Region):
 
     def has_effects(self, params: dict[str, Any]) -> bool:
         return params["body"].effects
+
+
+def keeps(answer: Any) -> bool:
+    """Whether a policy's answer lets a value be kept; one of JAX's may be a bool, or an object named for what to do."""
+    return bool(answer) and "Recompute" not in type(answer).__name__
 
 
 class CustomVmap(Region):

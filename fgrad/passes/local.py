@@ -9,13 +9,19 @@ NOTE [One rule, two modes]
 to tangents.  A ``General`` rule gives one mode; the other is the transpose of its graph, which is linear in the
 (co)tangents: the transpose of a push-forward is a pull-back and the reverse.
 
+NOTE [Integers]
+An integer has no derivative, but ``linear_transpose`` also turns round functions from integers to integers.  Such a
+walk is known by where it starts, at integer inputs.  In it every value that depends on these counts, whatever its type,
+and must be an integer and linear in them: where a derivative would be zero, there is no transpose and an error.
+
 This is one file, and a long one, because a missing mode is the transpose of the given one, and transposing walks
 backward over pull-backs: the two halves call each other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from attrs import frozen
 from jax import lax
@@ -23,9 +29,9 @@ from jax import lax
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive, intern
-from fgrad.graph.regions import is_inexact
+from fgrad.graph.regions import is_inexact, strong
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, primitive, tangent_dtype
+from fgrad.jaxcore import ShapedArray, primitive, varying_axes
 from fgrad.passes.trim import trim
 from fgrad.record.recording import stage_closed
 from fgrad.rules.kinds import RULES, Bilinear, Elementwise, General, Linear, Region, Rule, Undefined, Zero
@@ -40,8 +46,17 @@ class Local:
 
 
 def tangent_type(type: ShapedArray) -> ShapedArray:
-    """The type of the (co)tangents of a value of an inexact type."""
-    return type.update(weak_type=False, dtype=tangent_dtype(type.dtype)) if type.weak_type else type
+    """The type of the (co)tangents of a value of an inexact type; and of an integer that is transposed."""
+    return strong(type)
+
+
+def of_integers(types: Iterable[ShapedArray]) -> bool:
+    """Whether a derivative in values of these types is a transpose over the integers; see NOTE [Integers]."""
+    return not all(map(is_inexact, types))
+
+
+def _is_integer(type: ShapedArray) -> bool:
+    return jax.dtypes.issubdtype(type.dtype, np.integer)
 
 
 def rule_of(op: Op) -> Rule:
@@ -99,14 +114,20 @@ def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
     n, m = len(op.in_types), len(op.out_types)
     ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
     wanted = [i for i in range(n) if needs[i]]
+    exact = of_integers([op.in_types[i] for i in wanted])
+    only_forward = isinstance(rule, General) and rule.vjp is None
+    if exact and (only_forward or not all(map(_is_integer, ct_types))):
+        raise errors.not_linear(op.name)
 
-    if isinstance(rule, General) and rule.vjp is None:
+    if only_forward:
         forward = pushforward(op, tuple(needs))
         return _transposed_push(op, forward, wanted, live)
 
     def function(*flat: Any) -> list[Any]:
         ins, outs, cts = flat[:n], flat[n : n + m], list(flat[n + m :])
         found = _apply_vjp(op, rule, wanted, ins, outs, cts, live)
+        if exact and any(found[i] is None for i in wanted):
+            raise errors.not_linear(op.name)
         return [found[i] for i in wanted]
 
     return _record(
@@ -123,7 +144,8 @@ def _apply_vjp(
     live_cts: Sequence[Any],
     live: Sequence[bool],
 ) -> dict[int, Any]:
-    cts = _spread(live_cts, live, op.out_types)
+    exact = of_integers([op.in_types[i] for i in wanted])
+    cts = _spread(live_cts, live, op.out_types, exact)
     multiple = op.primitive.multiple_results
     ct = tuple(cts) if multiple else cts[0]
     out = tuple(outs) if multiple else outs[0]
@@ -136,7 +158,7 @@ def _apply_vjp(
             }
         case Linear(transpose):
             found = _as_tuple(transpose(ct, *ins, **op.params), len(ins))
-            linear = linear_args(rule, op)
+            linear = range(len(ins)) if exact else linear_args(rule, op)
             return {i: found[i] if i in linear else None for i in wanted}
         case Bilinear(lhs, rhs):
             return {i: (lhs, rhs)[i](ct, ins[0], ins[1], **op.params) if i < 2 else None for i in wanted}
@@ -238,13 +260,19 @@ def _total(terms: Sequence[Any]) -> Any:
 
 
 def _zeros(x: Any) -> Any:
-    return lax.full(x.shape, 0, tangent_type(x.aval).dtype)
+    return _zeros_of(tangent_type(x.aval))
 
 
-def _spread(live_cts: Sequence[Any], live: Sequence[bool], types: Sequence[ShapedArray]) -> list[Any]:
+def _zeros_of(type: ShapedArray) -> Any:
+    found = lax.full(type.shape, 0, type.dtype)
+    axes = varying_axes(type)
+    return lax.pcast(found, axes, to="varying") if axes else found
+
+
+def _spread(live_cts: Sequence[Any], live: Sequence[bool], types: Sequence[ShapedArray], exact: bool) -> list[Any]:
     found = iter(live_cts)
     return [
-        next(found) if yes else lax.full(t.shape, 0, t.dtype) if is_inexact(t) else None
+        next(found) if yes else _zeros_of(t) if exact or is_inexact(t) else None
         for yes, t in zip(live, types, strict=True)
     ]
 
@@ -379,14 +407,15 @@ def at_node(node: Node, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
-    """The inexact values that depend, differentiably, on the values ``wrt``."""
+    """The inexact values that depend, differentiably, on the values ``wrt``; all that depend on integers."""
     varied = set(wrt)
+    exact = of_integers([graph.types[i] for i in wrt])
     number = len(graph.in_types) + len(graph.consts)
     for node in graph.nodes:
         op = node.op
         count = len(op.out_types)
-        if not varied.isdisjoint(node.inputs) and not at_node(node, is_zero, op):
-            varied.update([number + k for k, t in enumerate(op.out_types) if is_inexact(t)])
+        if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, is_zero, op)):
+            varied.update([number + k for k, t in enumerate(op.out_types) if exact or is_inexact(t)])
         number += count
     return varied
 
@@ -490,11 +519,13 @@ def add(builder: Builder, a: int, b: int, source: Any = None) -> int:
 
 def zeros(builder: Builder, type: ShapedArray) -> int:
     """Emit zeros of a type."""
-    scalar = builder.const(Const(np.zeros((), type.dtype), ShapedArray((), type.dtype)))
-    if not type.shape:
-        return scalar
-    params = {"shape": type.shape, "broadcast_dimensions": (), "sharding": None}
-    return builder.emit(intern(primitive("broadcast_in_dim"), params, (builder.types[scalar],)), (scalar,))
+    number = builder.const(Const(np.zeros((), type.dtype), ShapedArray((), type.dtype)))
+    if type.shape:
+        params = {"shape": type.shape, "broadcast_dimensions": (), "sharding": None}
+        number = builder.emit(intern(primitive("broadcast_in_dim"), params, (builder.types[number],)), (number,))
+    if axes := varying_axes(type):  # among the parts of a shard_map
+        number = builder.emit(intern(primitive("pvary"), {"axes": axes}, (builder.types[number],)), (number,))
+    return number
 
 
 def transpose(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) -> tuple[Graph, tuple[int | None, ...]]:

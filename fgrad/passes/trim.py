@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from fgrad.graph.graph import Builder, Graph, Node
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import cond, remat, scan, while_
+from fgrad.graph.shards import shard_map
 
 
 def trim(graph: Graph) -> Graph:
@@ -129,9 +130,25 @@ def _trim_remat(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]]
     return op, ins, [k for k, yes in enumerate(used) if yes]
 
 
+def _trim_shard_map(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+    params = node.op.params
+    cut, keep = needed_inputs(params["body"], used)
+    if all(keep) and all(used):
+        return None
+    ins = [i for i, yes in enumerate(keep) if yes]
+    outs = [k for k, yes in enumerate(used) if yes]
+    new = {
+        **params, "body": without_inputs(cut, keep),
+        "in_specs": tuple([params["in_specs"][i] for i in ins]),
+        "out_specs": tuple([params["out_specs"][k] for k in outs]),
+    }  # fmt: skip
+    return intern(shard_map, new, [node.op.in_types[i] for i in ins]), ins, outs
+
+
 TRIMMERS: dict[object, Callable[[Node, list[bool]], tuple[Op, list[int], list[int]] | None]] = {
     scan: _trim_scan,
     while_: _trim_while,
     cond: _trim_cond,
     remat: _trim_remat,
+    shard_map: _trim_shard_map,
 }

@@ -6,7 +6,7 @@ recorded again for each call, on the numbers of its arguments (tangents have non
 graph that came of it, so that calls that take the same branch share their programs.  A rule that calls its own function
 on its own arguments, as many do, is recorded twice: first with a stand-in for itself, which gives the graph it is told
 apart by, then with itself.  A backward rule that asks is called when the backward pass runs (``PythonCall``), for its
-cotangents are not known before.
+cotangents are not known before; so is a forward-mode rule that asks for numbers of tangents, when forward mode runs.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -15,7 +15,7 @@ from typing import Any
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Kept, Op, intern
-from fgrad.graph.regions import Deferred, PythonCall, is_inexact, opaque
+from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, is_inexact, opaque
 from fgrad.graph.source import RawSource
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_concrete, set_trace, take_trace, typeof
 from fgrad.record.recording import INPUT, LITERAL, Recording
@@ -42,14 +42,14 @@ class _Unknown(Exception):
 _asks: Cache[Hashable, bool] = Cache(PROGRAM_LIMIT)
 
 
-def _asks_for_numbers(rule: Deferred) -> bool:
-    """Whether a rule cannot be recorded on types alone."""
+def _asks_for_numbers(rule: Deferred, by_zeros: bool) -> bool:
+    """Whether a rule cannot be recorded on types alone; one that is told of zeros may fail where there are none."""
     try:
         rule()
     except errors.CONCRETIZATIONS:
         return True
     except Exception:  # it will be raised again, with the user's line, where the rule is needed
-        return False
+        return by_zeros
     return False
 
 
@@ -125,14 +125,15 @@ class Recorder(Recording):
         function: Callable[..., Any],
         args: Sequence[Any],
         others: Sequence[ShapedArray],
-        whole: Callable[[Graph], Any],
+        whole: Callable[[Graph, Any], Any],
+        by_zeros: bool,
     ) -> Deferred:
-        staged = super().rule(key, function, args, others, whole)
+        staged = super().rule(key, function, args, others, whole, by_zeros)
         asks = _asks.get(key)
         if asks is None:
             if self.within is _ELSEWHERE:
                 return staged  # a rule within a function that has its own is hardly ever wanted
-            asks = _asks.enter(key, _asks_for_numbers(staged))
+            asks = _asks.enter(key, _asks_for_numbers(staged, by_zeros))
         if not asks or not self._knows_numbers():
             return staged
         numbers = [self.number(x) for x in args]
@@ -144,7 +145,8 @@ class Recorder(Recording):
         except _Unknown:
             return staged
 
-        def on_values(own: Deferred) -> Graph:
+        def on_values(own: Deferred, live: Sequence[bool] | None = None) -> Graph:
+            """The rule on these values; where it calls its own function on them, the rule there is ``own``."""
             with set_trace(self.parent):
                 child = Recorder(values)
             child.within = (key, own)
@@ -152,24 +154,30 @@ class Recorder(Recording):
             tracers += [child.new_input(t) for t in others]
             try:
                 with set_trace(child):
-                    outs = function(*tracers)
+                    outs = function(*tracers) if live is None else function(*tracers, live=live)
                 return child.closed_graph([child.number(x) for x in outs])
             finally:
                 child.open = False
 
-        if within is not None:
-            # a rule may call functions on ever other values: their rules wait until they are asked for
-            return Deferred(Kept(values), lambda: whole(on_values(staged)))
+        rule: Deferred
+        if within is not None or by_zeros:
+            # a rule may call functions on ever other values, and one that is told of zeros may take another branch for
+            # each pattern of them: these wait until they are asked for, and are told apart by the call
+            rule = Deferred(Kept(values), lambda: whole(on_values(rule), None))
+            rule.function = staged.function
+            if by_zeros:
+                rule = DeferredByZeros(rule, lambda live: whole(on_values(rule, live), live))
+            return rule
         own = Deferred(("own", key), staged)
         try:
             graph = on_values(own)
         except errors.CONCRETIZATIONS:
-            return staged  # it asks for the numbers of the others: staging it again will say so in its place
-        made = whole(graph)
+            return staged  # it asks for the numbers of the others: forward mode will call it, reverse mode refuses
+        made = whole(graph, None)
         rule = Deferred((key, made), lambda: made)
         if any(node.op.params.get("rule") == own for node in graph.nodes):
             # once more, now that the rule is known by the branch that it took
-            made = whole(on_values(rule))
+            made = whole(on_values(rule), None)
         return rule
 
     def _knows_numbers(self) -> bool:

@@ -23,8 +23,16 @@ import jax
 import numpy as np
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, import_equation, rule_key, vjp_rule
+from fgrad.graph.graph import Builder, Const, Graph, evaluate
+from fgrad.graph.importing import (
+    IMPORTERS,
+    custom_jvp_op,
+    custom_vjp_op,
+    from_jaxpr,
+    import_equation,
+    rule_key,
+    vjp_rule,
+)
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, VjpRule, custom_vjp, is_inexact, strong
 from fgrad.graph.source import RawSource, Source, here
@@ -37,6 +45,7 @@ from fgrad.jaxcore import (
     set_trace,
     settle_outputs,
     symbolic_zero,
+    traced_shard_map,
     typeof,
     zero_tangent,
 )
@@ -110,8 +119,9 @@ class Recording(TakesGraphs):
         self.codes: list[Any] = []
         self.offsets: list[int] = []
         self.count = 0
-        #: values of enclosing scopes that were met, by identity; each is held, so that its identity stays its own
-        self.lifted: dict[int, tuple[int, Any]] = {}
+        #: values of enclosing scopes that were met, by identity (each is held, so that its identity stays its own):
+        #: number, value, type
+        self.lifted: dict[int, tuple[int, Any, ShapedArray]] = {}
         self.consts: list[Any] = []
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -145,7 +155,7 @@ class Recording(TakesGraphs):
             value = copied(value)
         held = self.lifted.get(id(value))
         if held is None:
-            held = self.lifted[id(value)] = (self.lift(value), value)
+            held = self.lifted[id(value)] = (self.lift(value), value, typeof(value))
         return held[0]
 
     def lift(self, value: Any) -> int:
@@ -159,7 +169,8 @@ class Recording(TakesGraphs):
         """The number of a constant that is part of the program (it comes from a template, not from the user)."""
         held = self.lifted.get(id(const))
         if held is None:
-            held = self.lifted[id(const)] = (self.append(_leaf(LITERAL, const, const.type), (), None), const)
+            number = self.append(_leaf(LITERAL, const, const.type), (), None)
+            held = self.lifted[id(const)] = (number, const, const.type)
         return held[0]
 
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
@@ -293,7 +304,8 @@ class Recording(TakesGraphs):
         inexact = [is_inexact(t) for t in types]
         tangent_types = [strong(t) for t, yes in zip(types, inexact, strict=True) if yes]
 
-        def rule(*flat: Any, live: Sequence[bool] = inexact) -> Any:
+        def rule(*flat: Any, live: Sequence[bool] | None = None) -> Any:
+            live = inexact if live is None else live
             given = iter(flat[len(types) :])
             whole = [
                 next(given) if yes else np.zeros(t.shape, jax.dtypes.float0)
@@ -313,11 +325,9 @@ class Recording(TakesGraphs):
         # where the body has a rule for reverse mode (NOTE [A function with both rules]), this one may never be wanted
         both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
         made_by = Recording.rule if both else type(self).rule
-        deferred = made_by(self, rule_key(jvp, types), rule, args, tangent_types, lambda graph: graph)
-        if symbolic_zeros:
-            deferred = DeferredByZeros(
-                deferred, lambda live: stage_closed(partial(rule, live=live), [*types, *tangent_types])
-            )
+        deferred = made_by(
+            self, rule_key(jvp, types), rule, args, tangent_types, lambda graph, live: graph, symbolic_zeros
+        )
         settle_outputs(fun, jvp)
         every = [*lifted, *args]
         op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
@@ -342,32 +352,30 @@ class Recording(TakesGraphs):
 
         n = len(types)
 
-        def forward(*xs: Any, live: Sequence[bool] = (True,) * n) -> Any:
-            return fwd.call_wrapped(*[item for x, yes in zip(xs, live, strict=True) for item in (x, yes)])
+        def forward(*xs: Any, live: Sequence[bool] | None = None) -> Any:
+            told = (True,) * n if live is None else live[:n]
+            return fwd.call_wrapped(*[item for x, yes in zip(xs, told, strict=True) for item in (x, yes)])
 
-        def whole(graph: Graph, live: Sequence[bool] | None = None) -> VjpRule:
+        def whole(graph: Graph, live: Sequence[bool] | None) -> VjpRule:
             builder = Builder(types)
-            return vjp_rule(call, builder, builder.splice(graph, builder.inputs), out_trees(), bwd, live=live)
+            outs = builder.splice(graph, builder.inputs)
+            return vjp_rule(call, builder, outs, out_trees(), bwd, live=None if live is None else live[n:])
 
-        deferred = self.rule((rule_key(fwd, types), rule_key(bwd, types)), forward, args, (), whole)
-        if symbolic_zeros:
-            deferred = DeferredByZeros(
-                deferred, lambda live: whole(stage_closed(partial(forward, live=live[:n]), types), live[n:])
-            )
+        key = (rule_key(fwd, types), rule_key(bwd, types))
+        deferred = self.rule(key, forward, args, (), whole, symbolic_zeros)
         settle_outputs(fun, fwd)
         every = [*lifted, *args]
         op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
         return self.emit(op, every, here(2))
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Sequence[Any], **params: Any) -> Any:
-        if not self.records(args):
-            with set_trace(self.outer()):
-                return self.outer().process_shard_map(primitive, fun, args, **params)
-        raise errors.undefined(
-            "shard_map",
-            "fgrad does not differentiate through it. Differentiate inside the mapped function, or let the compiler "
-            "partition the whole program: jit with sharded arguments and jax.lax.with_sharding_constraint",
-        )
+        jaxpr, results = traced_shard_map(primitive, fun, args, params)
+        graph = from_jaxpr(jaxpr)
+        # the function may close over values that are being recorded; they are the graph's constants
+        if self.records([*args, *(const.value for const in graph.consts)]):
+            return results.update(self.splice(graph, args, here(2)))
+        with set_trace(self.outer()):
+            return results.update(evaluate(graph, args))
 
     # -- what the two kinds differ in --------------------------------------------------------------------------------
 
@@ -390,11 +398,19 @@ class Recording(TakesGraphs):
         function: Callable[..., Any],
         args: Sequence[Any],
         others: Sequence[ShapedArray],
-        whole: Callable[[Graph], Any],
+        whole: Callable[[Graph, Any], Any],
+        by_zeros: bool,
     ) -> Deferred:
-        """The custom rule ``whole(graph)``, of the graph of ``function`` of ``args`` and values of types ``others``."""
+        """The custom rule ``whole(graph, live)``, of the graph of ``function`` of ``args`` and values of ``others``.
+
+        With ``by_zeros`` there is one for each pattern of what is live, which ``function`` is told as ``live=``.
+        """
         types = [*map(typeof, args), *others]
-        return Deferred(key, lambda: whole(stage_closed(function, types)))
+        rule = Deferred(key, lambda: whole(stage_closed(function, types), None))
+        if not by_zeros:
+            rule.function = function if others else None
+            return rule
+        return DeferredByZeros(rule, lambda live: whole(stage_closed(partial(function, live=live), types), live))
 
     def concrete(self, number: int) -> Any:
         return None

@@ -65,7 +65,11 @@ class Template:
     def pair_call(self, trace: Any, x: Any, y: Any, frame: Any) -> Tracer:
         """The call where ``pair`` is set; ``append`` and ``new_tracer`` written out save a third of its time."""
         a = x.number if type(x) is Tracer and x._trace is trace else trace.number(x)
-        b = y.number if type(y) is Tracer and y._trace is trace else trace.number(y)
+        if type(y) is Tracer and y._trace is trace:
+            b = y.number
+        else:
+            held = trace.lifted.get(id(y))
+            b = trace.number(y) if held is None else held[0]
         number = trace.count
         trace.ops.append(self.pair)
         trace.args += (a, b)
@@ -100,10 +104,12 @@ def apply_pair(function: Callable[..., Any], x: Any, y: Any, frame: Any) -> Any:
         if trace is None or y._trace.order > trace.order:
             trace = y._trace
         second: Any = y.aval
-    elif is_array(y):
-        second = typeof(y)
     elif type(y) is float:
         second = float
+    elif trace is not None and (held := trace.lifted.get(id(y))) is not None:
+        second = held[2]
+    elif is_array(y):
+        second = typeof(y)
     else:
         return apply(function, (x, y), {}, frame)
     if trace is None:

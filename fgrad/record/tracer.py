@@ -11,8 +11,9 @@ import jax
 import numpy as np
 
 from fgrad import errors
+from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, staged_number
 
 
 class Tracer(JaxTracer):
@@ -22,6 +23,10 @@ class Tracer(JaxTracer):
     _trace: Any
     aval: ShapedArray
     number: int
+
+    def _contents(self) -> list[tuple[str, Any]]:
+        found = [("number", self.number)]
+        return [*found, ("staged", staged_number())] if is_inexact(self.aval) else found
 
     # -- concrete on demand --------------------------------------------------------------------------------
 

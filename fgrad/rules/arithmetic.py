@@ -76,7 +76,12 @@ def _rem_divisor(t: Any, out: Any, x: Any, y: Any) -> Any:
     return lax.neg(lax.mul(t, lax.mul(lax.sign(quotient), lax.floor(lax.abs(quotient)))))
 
 
-define("rem", Elementwise(lambda t, out, x, y: t, _rem_divisor))
+def _rem_dividend(t: Any, out: Any, x: Any, y: Any) -> Any:
+    # The slope is 1 almost everywhere, but no remainder of integers is linear.
+    return None if jax.numpy.issubdtype(t.dtype, np.integer) else t
+
+
+define("rem", Elementwise(_rem_dividend, _rem_divisor))
 
 
 # -- choosing among inputs --------------------------------------------------------------------------------------------

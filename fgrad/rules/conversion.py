@@ -17,8 +17,6 @@ from fgrad.rules.kinds import Elementwise, Linear, Undefined, Zero, define
 
 
 def _convert_element_type(ct: Any, x: Any, **_: Any) -> Any:
-    if not jax.dtypes.issubdtype(x.dtype, np.inexact):
-        return (None,)
     if _is_complex(ct) and not _is_complex(x):
         # Real to complex embeds the real line; its transpose keeps the real part.
         ct = lax.real(ct)

@@ -35,7 +35,7 @@ define("dynamic_update_slice", Linear(_dynamic_update_slice, args=(0, 1)))
 
 
 def _zeros(x: Any) -> Any:
-    return lax.full(x.shape, 0, x.dtype)
+    return lax.full_like(x, 0, x.dtype)
 
 
 # ---- many windows: gather

@@ -54,7 +54,7 @@ class Program:
         self.met = 0
         self.compiled: Any = None
         #: how often it is run in another way before it is compiled whole
-        self.patience: float = inf if _calls_python(graph) else patience + PATIENCE * _lengths(graph) ** 2
+        self.patience: float = inf if calls_python(graph) else patience + PATIENCE * _lengths(graph) ** 2
         self.stretches: Stretches | None = None
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -88,7 +88,8 @@ class Program:
         return [_array(x, t) for x, t in zip(outs, graph.out_types, strict=True)]
 
 
-def _calls_python(graph: Graph) -> bool:
+def calls_python(graph: Graph) -> bool:
+    """Whether a graph calls functions of the user's on its values."""
     return graph.effects and any(isinstance(node.op.primitive, PythonCall) for node in graph.nodes)
 
 

@@ -15,8 +15,16 @@ X = jnp.array([0.5, -1.5, 2.0])
 policies = fgrad.checkpoint_policies
 
 
+#: as keyword arguments of JAX's policy and of fgrad's
+OFFLOADS = {
+    "names_which_can_be_saved": ["kept"], "names_which_can_be_offloaded": ["far", "further"],
+    "offload_src": "device", "offload_dst": "pinned_host",
+}  # fmt: skip
+
+
 def block(x):
-    return jnp.sin(jnp.sin(x) * jnp.arange(1.0, 4.0))
+    y = fgrad.checkpoint_name(jnp.sin(x), "far")
+    return jnp.sin(fgrad.checkpoint_name(y * jnp.arange(1.0, 4.0), "kept"))
 
 
 def loss(f):
@@ -32,6 +40,18 @@ WRAPPERS = {
     "jax": jax.checkpoint,
     "jax, no fence": functools.partial(jax.checkpoint, prevent_cse=False),
     "jax, policy": functools.partial(jax.checkpoint, policy=jax.checkpoint_policies.everything_saveable),
+    "fgrad, offload": functools.partial(
+        fgrad.checkpoint, policy=policies.save_and_offload_only_these_names(**OFFLOADS)
+    ),
+    "fgrad, jax's offload": functools.partial(
+        fgrad.checkpoint, policy=jax.checkpoint_policies.save_and_offload_only_these_names(**OFFLOADS)
+    ),
+    "jax, offload": functools.partial(
+        jax.checkpoint, policy=jax.checkpoint_policies.save_and_offload_only_these_names(**OFFLOADS)
+    ),
+    "jax, fgrad's offload": functools.partial(
+        jax.checkpoint, policy=policies.save_and_offload_only_these_names(**OFFLOADS)
+    ),
 }
 
 
@@ -99,6 +119,58 @@ def test_policies_choose(wrapped):
     assert sizes["jax"] == sizes["first"] == sizes["all but second"]
     assert least <= sizes["first"] <= sizes["both"] <= least + 40
     assert sizes["anything but"] > least
+
+
+def kept_where(api, wrap, f, *args):
+    """Size and memory of what the backward pass keeps beside the arguments."""
+    leaves = [x for x in jax.tree.leaves(api.vjp(wrap(f), *args)[1]) if isinstance(x, jax.Array)]
+    return sorted((x.size, x.sharding.memory_kind) for x in leaves if not any(x.shape == a.shape for a in args))
+
+
+@pytest.mark.parametrize("policy_of", [policies, jax.checkpoint_policies], ids=["fgrad's", "jax's"])
+@pytest.mark.parametrize("checkpoint", [fgrad.checkpoint, jax.checkpoint], ids=["fgrad", "jax"])
+def test_what_is_offloaded_waits_on_the_host(checkpoint, policy_of):
+    w, v = jnp.ones((20, 7)) / 20, jnp.ones((7, 5)) / 7
+
+    def f(x, w, v):
+        y = fgrad.checkpoint_name(jnp.cos(x @ w), "far")
+        return jnp.tanh(fgrad.checkpoint_name(jnp.sin(y @ v), "kept") ** 2)
+
+    x = jnp.linspace(0.0, 1.0, 20)
+    expected = jax.jacrev(f)(x, w, v)
+    for policy in (
+        policy_of.save_and_offload_only_these_names(**OFFLOADS),
+        policy_of.offload_dot_with_no_batch_dims("device", "pinned_host"),
+    ):
+        wrap = functools.partial(checkpoint, policy=policy)
+        assert kept_where(fgrad, wrap, f, x, w, v) == kept_where(jax, wrap, f, x, w, v)
+        assert (7, "pinned_host") in kept_where(fgrad, wrap, f, x, w, v)
+        gradient = fgrad.vjp(wrap(f), x, w, v)[1](jnp.ones(5))
+        assert {g.sharding.memory_kind for g in gradient} == {"device"}
+        same(fgrad.jacrev(wrap(f))(x, w, v), expected)
+
+        def looped(f):
+            return lambda x: jax.lax.scan(lambda c, _: (c + jnp.sum(f(c, w, v)), None), x, None, 3)[0].sum()
+
+        wrapped = wrap(f)
+        for _ in range(3):
+            same(fgrad.grad(lambda x, f=wrapped: jnp.sum(f(x, w, v)))(x), jax.grad(lambda x: jnp.sum(f(x, w, v)))(x))
+        same(fgrad.grad(looped(wrapped))(x), jax.grad(looped(f))(x))
+
+
+def test_offloading_policies_are_told_by_value_and_checked():
+    both = {**OFFLOADS, "names_which_can_be_saved": ["far"]}
+    for policy_of in (policies, jax.checkpoint_policies):
+        with pytest.raises(ValueError, match="far"):
+            policy_of.save_and_offload_only_these_names(**both)
+    assert policies.save_and_offload_only_these_names(**OFFLOADS) == policies.save_and_offload_only_these_names(
+        **OFFLOADS
+    )
+    kept = policies.save_from_both_policies(
+        jax.checkpoint_policies.save_and_offload_only_these_names(**OFFLOADS), policies.dots_saveable
+    )
+    f = lambda x: jnp.sin(jnp.sin(x) @ jnp.ones((3, 2)))  # noqa: E731
+    assert (2, "device") in kept_where(fgrad, lambda f: fgrad.checkpoint(f, policy=kept), f, X)
 
 
 def test_policies_are_told_by_value():

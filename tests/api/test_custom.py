@@ -452,12 +452,6 @@ def test_rules_of_primitives_are_replaced_on_request():
     assert fgrad.grad(prim.bind)(3.0) == 6.0
 
 
-def test_batching_of_a_primitive_is_refused():
-    prim = new_primitive("unbatched", lambda x: x**2)
-    with pytest.raises(ValueError, match="no public way to give a primitive a batching rule"):
-        fgrad.define_rule(prim, batching=lambda size, mapped, x: (x, True))
-
-
 # -- symbolic zeros --------------------------------------------------------------------------------------------------
 
 SymbolicZero = jax.custom_derivatives.SymbolicZero

@@ -84,6 +84,190 @@ def test_rules_get_numbers(maker, library):
                     np.testing.assert_allclose(p, q, rtol=1e-5, err_msg=f"{name} at {x}")
 
 
+def calls_itself_jvp(library):
+    """The rule calls its own function where it is, and elsewhere."""
+
+    @library.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        return f(x), 3 * t * f(x) if x > 0 else f(-x) * t
+
+    return f
+
+
+def calls_itself_vjp(library):
+    """The forward rule calls its own function in one branch, the backward rule in both."""
+
+    @library.custom_vjp
+    def f(x):
+        return x**2
+
+    def bwd(x, ct):
+        return (ct * f(x + 1) if x > 0.3 else -ct * f(x),)
+
+    f.defvjp(lambda x: (4 * f(x / 2), x) if x > 1 else (x**2, 3 * x), bwd)
+    return f
+
+
+def differentiates_itself(library):
+    @library.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        return f(x), library.grad(f)(x - 1) * t if x > 1 else t * x
+
+    return f
+
+
+def loops_in_python(library):
+    """A rule that iterates until it is near enough."""
+
+    @library.custom_vjp
+    def f(x):
+        return jnp.sqrt(x * x + 1)
+
+    def fwd(x):
+        y = x * x + 1.0
+        z = y
+        while abs(z * z - y) > 1e-4:
+            z = 0.5 * (z + y / z)
+        return z, (x, z)
+
+    f.defvjp(fwd, lambda residuals, ct: (ct * residuals[0] / residuals[1],))
+    return f
+
+
+def leaves_for_numpy(library):
+    @library.custom_vjp
+    def f(x):
+        return jnp.sin(x)
+
+    def bwd(x, ct):
+        return (jnp.asarray(np.cos(np.asarray(x)) * np.asarray(ct)),)
+
+    f.defvjp(lambda x: (f(x), np.asarray(x)), bwd)
+    return f
+
+
+def within_another(library):
+    """A function with a rule that branches, called by another such function and differentiated by its rule."""
+
+    @library.custom_jvp
+    def g(x):
+        return jnp.sin(x)
+
+    @g.defjvp
+    def rule(primals, tangents):
+        return g(primals[0]), tangents[0] * (2.0 if primals[0] > 0 else primals[0])
+
+    @library.custom_jvp
+    def f(x):
+        return g(x) * x
+
+    @f.defjvp
+    def rule_of_f(primals, tangents):
+        return f(primals[0]), tangents[0] * (library.grad(g)(primals[0]) if primals[0] > 0.1 else 3.0)
+
+    return f
+
+
+def told_of_zeros(library):
+    """The forward rule branches, and is told which arguments are constant."""
+
+    @library.custom_vjp
+    def f(x, y):
+        return x * y
+
+    def fwd(x, y):
+        assert x.perturbed and not y.perturbed
+        return f(x.value, y.value), (x.value, y.value) if x.value > 0 else (y.value, x.value)
+
+    def bwd(residuals, ct):
+        return ct * residuals[1] if residuals[1] > 1 else 2 * ct * residuals[1], None
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    return lambda x: f(jnp.sin(x), 3.0)
+
+
+def told_of_zero_tangents(library):
+    @library.custom_jvp
+    def f(x, y):
+        return x * y
+
+    def rule(primals, tangents):
+        (x, y), (t, zero) = primals, tangents
+        assert not isinstance(zero, jax.Array)
+        t = t if isinstance(t, jax.Array) else jnp.zeros_like(x)
+        return f(x, y), t * (y if x > 0 else 2 * y)
+
+    f.defjvp(rule, symbolic_zeros=True)
+    return lambda x: f(jnp.sin(x), 3.0)
+
+
+def more_programs(f, api):
+    yield "third order", lambda x: api.grad(api.grad(api.grad(lambda x: f(x) * x)))(x)
+    yield "forward over reverse", lambda x: api.jvp(api.grad(f), (x,), (2.0,))
+    yield "jacrev", lambda x: api.jacrev(lambda x: jnp.stack([f(x), 2 * f(x)]))(x)
+    yield "called in jit", lambda x: api.grad(lambda x: jnp.where(x > 9, x, f(x)) * 2)(x)
+
+
+@pytest.mark.parametrize("library", [jax, fgrad])
+@pytest.mark.parametrize(
+    "maker",
+    [
+        calls_itself_jvp, calls_itself_vjp, differentiates_itself, loops_in_python, leaves_for_numpy, within_another,
+        told_of_zeros, told_of_zero_tangents,
+    ],
+)  # fmt: skip
+def test_rules_that_call_and_are_told(maker, library):
+    """Whatever JAX gives un-jitted, so does fgrad."""
+    for kind in (programs, forward_programs, more_programs):
+        ours, theirs = kind(maker(library), fgrad), kind(maker(jax), jax)
+        for (name, a), (_, b) in zip(ours, theirs, strict=True):
+            for x in (0.5, -0.5, 2.5, 0.5):
+                try:
+                    expected = b(x)
+                except (TypeError, jax.errors.JAXTypeError):
+                    continue  # no numbers under vmap, no forward mode of custom_vjp
+                for p, q in zip(jax.tree.leaves(a(x)), jax.tree.leaves(expected), strict=True):
+                    np.testing.assert_allclose(p, q, rtol=1e-4, atol=1e-5, err_msg=f"{name} at {x}")
+
+
+@pytest.mark.parametrize("library", [jax, fgrad])
+def test_forward_mode_knows_the_numbers_of_tangents(library):
+    def make(library):
+        @library.custom_jvp
+        def f(x):
+            return jnp.sin(x)
+
+        @f.defjvp
+        def rule(primals, tangents):
+            return f(primals[0]), tangents[0] * 2 if tangents[0] > 1 else tangents[0]
+
+        return f
+
+    f, g = make(library), make(jax)
+    for t in (0.5, 2.0, 0.5):
+        for program in (
+            lambda f, api, t=t: api.jvp(f, (0.5,), (t,)),
+            lambda f, api, t=t: api.jvp(lambda x: f(x) * f(2 * x), (0.5,), (t,)),
+        ):
+            for p, q in zip(jax.tree.leaves(program(f, fgrad)), jax.tree.leaves(program(g, jax)), strict=True):
+                np.testing.assert_allclose(p, q, rtol=1e-5)
+    with pytest.raises(errors.NotConcreteError):
+        fgrad.jit(lambda t: fgrad.jvp(f, (0.5,), (t,)))(2.0)
+    # more than JAX: the linear function asks when it is called
+    push = fgrad.linearize(f, 0.5)[1]
+    assert (push(2.0), push(0.5)) == (4.0, 0.5)
+
+
 @pytest.mark.parametrize("library", [jax, fgrad])
 @pytest.mark.parametrize("maker", MAKERS)
 def test_staged_rules_have_none(maker, library):

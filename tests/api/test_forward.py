@@ -142,6 +142,129 @@ def test_linear_transpose_is_jax_linear_transpose(name):
     same(jax.jit(back)(ct), jax.linear_transpose(f, *primals)(ct), weak=name != "weak")
 
 
+N = jnp.array([3, -1, 2, 7])
+SCALAR = jnp.int32(5)
+
+INTEGER = {
+    "scale": (lambda x: 2 * x, (jnp.int32(3),), SCALAR),
+    "weak": (lambda x: 2 * x, (3,), 5),
+    "numpy": (lambda x: 2 * x, (np.int32(3),), np.int32(5)),
+    "overflow": (lambda x: 3 * x, (jnp.int8(3),), jnp.int8(100)),
+    "unsigned": (lambda x: x - 2 * x, (jnp.uint8(3),), jnp.uint8(100)),
+    "several uses": (lambda x: (x, x - x[::-1]), (N,), (N, N + 1)),
+    "several": (lambda x, y: {"r": x[:2] - 2 * y}, (N, N[:2]), {"r": N[1:3]}),
+    "sum": (lambda x: x.sum(), (N,), SCALAR),
+    "cumsum": (jnp.cumsum, (N,), N),
+    "gather": (lambda x: x[jnp.array([0, 0, 2])], (N,), N[:3]),
+    "scatter": (lambda x: jnp.zeros(5, jnp.int32).at[:4].add(x), (N,), jnp.arange(5)),
+    "where": (lambda x: jnp.where(N > 1, x, 0), (N,), N),
+    "pad": (lambda x: jnp.pad(x, 1), (N,), jnp.arange(6)),
+    "jit": (jax.jit(lambda x: -x), (N,), N),
+    "div": (lambda x: jax.lax.div(x, 2), (jnp.int32(3),), SCALAR),
+    "affine": (lambda x: x + 1, (N,), N),
+    "cond": (lambda x: jax.lax.cond(N[0] > 2, lambda x: 2 * x, lambda x: x, x), (SCALAR,), SCALAR),
+    "scan": (lambda x: jax.lax.scan(lambda c, a: (2 * c + a, 3 * a), jnp.int32(0), x), (N,), (SCALAR, N)),
+    "fori": (lambda x: jax.lax.fori_loop(0, 3, lambda i, c: c * 2, x), (SCALAR,), SCALAR),
+    "custom": (fgrad.define_rule(lambda x: 2 * x, jvp=lambda t, out, x: t[0]), (N,), N),
+}
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_linear_transpose_of_integers_is_jax_linear_transpose(name):
+    f, primals, ct = INTEGER[name]
+    back = fgrad.linear_transpose(f, *primals)
+    same(back(ct), jax.linear_transpose(f, *primals)(ct), weak=name != "weak")
+    same(jax.jit(back)(ct), jax.linear_transpose(f, *primals)(ct), weak=name != "weak")
+
+
+@fgrad.custom_vjp
+def doubled(x):
+    return 2 * x
+
+
+doubled.defvjp(lambda x: (2 * x, None), lambda _, ct: (ct,))
+
+#: where jax.linear_transpose of integers fails, or gives ``float0``
+BEYOND_JAX = {
+    "matrix": (lambda x: jnp.arange(12).reshape(3, 4) @ x, N),
+    "int8 matrix": (lambda x: jnp.arange(12, dtype=jnp.int8).reshape(3, 4) @ x, N.astype(jnp.int8)),
+    "dynamic slice": (lambda x: jax.lax.dynamic_slice(x, (1,), (2,)), N),
+    "scan over others": (lambda x: jax.lax.scan(lambda c, a: (2 * c, a * c), x[0], N)[1], N),
+    "scan from a number": (lambda x: jax.lax.scan(lambda c, a: (2 * c + a, c), 0, x)[1], N),
+    "remat": (jax.checkpoint(lambda x: 2 * x), N),
+    "custom_vjp": (doubled, N),
+    "power": (lambda x: jax.lax.integer_pow(x, 1), N),
+    "constant": (lambda x: jnp.zeros(2, jnp.int32), N),
+    "part": (lambda x: jnp.split(x, 2)[1], N),
+    "wider": (lambda x: 3 * x.astype(jnp.int32), N.astype(jnp.int8)),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_JAX)
+def test_linear_transpose_of_integers_is_the_transposed_matrix(name):
+    f, x = BEYOND_JAX[name]
+    matrix = np.stack([np.asarray(f(row)) for row in np.eye(4, dtype=x.dtype)])
+    ct = jnp.arange(1, 1 + matrix.shape[1], dtype=matrix.dtype)
+    (found,) = fgrad.linear_transpose(f, x)(ct)
+    assert found.dtype == x.dtype
+    np.testing.assert_array_equal(found, (matrix @ np.asarray(ct)).astype(x.dtype))
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [
+        (lambda x: x * x, "mul"),
+        (lambda x: x & 1, "and"),
+        (lambda x: x << 1, "shift_left"),
+        (lambda x: x.max(), "reduce_max"),
+        (lambda x: jnp.sort(x), "sort"),
+        (lambda x: jax.lax.rem(x, 2), "rem"),
+        (lambda x: jnp.where(x > 0, 1, 2), "select_n"),
+        (lambda x: N[x], "gather|select_n"),
+        (lambda x: jax.lax.dynamic_slice(N, x[:1], (2,)), "dynamic_slice"),
+        (lambda x: (2 * x.astype(jnp.float32)).astype(jnp.int32), "convert_element_type"),
+        (jax.lax.stop_gradient, "stop_gradient"),
+    ],
+)
+def test_transpose_refuses_what_is_not_linear_over_the_integers(f, name):
+    with pytest.raises(errors.NotLinearError, match=name):
+        fgrad.linear_transpose(f, N)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "said"),
+    [
+        (lambda x: x.astype(jnp.float32), N, r"primals\[0\] has type int32"),
+        (lambda x: x.astype(jnp.int32), X, r"output has type int32"),
+        (lambda x: x > 0, N, r"primals\[0\] has type int32.*not all"),
+        (lambda x: x, N > 0, r"primals\[0\] has type bool"),
+    ],
+)
+def test_transpose_refuses_mixed_types_as_jax(f, x, said):
+    with pytest.raises(TypeError, match=said):
+        fgrad.linear_transpose(f, x)
+    with pytest.raises(TypeError):
+        jax.linear_transpose(f, x)
+
+
+def test_transpose_of_integers_takes_integers():
+    back, theirs = fgrad.linear_transpose(lambda x: 2 * x, SCALAR), jax.linear_transpose(lambda x: 2 * x, SCALAR)
+    for ct in (5.0, jnp.int16(5), np.zeros((), FLOAT0), N):
+        with pytest.raises(errors.MismatchError, match=r"expected: int32\[\]"):
+            back(ct)
+        with pytest.raises(TypeError):
+            theirs(ct)
+
+
+def test_transpose_of_integers_leaves_derivatives_alone():
+    """What is kept with an operation for integers is not taken for the derivative of another of the same type."""
+    f = lambda x, n: jnp.sum(x * (2 * n).astype(x.dtype))  # noqa: E731
+    fgrad.linear_transpose(lambda n: 2 * n, N)(N)
+    zeros = np.zeros(4, FLOAT0)
+    same(fgrad.jvp(f, (X[0], N), (X[1], zeros)), jax.jvp(f, (X[0], N), (X[1], zeros)))
+    same(fgrad.grad(f)(X[0], N), jax.grad(f)(X[0], N))
+
+
 def test_transpose_takes_types():
     f = lambda x: x @ jnp.ones((3, 2))  # noqa: E731
     spec = jax.ShapeDtypeStruct((3,), jnp.float32)
@@ -160,7 +283,7 @@ def test_transpose_refuses():
         with pytest.raises(errors.NotLinearError, match=name):
             fgrad.linear_transpose(f, X)
     with pytest.raises(TypeError, match=r"primals\[0\]\['n'\] has type int32"):
-        fgrad.linear_transpose(lambda t: t["n"], {"n": jnp.arange(3)})
+        fgrad.linear_transpose(lambda t: t["x"], {"x": X, "n": jnp.arange(3)})
     with pytest.raises(TypeError, match="output has type bool"):
         fgrad.linear_transpose(lambda x: x > 0, X)
     with pytest.raises(errors.ArgumentTypeError, match=r"primals\[0\] is not an array"):

@@ -4,6 +4,8 @@ NOTE [A function with both rules]
 A function may have a rule for each mode (``fgrad.define_rule``).  It is a custom_jvp call whose body is one custom_vjp
 call and nothing else.  Forward mode meets the outer rule first; reverse mode looks through to the inner one.  Under
 JAX's own transformations, which know no such pairs, the outer rule serves both modes.
+
+A rule says nothing about integers: where these are transposed, the call counts as its body.
 """
 
 from collections.abc import Sequence
@@ -11,10 +13,11 @@ from collections.abc import Sequence
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op
-from fgrad.graph.regions import VjpRule, is_inexact
+from fgrad.graph.regions import Deferred, VjpRule, is_inexact, python_call_graph
 from fgrad.jaxcore import ShapedArray
-from fgrad.passes.local import Adjoint, Local, adjoint, tangent_type, transpose, zeros
+from fgrad.passes.local import Adjoint, Local, adjoint, of_integers, tangent_type, transpose, zeros
 from fgrad.passes.partition import partition
+from fgrad.passes.regions.mapped import plain_adjoint
 from fgrad.passes.simplify import simplify
 from fgrad.rules.kinds import Region, define
 
@@ -46,12 +49,18 @@ def adjoint_of_tangents(op: Op, local: Local, needs: Sequence[bool], live: Seque
     return Adjoint(forward, builder.finish(found), results)
 
 
-def _jvp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
+def _jvp_tangents(op: Op, live: tuple[bool, ...], numbers: bool = True) -> Local:
+    """Forward mode by the rule; ``numbers``: one that asks for those of tangents may be called when there are some."""
     k = op.params["num_consts"]
-    rule = op.params["rule"].of(live[k:])
+    if any(live[:k]):
+        raise errors.closed_over("custom_jvp", op.params["label"])
     types = op.in_types[k:]
-    if len(op.in_types) and any(live[:k]):
-        live = (*[False] * k, *live[k:])
+    try:
+        rule = op.params["rule"].of(live[k:])
+    except errors.CONCRETIZATIONS:
+        if not numbers or op.params["rule"].function is None:
+            raise
+        return _called(op, live, op.params["rule"])
     builder = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes)])
     given = iter(builder.inputs[len(op.in_types) :])
     tangents = []
@@ -60,6 +69,23 @@ def _jvp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
             tangents.append(next(given) if yes else zeros(builder, tangent_type(t)))
     outs = builder.splice(rule, [*builder.inputs[k : len(op.in_types)], *tangents])
     return _checked(op, builder, outs)
+
+
+def _called(op: Op, live: tuple[bool, ...], rule: Deferred) -> Local:
+    """Forward mode by calling the rule for the tangents, on numbers; the outputs are those of the function."""
+    k, n, m = op.params["num_consts"], len(op.in_types), len(op.out_types)
+    builder = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes)])
+    given = dict(zip([i for i, yes in enumerate(live) if yes], builder.inputs[n:], strict=True))
+    tangents = [
+        given[i] if i in given else zeros(builder, tangent_type(t))
+        for i, t in enumerate(op.in_types)
+        if i >= k and is_inexact(t)
+    ]
+    ins = [*builder.inputs[k:n], *tangents]
+    out_types = [*op.out_types, *(tangent_type(t) for t in op.out_types if is_inexact(t))]
+    function = Deferred(("called", rule.key), lambda: rule.function)
+    called = builder.splice(python_call_graph(function, [builder.types[i] for i in ins], out_types), ins)
+    return _checked(op, builder, [*builder.splice(op.params["call"], builder.inputs[:n]), *called[m:]])
 
 
 def _checked(op: Op, builder: Builder, outs: Sequence[int]) -> Local:
@@ -85,10 +111,12 @@ def _check(op: Op, got: ShapedArray, expected: ShapedArray) -> None:
 
 
 def _jvp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+    if of_integers(op.in_types[i] for i, yes in enumerate(needs) if yes):
+        return plain_adjoint(op, needs, live)
     found = _inner_adjoint(op, needs, live)
     if found is not None:
         return found
-    return adjoint_of_tangents(op, _jvp_tangents_all(op, needs), needs, live)
+    return adjoint_of_tangents(op, _jvp_tangents(op, needs, False), needs, live)
 
 
 def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint | None:
@@ -110,24 +138,15 @@ def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> A
     return Adjoint(forward, backward, tuple([place[i] for i, yes in enumerate(needs) if yes]))
 
 
-def _jvp_tangents_all(op: Op, needs: tuple[bool, ...]) -> Local:
-    """Tangents with one input per needed primal; those of the constants count for nothing but keep their place."""
-    k = op.params["num_consts"]
-    local = _jvp_tangents(op, needs)
-    if not any(needs[:k]):
-        return local
-    n = len(op.in_types)
-    builder = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, needs, strict=True) if yes)])
-    skipped = sum(needs[:k])
-    outs = builder.splice(local.graph, [*builder.inputs[:n], *builder.inputs[n + skipped :]])
-    return Local(builder.finish(outs), local.results)
-
-
-define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=lambda op, live: _jvp_tangents_all(op, live)))
+define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=_jvp_tangents))
 
 
 def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     k, n, m = op.params["num_consts"], len(op.in_types), len(op.out_types)
+    if of_integers(op.in_types[i] for i, yes in enumerate(needs) if yes):
+        return plain_adjoint(op, needs, live)
+    if any(needs[:k]):
+        raise errors.closed_over("custom_vjp", op.params["label"])
     rule: VjpRule = op.params["rule"].of((*needs[k:], *live))
     num_res = len(rule.forward.outputs) - m
     builder = Builder(op.in_types)

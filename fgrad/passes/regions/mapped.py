@@ -13,7 +13,7 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
     return Local(joint.graph, joint.results)
 
 
-def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+def plain_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     """The forward pass keeps the call, so that its batching rule holds; what the backward pass reads is made again."""
     n, m = len(op.in_types), len(op.out_types)
     kept = Builder(op.in_types)
@@ -25,4 +25,4 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     return Adjoint(kept.finish(range(first, first + m)), builder.finish(found[m:]), joint.results)
 
 
-define("custom_vmap", Region(adjoint=_adjoint, tangents=_tangents))
+define("custom_vmap", Region(adjoint=plain_adjoint, tangents=_tangents))

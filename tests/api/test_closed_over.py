@@ -1,0 +1,74 @@
+"""Functions with rules of their own that close over what is differentiated: never a silently missing part."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental.ode import odeint
+
+import fgrad
+from fgrad.errors import ClosedOverError
+
+
+def with_vjp(library, x):
+    @library.custom_vjp
+    def f(y):
+        return y * x
+
+    f.defvjp(lambda y: (y * 3.0, None), lambda _, g: (g * 3.0,))
+    return f(2.0)
+
+
+def with_jvp(library, x):
+    @library.custom_jvp
+    def f(y):
+        return y * x
+
+    f.defjvp(lambda primals, tangents: (primals[0] * 3.0, tangents[0] * 3.0))
+    return f(2.0)
+
+
+@pytest.mark.parametrize("library", [jax, fgrad])
+@pytest.mark.parametrize("function", [with_vjp, with_jvp])
+def test_the_derivative_in_a_closed_over_value_is_refused(function, library):
+    f = jax.jit(lambda x: function(library, x))
+    for transformed in (fgrad.grad(f), lambda x: fgrad.jvp(f, (x,), (1.0,)), jax.jit(fgrad.grad(f))):
+        with pytest.raises(ClosedOverError, match="custom_.* with respect to a closed-over value"):
+            transformed(3.0)
+    with pytest.raises((ClosedOverError, jax.errors.UnexpectedTracerError)):
+        fgrad.grad(lambda x: function(library, x))(3.0)
+
+
+@pytest.mark.parametrize("function", [with_vjp, with_jvp])
+def test_a_closed_over_value_without_derivative(function):
+    f = jax.jit(lambda x: function(jax, fgrad.stop_gradient(x)) * x)
+    assert fgrad.grad(f)(3.0) == 6.0
+
+
+def test_jax_closure_convert_finds_what_is_differentiated():
+    def apply(f, y):
+        converted, consts = jax.closure_convert(f, y)
+        return by_hand(converted, y, *consts)
+
+    @jax.custom_vjp
+    def by_hand(f, y, *consts):
+        return f(y, *consts)
+
+    by_hand = jax.custom_vjp(by_hand.fun, nondiff_argnums=(0,))
+    by_hand.defvjp(
+        lambda f, y, *consts: (f(y, *consts), (y, consts)),
+        lambda f, kept, g: (jnp.zeros_like(kept[0]), *(7.0 * g * jnp.ones_like(c) for c in kept[1])),
+    )
+    number = jnp.int32(2)
+    assert fgrad.grad(lambda x: apply(lambda y: y * x * number, 2.0))(3.0) == 7.0
+    assert fgrad.grad(lambda x: apply(lambda y: y * number, 2.0) * x)(3.0) == 4.0
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+def test_an_ode_with_a_closed_over_parameter(wrap):
+    start, times = jnp.arange(4.0) + 1, jnp.linspace(0, 1, 5)
+    solve = wrap(lambda x: odeint(lambda y, t: -x * y + jnp.sin(t), start, times).sum())
+    expected = jax.grad(solve)(0.7)
+    assert jnp.allclose(fgrad.grad(solve)(0.7), expected, rtol=1e-5)
+    assert jnp.allclose(jax.jit(fgrad.grad(solve))(0.7), expected, rtol=1e-5)
+    with jax.checking_leaks():
+        assert jnp.allclose(fgrad.grad(solve)(0.7), expected, rtol=1e-5)
