@@ -70,8 +70,15 @@ class Program:
         graph = self.graph
         self.met += 1
         if self.met > self.patience:
-            self.compiled, self.stretches = jax.jit(lambda *args: evaluate(graph, args)), None
-            return self.compiled(*args)
+            compiled = jax.jit(lambda *args: evaluate(graph, args))
+            try:
+                outs = compiled(*args)
+            except NotImplementedError:
+                # a primitive has only an implementation in Python, and nothing that XLA could compile
+                self.patience = inf
+            else:
+                self.compiled, self.stretches = compiled, None
+                return outs
         if (
             len(graph.nodes) > LENGTH
             and self.patience < inf
