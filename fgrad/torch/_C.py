@@ -7,8 +7,20 @@ from fgrad.torch.autograd.function import Function, delayed_error
 from fgrad.torch.core.engine import running
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Node
+from fgrad.torch.core.overrides import (
+    ALL,
+    NOBODY,
+    DisableTorchFunction as DisableTorchFunction,
+    DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+    disabled_torch_function_impl as _disabled_torch_function_impl,
+    pop_mode,
+    push_mode,
+)
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor
+from fgrad.torch.methods.subclasses import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
 from fgrad.torch.type_names import type_name
+
+__all__ = ["_disabled_torch_dispatch_impl", "_disabled_torch_function_impl"]
 
 
 class _DelayedError:
@@ -64,3 +76,38 @@ def _will_engine_execute_node(node: Any) -> bool:
 def _set_fwd_grad_enabled(enabled: bool) -> None:
     """Set whether operations carry tangents along."""
     modes.forward_grad = enabled
+
+
+def _is_torch_function_enabled() -> bool:
+    """Whether the classes of arguments may answer calls."""
+    return modes.overriding == ALL
+
+
+def _is_torch_function_all_disabled() -> bool:
+    """Whether modes may not answer calls either."""
+    return modes.overriding == NOBODY
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a mode answers calls."""
+    return modes.overriding != NOBODY and bool(modes.handlers)
+
+
+def _len_torch_function_stack() -> int:
+    """How many modes are entered."""
+    return len(modes.handlers)
+
+
+def _get_function_stack_at(level: int) -> Any:
+    """A mode by its place, the outermost first."""
+    return modes.handlers[level]
+
+
+def _push_on_torch_function_stack(mode: Any) -> None:
+    """Enter a mode."""
+    push_mode(mode)
+
+
+def _pop_torch_function_stack() -> Any:
+    """Leave the innermost mode."""
+    return pop_mode()

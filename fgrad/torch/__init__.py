@@ -11,29 +11,47 @@ from typing import TYPE_CHECKING, Any
 
 from fgrad.torch import (
     _C as _C,
+    accelerator as accelerator,
+    amp as amp,
     autograd as autograd,
+    backends as backends,
+    compiler as compiler,
+    cpu as cpu,
     cuda as cuda,
+    distributed as distributed,
+    distributions as distributions,
     dtypes,
     fft as fft,
     formats,
     func as func,
+    jit as jit,
     legacy,
     linalg as linalg,
+    mps as mps,
     nn as nn,
     ops as ops,
     optim as optim,
+    overrides as overrides,
+    profiler as profiler,
     random as random,
     return_types as return_types,
     signal as signal,
     special as special,
     spectrograms as _spectrograms,  # noqa: F401  (functions and methods)
     testing as testing,
+    types as types,
     utils as utils,
+    version as version,
+    xpu as xpu,
 )
+from fgrad.torch.amp import GradScaler as GradScaler, autocast as autocast, settings as _autocasting
 from fgrad.torch.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
+from fgrad.torch.compiler import compile as compile
+from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as newaxis, pi as pi
+from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
 from fgrad.torch.core import explain as _explain, replay as _replay  # noqa: F401  (they enter what they give)
 from fgrad.torch.core.modes import (
     enable_grad as enable_grad,
@@ -44,6 +62,8 @@ from fgrad.torch.core.modes import (
     set_grad_enabled as set_grad_enabled,
 )
 from fgrad.torch.core.tensor import Tensor as Tensor
+from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)
+from fgrad.torch.cuda import amp as _cuda_amp  # noqa: F401
 from fgrad.torch.devices import (
     device as device,
     get_default_device as get_default_device,
@@ -56,10 +76,19 @@ from fgrad.torch.dtypes import (
     set_default_dtype as set_default_dtype,
 )
 from fgrad.torch.formats import layout as layout, memory_format as memory_format
+from fgrad.torch.func import vmap as vmap
 from fgrad.torch.func.functionalization import functionalize as functionalize
 from fgrad.torch.legacy import set_default_tensor_type as set_default_tensor_type
 from fgrad.torch.limits import finfo as finfo, iinfo as iinfo
-from fgrad.torch.methods import autograd as _a, conversion as _c, memory as _m  # noqa: F401  (methods of tensors)
+from fgrad.torch.methods import (
+    autograd as _a,  # noqa: F401  (methods of tensors)
+    conversion as _c,  # noqa: F401
+    functions as _f,  # noqa: F401
+    layouts as _l,  # noqa: F401
+    memory as _m,  # noqa: F401
+)
+from fgrad.torch.methods.entrances import enter_methods
+from fgrad.torch.methods.memory import UntypedStorage as UntypedStorage
 from fgrad.torch.ops.table import TABLE
 from fgrad.torch.printing import set_printoptions as set_printoptions
 from fgrad.torch.promotion import can_cast as can_cast, promote_types as promote_types
@@ -73,12 +102,31 @@ from fgrad.torch.random import (
 )
 from fgrad.torch.random.public import Generator as Generator
 from fgrad.torch.serialization import load as load, save as save
+from fgrad.torch.settings import (
+    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode as get_deterministic_debug_mode,
+    get_float32_matmul_precision as get_float32_matmul_precision,
+    get_num_interop_threads as get_num_interop_threads,
+    get_num_threads as get_num_threads,
+    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled as is_warn_always_enabled,
+    set_deterministic_debug_mode as set_deterministic_debug_mode,
+    set_float32_matmul_precision as set_float32_matmul_precision,
+    set_flush_denormal as set_flush_denormal,
+    set_num_interop_threads as set_num_interop_threads,
+    set_num_threads as set_num_threads,
+    set_warn_always as set_warn_always,
+    use_deterministic_algorithms as use_deterministic_algorithms,
+)
 from fgrad.torch.size import Size as Size
+from fgrad.torch.version import __version__ as __version__
 
 globals().update(dtypes.NAMES)
 globals().update(legacy.NAMES)
+globals().update(_autocasting.NAMES)
 globals().update({each.name: each for each in (*formats.memory_format, *formats.layout)})
 globals().update({name: entry.call for name, entry in TABLE.items() if entry.function})
+enter_methods()
 
 if TYPE_CHECKING:
 

@@ -11,15 +11,20 @@ from typing import Any
 import numpy as np
 
 from fgrad.torch import dtypes, formats
-from fgrad.torch.core.tensor import Tensor, alias
+from fgrad.torch.core.overrides import raw
+from fgrad.torch.core.tensor import Tensor, of_class
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype, set_default_dtype
+from fgrad.torch.methods.subclasses import checked_class
 from fgrad.torch.ops.creation import filled, sizes_of
-from fgrad.torch.ops.data import tensor
+from fgrad.torch.ops.data import tensor as public_tensor
 from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.views import alias_of
 from fgrad.torch.random.scalars import cpp_name
 from fgrad.torch.size import Size
 from fgrad.torch.type_names import type_name
+
+#: modes see no call where a constructor makes a tensor
+tensor = raw(public_tensor)
 
 _SIGNATURES = (
     "*, torch.device device = None",
@@ -108,11 +113,7 @@ def set_default_tensor_type(t: Any) -> None:
 
 def _new(cls: type, *given: Any, device: Any = None) -> Any:
     made = construct(get_default_dtype(), given, device)
-    if cls is Tensor:
-        return made
-    other = alias(made, cls=cls)
-    other._requires_grad = made._requires_grad
-    return other
+    return made if cls is Tensor else of_class(made, checked_class(cls))
 
 
 def _new_like(self: Tensor, *given: Any, device: Any = None) -> Tensor:

@@ -9,6 +9,7 @@ Source: `torch.special <https://docs.pytorch.org/docs/stable/special.html>`_.
 
 from typing import TYPE_CHECKING, Any
 
+from fgrad.torch.core.overrides import overridable, raw
 from fgrad.torch.ops.elementary import (
     exp2 as exp2,
     expm1 as expm1,
@@ -38,7 +39,16 @@ from fgrad.torch.ops.trigonometric import sinc as sinc
 #: those imported by another name
 __all__ = ["expit", "gammainc", "gammaincc", "gammaln", "multigammaln", "psi"]
 
+_SHARED = (
+    *("exp2", "expm1", "log1p", "logit", "xlogy", "logsumexp", "round", "log_softmax", "softmax", "digamma", "erf"),
+    *("erfc", "erfinv", "i0", "polygamma", "sinc"),
+)
+
 psi = digamma
+
+# these are functions of ``torch`` too, which ``__torch_function__`` tells apart
+for _name in (*__all__, *_SHARED):
+    globals()[_name] = overridable(raw(globals()[_name]), f"torch.special.special_{_name}")
 
 _PREFIX = "special."
 

@@ -110,7 +110,7 @@ def stft(
         warnings.warn(
             f"{_NO_WINDOW},which is known to cause spectral leakage. Other windows such as torch.hann_window or "
             f"torch.hamming_window are recommended to reduce spectral leakage.{_ASK_FOR_IT}",
-            stacklevel=2,
+            stacklevel=3,
         )
     length = n_fft if win_length is None else win_length
     frames = _Frames(n_fft, n_fft >> 2 if hop_length is None else hop_length, length, window)
@@ -130,7 +130,7 @@ def stft(
             "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex "
             "tensors for all inputs, and return_complex=False will raise an error.\nNote: you can still call "
             "torch.view_as_real on the complex output to recover the old return format.",
-            stacklevel=2,
+            stacklevel=3,
         )
     if onesided and not real:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -203,7 +203,7 @@ def istft(
     if window is None:
         warnings.warn(
             f"{_NO_WINDOW}.Please provide the same window used by stft to make the inversion lossless.{_ASK_FOR_IT}",
-            stacklevel=2,
+            stacklevel=3,
         )
     if not input.is_complex():
         raise RuntimeError(
@@ -244,7 +244,7 @@ def istft(
         warnings.warn(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings.",
-            stacklevel=2,
+            stacklevel=3,
         )
         found = pad(found, (0, end - whole))
     return found

@@ -1,5 +1,6 @@
 """``backward`` and ``grad``: roots and targets, checked as PyTorch checks them, and handed to the engine."""
 
+import functools
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from fgrad.torch.core import engine
 from fgrad.torch.core.evaluation import filled
 from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.overrides import Rule, overridable
 from fgrad.torch.core.tensor import (
     GradientEdge,
     Tensor,
@@ -17,6 +19,7 @@ from fgrad.torch.core.tensor import (
     new_tensor,
 )
 from fgrad.torch.core.types import TensorType
+from fgrad.torch.ops.copying import kept_strides
 from fgrad.torch.size import Size
 from fgrad.torch.type_names import type_name
 
@@ -46,8 +49,9 @@ def _ones(type: TensorType) -> Tensor:
     return new_tensor(filled(type.shape, type.dtype.numpy, 1), type)
 
 
-def _zeros(type: TensorType, tracked: bool) -> Tensor:
-    made = new_tensor(filled(type.shape, type.dtype.numpy, 0), type)
+def _zeros(target: Tensor, tracked: bool) -> Tensor:
+    type = target._type
+    made = new_tensor(filled(type.shape, type.dtype.numpy, 0), type, kept_strides(target))
     made._requires_grad = tracked
     return made
 
@@ -106,6 +110,13 @@ def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None], what: str) ->
     return roots
 
 
+def _call(
+    tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """The parameters of ``backward`` as ``__torch_function__`` is given them."""
+
+
+@functools.partial(overridable, name="torch.autograd.backward", rule=Rule.WRITTEN, like=_call)
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
@@ -136,7 +147,7 @@ def backward(
     Source: `torch.autograd.backward <https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html>`_.
     """
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=3)
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
@@ -154,7 +165,7 @@ def backward(
     roots = _roots(outputs, seeds(outputs, grads, False), "tensors")
     if create_graph and targets is None and not _warned:
         _warned.append(CREATE_GRAPH)
-        warnings.warn(CREATE_GRAPH, UserWarning, stacklevel=2)
+        warnings.warn(CREATE_GRAPH, UserWarning, stacklevel=3)
     edges = None
     if targets is not None:
         edges = [_target(x, True) for x in targets]
@@ -174,15 +185,21 @@ def _target(target: Any, accumulate: bool) -> Any:
     return (accumulator(target), 0) if edge is None else edge
 
 
+ONLY_INPUTS = (
+    "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
+    "of the graph, please use torch.autograd.backward."
+)
 UNUSED = "appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
 
 
+@functools.partial(overridable, name="torch.autograd.grad", rule=Rule.WRITTEN)
 def grad(
     outputs: Any,
     inputs: Any,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -193,6 +210,7 @@ def grad(
       outputs, inputs: tensors, gradient edges, or sequences of them.
       grad_outputs: the gradient to begin with for each output.
       retain_graph, create_graph: as in ``backward``.
+      only_inputs: has no effect any more.
       allow_unused: give None for an input that the outputs do not depend on, instead of raising.
       is_grads_batched: ``grad_outputs`` have a leading axis of many gradients; so have the results.
       materialize_grads: give zeros instead of None.
@@ -207,6 +225,8 @@ def grad(
 
     Source: `torch.autograd.grad <https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html>`_.
     """
+    if not only_inputs:
+        warnings.warn(ONLY_INPUTS, FutureWarning, stacklevel=3)
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -235,7 +255,7 @@ def materialized(
     if materialize:
         if any(g is None and isinstance(t, GradientEdge) for g, t in zip(found, targets, strict=True)):
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-        return tuple([_zeros(t._type, tracked) if g is None else g for g, t in zip(found, targets, strict=True)])
+        return tuple([_zeros(t, tracked) if g is None else g for g, t in zip(found, targets, strict=True)])
     for i, g in enumerate(found):
         if g is None and not allow:
             raise RuntimeError(f"The differentiated Tensor at index {i} {UNUSED}")

@@ -90,9 +90,10 @@ def wrapped_number(array: Any) -> Tensor:
     return new_tensor(array, NUMBER_TYPES[float])
 
 
-def assign(tensor: Tensor, new: Tensor, writes: int = 1) -> None:
-    """Write the elements of ``new`` into a tensor of the same type, unrecorded, and count ``writes`` writes."""
-    tensor._write(new._value())
+def assign(tensors: Sequence[Tensor], new: Sequence[Tensor], writes: int = 1) -> None:
+    """Write the elements of ``new`` into tensors of the same types, unrecorded, and count ``writes`` writes of each."""
     source = here(4)
-    for _ in range(writes):
-        tensor._bump("optimizer step", source)
+    for tensor, value in zip(tensors, new, strict=True):
+        tensor._write(value._value())
+        for _ in range(writes):
+            tensor._bump("optimizer step", source)

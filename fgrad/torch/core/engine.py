@@ -25,10 +25,11 @@ from fgrad.graph.source import here
 from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node
-from fgrad.torch.core.operation import apply, zeros
+from fgrad.torch.core.operation import OperationNode, apply, zeros
 from fgrad.torch.core.reduction import ADD, CAST, COPY, SUM_TO
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, is_tracked, new_tensor
 from fgrad.torch.core.types import TensorType
+from fgrad.torch.core.whole import described
 
 CAPTURED = (
     "functionalize: backward() inside the function would set the .grad of a tensor from outside. Pass the tensor as an "
@@ -123,6 +124,9 @@ def run_backward(
     if len(running.tasks) >= DEEPEST:
         return on_fresh_stack(lambda: run_backward(roots, keep_graph, create_graph, inputs, accumulate))
     task = GraphTask(keep_graph)
+    graph = described(roots) if accumulate and inputs is None and not create_graph else None
+    if graph is not None and graph.run(keep_graph, task.source):
+        return []
     count_dependencies(task, [edge[0] for edge, _ in roots])
     captured: list[Tensor | None] = []
     if inputs is not None:
@@ -166,6 +170,8 @@ def run_backward(
     finally:
         modes.grad = grad_mode
         running.tasks = before
+    if graph is not None:
+        graph.note()
     return captured
 
 
@@ -292,6 +298,8 @@ def step(
     if found:
         found = validated(node, found)
     if node.post_hooks:
+        if task.needed is not None and isinstance(node, OperationNode):
+            found = asked_for(task, node, found)
         found = post_hooks(node, found, grads)
     if not task.keep:
         node.release(task.source)
@@ -320,14 +328,13 @@ def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
 def hooked(hooks: dict[int, Any], grad: Tensor | None, type: TensorType) -> Tensor | None:
     """A gradient after the hooks of its tensor."""
     for hook in list(hooks.values()):
-        if grad is None and not getattr(hook, "takes_none", False):
-            return None
         found = hook(grad)
         if found is not None:
+            if grad is None:
+                raise RuntimeError("can't replace a None gradient with a non-None value")
             if not isinstance(found, Tensor):
                 raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
-            if grad is not None:
-                check_replacement(hook, found, grad)
+            check_replacement(hook, found, grad)
             grad = found
     return grad
 
@@ -358,6 +365,17 @@ def post_hooks(node: Node, found: Sequence[Tensor | None], grads: Sequence[Tenso
         if replaced is not None:
             found = listed(hook, replaced, len(found))
     return found
+
+
+def asked_for(task: GraphTask, node: OperationNode, found: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """The gradients that somebody wants: PyTorch computes no others, which the node's hooks see.
+
+    Those of a sequence of tensors (``cat``) are computed together.
+    """
+    wanted = [edge is not None and task.runs(edge[0]) for edge in node.next_edges]
+    last = len(node.plan.operation.operands) - 1
+    wanted[last:] = [any(wanted[last:])] * len(wanted[last:])
+    return [g if w else None for g, w in zip(found, wanted, strict=True)]
 
 
 def listed(hook: Any, found: Any, count: int) -> list[Tensor | None]:

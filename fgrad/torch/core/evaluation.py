@@ -22,10 +22,12 @@ import numpy as np
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.op import Region
 from fgrad.jaxcore import ShapedArray, Tracer, copied
+from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.numbers import computation
 from fgrad.run.program import Program
 from fgrad.torch.core.batched import Batched
+from fgrad.torch.core.geometry import Reading
 
 #: how often an operation is interpreted before it is compiled: many programs meet a shape a few times and no more
 TRIALS = 6
@@ -34,20 +36,45 @@ NUMPY_TRIALS = 40
 _WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
 
 
+#: the classes of concrete arrays, as they are met
+_ARRAYS: set[type] = set()
+
+#: the places of inputs that are read out of storages, and how
+Readings = tuple[tuple[int, Reading], ...]
+
+
 class Routine:
     """A graph that runs on flat values."""
 
-    __slots__ = ("graph", "program", "wide")
+    __slots__ = ("graph", "program", "wide", "_reading")
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, trials: int | None = None):
         self.graph = graph
-        numpy_only = all(computation(node.op) for node in graph.nodes)
-        self.program = Program(graph, NUMPY_TRIALS if numpy_only else TRIALS)
+        if trials is None:
+            numpy_only = all(computation(node.op) for node in graph.nodes)
+            trials = NUMPY_TRIALS if numpy_only else TRIALS
+        self.program = Program(graph, trials)
         self.wide = any(t.dtype in _WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )
+        self._reading: dict[Readings, Routine] = {}
 
     def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
+        # what runs at every operation: no more than has to be asked before a compiled program may be called
+        compiled = self.program.compiled
+        if compiled is not None:
+            for x in values:
+                if x.__class__ not in _ARRAYS:
+                    break
+            else:
+                if self.wide:
+                    with jax.enable_x64(True):
+                        return compiled(*values)
+                return compiled(*values)
+        return self._run(values)
+
+    def _run(self, values: Sequence[Any]) -> Sequence[Any]:
+        _ARRAYS.update([x.__class__ for x in values if isinstance(x, jax.Array) and not is_abstract(x)])
         if Batched.exist:
             for x in values:
                 if x.__class__ is Batched:
@@ -56,6 +83,25 @@ class Routine:
             with jax.enable_x64(True):
                 return self.program(values)
         return self.program(values)
+
+    def reading(self, readings: "Readings") -> "Routine":
+        """The routine that reads some of its inputs out of whole storages, in another order: no copy is made of them.
+
+        XLA reads a transposed factor of a matrix product where it lies, for one.
+        """
+        found = self._reading.get(readings)
+        if found is None:
+            graph = self.graph
+            order = dict(readings)
+            types = [
+                array_type(order[i].layout.sizes, t.dtype) if i in order else t for i, t in enumerate(graph.in_types)
+            ]
+
+            def function(*flat: Any) -> Sequence[Any]:
+                return evaluate(graph, [order[i].get(x) if i in order else x for i, x in enumerate(flat)])
+
+            found = self._reading[readings] = Routine(simplify(recorded(function, types)))
+        return found
 
 
 #: how many routines are kept in their batched forms

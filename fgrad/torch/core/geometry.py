@@ -216,6 +216,29 @@ def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[np.ndarray, ..
     return made, where
 
 
+@frozen(eq=False)
+class Reading:
+    """How the elements of a whole array are read in another order, as through ``t()``: a part of any program."""
+
+    layout: Layout
+    result: Layout
+
+    def get(self, array: Any) -> Any:
+        """The elements in the order of the view."""
+        return _shaped(_flat(array, self.layout), self.result)
+
+
+@lru_cache(1 << 12)
+def reading(layout: Layout, geometry: Geometry) -> Reading | None:
+    """How a geometry that names every element once is read; None for any other, of which a lens tells."""
+    sizes, strides = geometry.sizes, geometry.strides
+    if geometry.offset or geometry.conj or geometry.neg or geometry.dtype is not layout.dtype:
+        return None
+    if math.prod(sizes) != math.prod(layout.sizes) or not is_dense(sizes, strides):
+        return None
+    return Reading(layout, Layout(sizes, strides, layout.dtype))
+
+
 def _flat(array: Any, layout: Layout) -> Any:
     order = memory_order(layout.sizes, layout.strides)
     if order != tuple(range(len(order))):

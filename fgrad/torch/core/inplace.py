@@ -15,13 +15,12 @@ version at which its ``grad_fn`` was right; asked for it later, it makes a new o
 (``AsStridedBackward0``; PyTorch: torch/csrc/autograd/variable.cpp, "View + Inplace").
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core import tensor as tensors
-from fgrad.torch.core.geometry import Geometry, is_dense, overlaps
+from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, function_name
 from fgrad.torch.core.operation import (
@@ -35,22 +34,15 @@ from fgrad.torch.core.operation import (
     number,
     zeros,
 )
+from fgrad.torch.core.overlap import check_overlap, in_turns, nested, unchecked
 from fgrad.torch.core.plan import NOTHING
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER
-from fgrad.torch.core.tensor import Tensor, gradient_edge, gradient_function, is_tracked, new_tensor
+from fgrad.torch.core.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
 from fgrad.torch.core.types import TensorType
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
-OVERLAP = (
-    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-    "Please clone() the tensor before performing the operation."
-)
-PARTIAL = (
-    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-    "location. Please clone() the tensor before performing the operation."
-)
 INFERENCE = (
     "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
     "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
@@ -121,16 +113,17 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
         operands = (tensor, *levels.lifted(operands[1:]))
     recorded = any(isinstance(x, Tensor) and is_tracked(x) for x in operands)
     check_inplace(tensor, recorded)
-    geometry = tensor._geometry
-    if geometry is not None and overlaps(geometry.sizes, geometry.strides):
-        raise RuntimeError(OVERLAP)
-    for x in operands[1:]:
-        if isinstance(x, Tensor) and x._storage is tensor._storage:
-            check_partial_overlap(tensor, x)
+    if recorded:
+        find_nodes(operands)
+    (operation.overlap or check_overlap)(tensor, operands[1:])
     types = tuple([x._type if isinstance(x, Tensor) else None if x is None else x.__class__ for x in operands])
     values = [x._value() if isinstance(x, Tensor) else number(x) for x in operands if x is not None]
     plan = operation.planned(types, params, tensor._type)
-    outs = plan.routine(values)
+    routine, geometry = plan.routine, tensor._geometry
+    if geometry is not None and not nested(geometry.sizes, geometry.strides) and operation.overlap is not unchecked:
+        own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
+        routine = in_turns(plan.graph, geometry.sizes, geometry.strides, own)
+    outs = routine(values)
     node = node_of(plan, operands, tensor) if recorded and modes.grad and plan.differentiable else None
     if modes.dual_level >= 0:
         forward_mode.push(plan, operands, (tensor,))
@@ -138,22 +131,6 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     if node is not None:
         save_outputs(node, plan, tensor)
     return tensor
-
-
-def check_partial_overlap(tensor: Tensor, other: Tensor) -> None:
-    """Raise PyTorch's error if a tensor to be written shares part of its memory with one that is read.
-
-    As in PyTorch nothing is said of tensors with gaps (aten/src/ATen/MemoryOverlap.cpp).
-    """
-    a, b = tensor._geometry_of(), other._geometry_of()
-    if tensor is other or not (is_dense(a.sizes, a.strides) and is_dense(b.sizes, b.strides)):
-        return
-    a_bytes, b_bytes = a.dtype.itemsize, b.dtype.itemsize
-    start, end = a.offset * a_bytes, (a.offset + math.prod(a.sizes)) * a_bytes
-    first, last = b.offset * b_bytes, (b.offset + math.prod(b.sizes)) * b_bytes
-    same = start == first and end == last
-    if (same and a.strides != b.strides) or (not same and start < last and first < end):
-        raise RuntimeError(PARTIAL)
 
 
 def write(tensor: Tensor, value: Any, operation: str, node: Node | None) -> None:
@@ -263,8 +240,11 @@ def renew(tensor: Tensor) -> None:
     check_view(tensor, "its base or another view of its base has been")
     base = view.base
     plan = AS_STRIDED.planned((base._type,), (base._geometry_of(), tensor._geometry_of()), None)
+    old = tensor._grad_fn
     # a base that needs no gradient has lost one by now: the node is there, and leads nowhere
-    tensor._grad_fn = node_of(plan, (base,)) or plan.node_class(plan, NOTHING, [None], [])
+    node = tensor._grad_fn = node_of(plan, (base,)) or plan.node_class(plan, NOTHING, [None], [])
+    if old is not None:
+        move_hooks(tensor, old, node)
     view.version = tensor._counter.value
 
 

@@ -41,6 +41,10 @@ class Modes(threading.local):
     findings: Any = None
     #: which version of PyTorch is emulated where they differ: "2.13" or "1.x"
     release = "2.13"
+    #: the modes of ``torch.overrides.TorchFunctionMode`` that are entered, the innermost last
+    handlers: tuple[Any, ...] = ()
+    #: whether classes of arguments (1: not they) and modes (2: nobody) may answer calls: see NOTE [Overriding]
+    overriding = 0
 
 
 modes = Modes()

@@ -67,6 +67,8 @@ class Node:
 
     #: the name with its C++ namespace, which only ``name()`` shows
     full_name: ClassVar[str] = ""
+    #: whether its work can be part of a program: see NOTE [A backward met often is one program]
+    fusible: ClassVar[bool] = False
 
     next_edges: Sequence[Edge | None]
     #: the types of the operation's outputs: of the gradients that come in

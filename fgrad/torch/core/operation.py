@@ -11,26 +11,26 @@ input of the program, not a part of it: a number that changes each call compiles
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field
+from attrs import define, field
 from jax import lax
 
 from fgrad.errors import UndefinedDerivativeError
-from fgrad.graph.op import Op
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import ShapedArray
-from fgrad.torch.core.evaluation import constant, filled
-from fgrad.torch.core.geometry import Geometry, Ints, viewed_strides
+from fgrad.torch.core.evaluation import Readings, constant, filled
+from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, named
 from fgrad.torch.core.origin import Origin, origin_of
+from fgrad.torch.core.passing import passed_on
 from fgrad.torch.core.plan import NOTHING, Plan, Pullback
 from fgrad.torch.core.saved import SavedTensor
-from fgrad.torch.core.tensor import Tensor, alias, gradient_edge, gradient_function, is_tracked, new_tensor
-from fgrad.torch.core.types import NUMBER_TYPES, TensorType, tensor_type
+from fgrad.torch.core.saved_attributes import saved_attribute, saved_names
+from fgrad.torch.core.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor, unread
+from fgrad.torch.core.types import NUMBER_TYPES, TensorType
 from fgrad.torch.dtypes import dtype as Dtype, from_numpy
 from fgrad.torch.promotion import (
     Operand as Promoted,
@@ -69,6 +69,8 @@ class Operation:
         a function as of ``node`` gives it too.
       kept: the operands and outputs that PyTorch saves though the derivative reads nothing of them but their type.
       auxiliary: the outputs that have no derivative.
+      constants: what ``_saved_*`` shows, besides, of every node of it: names and values.
+      overlap: what an in-place call checks of the memory of the tensor and the other operands; None for the usual.
     """
 
     name: str
@@ -83,6 +85,8 @@ class Operation:
     fused: str | Callable[..., str] | None = None
     kept: tuple[str, ...] = ()
     auxiliary: tuple[str, ...] = ()
+    overlap: Callable[[Tensor, Sequence[Any]], None] | None = None
+    constants: tuple[tuple[str, Any], ...] = ()
     plans: dict[Key, "Planned"] = field(factory=dict)
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
@@ -111,7 +115,9 @@ class Planned(Plan):
         "single",
         "edges",
         "places",
-        "wide_strides",
+        "by_value",
+        "numbers",
+        "layouts",
     )
 
     def __init__(
@@ -155,6 +161,8 @@ class Planned(Plan):
             tuple([k for k, name in enumerate(operation.outputs) if name in operation.auxiliary]),
         )
         self.single = single
+        #: the strides of the outputs where all operands are row-major; None until they were asked for
+        self.layouts: tuple[Ints | None, ...] | None = None
         name = operation.node_name(types, params)
         self.node_class = (
             named(NotDerivedNode, "NotImplemented") if name == NOT_IMPLEMENTED else named(OperationNode, name)
@@ -169,6 +177,20 @@ class Planned(Plan):
         )
         #: the operands that are there, with the names under which they are saved
         self.places = tuple([(i, operation.operands[min(i, last)]) for i in self.present])
+        #: the operands that are Python numbers
+        self.numbers = tuple([i for i in self.present if not isinstance(types[i], TensorType)])
+        #: the places of Python numbers that PyTorch saves as they are; those that have a derivative are tensors to it
+        self.by_value = frozenset(
+            [k for k, i in enumerate(self.present) if i in operation.fixed and not isinstance(types[i], TensorType)]
+        )
+
+    def laid_out(self, operands: Sequence[Any], apart: bool) -> tuple[Ints | None, ...]:
+        """The strides of the outputs; ``apart`` says that an operand is not row-major."""
+        strides = self.operation.strides
+        layouts = tuple([None if strides is None else strides(operands, t.shape) for t in self.out_types])
+        if not apart or strides is None:
+            self.layouts = layouts
+        return layouts
 
 
 def cast(x: Any, dtype: Dtype) -> Any:
@@ -248,11 +270,23 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
         operands = levels.lifted(operands)
     types: list[OperandType] = []
     values: list[Any] = []
-    tracked = origin = False
+    tracked = origin = apart = False
+    readings: Readings = ()
     for x in operands:
         if isinstance(x, Tensor):
             types.append(x._type)
-            values.append(x._value())
+            storage = x._storage
+            if x._geometry is None and storage.home is None:
+                values.append(x._value())
+                apart = apart or storage.strides is not None
+            else:
+                apart = True
+                how = unread(x) if modes.interceptor is None else None
+                if how is None:
+                    values.append(x._value())
+                else:
+                    readings = (*readings, (len(values), how))
+                    values.append(storage.array)
             if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
                 # what only inference tensors go into is never recorded
                 tracked = tracked or not x._inference
@@ -266,32 +300,29 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     key = (tuple(types), params)
     plan = operation.plans.get(key)
     if plan is None:
-        plan = operation.planned(key[0], params, None)
-    outs = plan.routine(values) if modes.interceptor is None else modes.interceptor(operation, plan, values, operands)
-    strides = operation.strides
+        try:
+            plan = operation.planned(key[0], params, None)
+        except Exception:
+            find_nodes(operands)
+            raise
+    if modes.interceptor is None:
+        outs = (plan.routine.reading(readings) if readings else plan.routine)(values)
+    else:
+        outs = modes.interceptor(operation, plan, values, operands)
+    layouts = plan.layouts
+    if layouts is None or (apart and operation.strides is not None):
+        layouts = plan.laid_out(operands, apart)
     if plan.single:
-        type = plan.out_types[0]
-        result = new_tensor(outs[0], type, None if strides is None else strides(operands, type.shape))
-        if modes.dual_level >= 0:
-            forward_mode.push(plan, operands, (result,))
-        if tracked and modes.grad and plan.differentiable:
-            record(plan, operands, (result,))
-        elif tracked or origin:
-            note_origin(operation.name, operands, (result,), here(2))
-        return result
-    results = tuple(
-        [
-            new_tensor(v, t, None if strides is None else strides(operands, t.shape))
-            for v, t in zip(outs, plan.out_types, strict=True)
-        ]
-    )
+        results: tuple[Tensor, ...] = (new_tensor(outs[0], plan.out_types[0], layouts[0]),)
+    else:
+        results = tuple([new_tensor(*of) for of in zip(outs, plan.out_types, layouts, strict=True)])
     if modes.dual_level >= 0:
         forward_mode.push(plan, operands, results)
     if tracked and modes.grad and plan.differentiable:
         record(plan, operands, results)
     elif tracked or origin:
         note_origin(operation.name, operands, results, here(2))
-    return results
+    return results[0] if plan.single else results
 
 
 def note_origin(
@@ -374,6 +405,8 @@ def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None =
                 # the same tensor as another operand is saved as any other: backward refuses it, for it was written
                 saved.append(SavedTensor(before_write(x) if x is overwritten and i == 0 else x, name))
     node = plan.node_class(plan, pullback, edges, saved)
+    if plan.numbers:
+        node.numbers = tuple([operands[i] for i in plan.numbers])
     if len(wanted) < len(operands):
         node.origins = tuple([x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None])
     return node
@@ -391,13 +424,17 @@ def before_write(tensor: Tensor) -> Tensor:
 class OperationNode(Node):
     """The node of an operation of the table."""
 
-    __slots__ = ("plan", "pullback", "saved", "released", "origins")
+    __slots__ = ("plan", "pullback", "saved", "numbers", "released", "origins")
+
+    fusible = True
 
     def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], saved: list[Any]):
         super().__init__(edges, plan.out_types, here(3))
         self.plan = plan
         self.pullback = pullback
         self.saved = saved
+        #: the operands that are Python numbers
+        self.numbers: tuple[Any, ...] = ()
         #: the origins of operands without history
         self.origins: tuple[Origin, ...] = ()
         #: whether what was saved is gone, and the user's line whose backward let go of it
@@ -449,66 +486,26 @@ class OperationNode(Node):
         for s in self.saved:
             if isinstance(s, SavedTensor):
                 s.release()
-        if self.saved and not self.released:
-            self.released = source or True
+        if self.released or len(self.saved) == len(self.plan.by_value.intersection(self.pullback.inputs)):
+            return  # numbers alone are never let go of
+        self.released = source or True
 
     # -- _saved_* ----------------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        raw = name.startswith("_raw_saved_")
-        if raw or name.startswith("_saved_"):
-            found = self._saved(name.removeprefix("_raw_saved_" if raw else "_saved_"), raw)
-            if found is not self:
-                return found
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def _saved(self, name: str, raw: bool) -> Any:
-        matches = [s for s in self.saved if isinstance(s, SavedTensor) and s.name.lstrip("*") == name]
-        if matches and matches[0].name.startswith("*") and not raw:
-            return self._saved_sequence(matches)
-        if matches:
-            if raw:
-                return matches[0]
-            if self.released:
-                raise RuntimeError(TWICE)
-            return matches[0].unpack(self)
-        operation = self.plan.operation
-        if not raw and name in operation.parameters:
-            return _unsigned(self.plan.params[operation.parameters.index(name)], name)
-        if not raw and name == "self_sym_sizes" and isinstance(self.plan.types[0], TensorType):
-            return self.plan.types[0].shape
-        return None if name in operation.operands else self
-
-    def _saved_sequence(self, matches: Sequence[SavedTensor]) -> tuple[Tensor | None, ...]:
-        """A variadic operand as a tuple; of an index, None stands for the axes that no tensor indexes."""
-        found = iter([s.unpack(self) for s in matches])
-        static = dict(zip(self.plan.operation.parameters, self.plan.params, strict=True))
-        return tuple([next(found) if yes else None for yes in static.get("spec", [True] * len(matches))])
+        return saved_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         found = ["metadata", "name", "next_functions", "register_hook", "register_prehook", "requires_grad"]
-        for s in self.saved:
-            if isinstance(s, SavedTensor):
-                name = s.name.lstrip("*")
-                found += [f"_saved_{name}", f"_raw_saved_{name}"]
-        return found + [f"_saved_{name}" for name in self.plan.operation.parameters if name != "spec"]
-
-
-#: parameters that PyTorch has as numbers of any kind, not as integers
-_SCALARS = ("alpha", "correction", "exponent", "ord", "p", "special")
-
-
-def _unsigned(value: Any, name: str) -> Any:
-    """A static parameter as PyTorch's attribute shows it: negative integers come out as unsigned ones."""
-    if isinstance(value, tuple):
-        return tuple([_unsigned(x, name) for x in value])
-    return value % (1 << 64) if value.__class__ is int and name not in _SCALARS else value
+        return found + saved_names(self)
 
 
 class NotDerivedNode(OperationNode):
     """The node of an operation that has a derivative nowhere in PyTorch: backward through it is an error."""
 
     __slots__ = ()
+
+    fusible = False
 
     def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], saved: list[Any]):
         super().__init__(plan, pullback, [edge for edge in edges if edge is not None], saved)
@@ -525,45 +522,10 @@ class RefusedNode(OperationNode):
 
     __slots__ = ()
 
+    fusible = False
+
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         raise NotImplementedError(f"the derivative for '{self.plan.operation.name}' is not implemented.")
-
-
-def passed_on(gradient: Tensor, steps: tuple[Op, ...]) -> Tensor | None:
-    """A gradient after operations that move no element: a view of it, or None where strides cannot say it."""
-    if not steps:
-        return gradient
-    geometry = moved(gradient._geometry_of(), steps)
-    if geometry is None:
-        return None
-    result = alias(gradient)
-    result._type = tensor_type(geometry.dtype, geometry.sizes)
-    result._geometry = geometry
-    return result
-
-
-@lru_cache(1 << 12)
-def moved(geometry: Geometry, steps: tuple[Op, ...]) -> Geometry | None:
-    """The geometry of a view that does to memory what these operations do to values."""
-    for op in steps:
-        sizes, strides = geometry.sizes, geometry.strides
-        if op.name == "transpose":
-            order = op.params["permutation"]
-            sizes, strides = tuple([sizes[i] for i in order]), tuple([strides[i] for i in order])
-        elif op.name == "reshape":
-            shape = op.out_types[0].shape
-            found = viewed_strides(sizes, strides, shape)
-            if found is None:
-                return None
-            sizes, strides = shape, found
-        else:
-            shape, axes = op.out_types[0].shape, op.params["broadcast_dimensions"]
-            wide = [0] * len(shape)
-            for axis, n, step in zip(axes, sizes, strides, strict=True):
-                wide[axis] = step if n == shape[axis] else 0
-            sizes, strides = shape, tuple(wide)
-        geometry = evolve(geometry, sizes=sizes, strides=strides)
-    return geometry
 
 
 def type_at(plan: Planned, place: int) -> TensorType:

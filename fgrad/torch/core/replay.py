@@ -17,7 +17,7 @@ from fgrad.torch.core import operation as operations
 from fgrad.torch.core.evaluation import constant
 from fgrad.torch.core.operation import Operation, OperationNode, apply
 from fgrad.torch.core.plan import Pullback
-from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import type_of
 
 #: what PyTorch calls the node of the function that does what a primitive does, where the names differ
@@ -91,9 +91,23 @@ def _run(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> Se
     fused = plan.operation.fused
     if callable(fused):
         fused = fused(plan.types, dict(zip(plan.operation.parameters, plan.params, strict=True)))
-    if fused is None:
-        return play(graph, tensors)
-    return apply(_whole(graph, f"{plan.operation.name}_backward", fused), tensors)
+    if fused is not None:
+        return apply(_whole(graph, f"{plan.operation.name}_backward", fused), tensors)
+    return [_of_nothing(found, tensors) for found in play(graph, tensors)]
+
+
+_TIED = Operation("add", lambda array, empty: array + empty.sum(), "AddBackward0", ("self", "other"))
+
+
+def _of_nothing(found: Tensor, operands: Sequence[Tensor]) -> Tensor:
+    """A gradient, which to PyTorch depends on what its formula reads even where that has no element.
+
+    The rules know better: scattering nothing over zeros is a constant to them.
+    """
+    for x in operands:
+        if not x._type.numel and x._type.inexact and is_tracked(x) and not is_tracked(found):
+            return apply(_TIED, (found, x))
+    return found
 
 
 operations.replay.run = _run

@@ -145,6 +145,15 @@ class SavedTensor:
             return self._unpacked()._value()
         return self._attached(node)._value()
 
+    def current(self) -> Tensor | None:
+        """The tensor, where it holds what was saved and nothing stands between; None if ``value`` has more to do."""
+        tensor = self.tensor
+        if tensor is None or self.array is not None or self.version != tensor._counter.value:
+            return None
+        if not self.leaf and not self.output and gradient_function(tensor) is None:
+            return None
+        return tensor
+
     def operand(self, node: Node) -> Tensor:
         """The tensor to differentiate with, with its history.
 

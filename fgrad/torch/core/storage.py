@@ -12,10 +12,9 @@ import itertools
 import math
 from collections import deque
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from attrs import frozen
 from jax import lax
 
 from fgrad.graph.source import RawSource
@@ -31,9 +30,11 @@ _addresses = itertools.count(1)
 _STRIDE = 1 << 40
 
 
-@frozen
-class Write:
-    """One write: the version it made, the operation, the user's line, and how the written tensor was reached."""
+class Write(NamedTuple):
+    """One write: the version it made, the operation, the user's line, and how the written tensor was reached.
+
+    A tuple, since every write makes one.
+    """
 
     version: int
     operation: str

@@ -9,16 +9,17 @@ and no more.  The operations are methods too; ``fgrad.torch.ops`` enters them he
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, frozen
 
 from fgrad.graph.source import RawSource
-from fgrad.torch.core.geometry import Geometry, Ints, contiguous_strides
+from fgrad.torch.core.geometry import Geometry, Ints, Reading, contiguous_strides, reading
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import LAST, Edge, Node
 from fgrad.torch.core.origin import Origin
+from fgrad.torch.core.overrides import HANDLER, disabled_torch_function_impl, plain, watch
 from fgrad.torch.core.storage import Storage, VersionCounter
 from fgrad.torch.core.types import TensorType
 
@@ -176,6 +177,16 @@ class Tensor:
     def __hash__(self) -> int:
         return id(self)
 
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if getattr(cls, HANDLER, None) is not disabled_torch_function_impl:
+            watch.subclass()
+
+
+plain.add(Tensor)
+#: what a tensor has of its own; all else in its ``__dict__`` is the user's
+FIELDS = frozenset((*Tensor.__annotations__, "_grad_dtype"))
+
 
 def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Tensor:
     """A tensor with a storage of its own."""
@@ -188,6 +199,17 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
     if modes.level:
         tensor._level = modes.level
     return tensor
+
+
+def unread(tensor: Tensor) -> Reading | None:
+    """How a program that uses a view can read it out of its storage's array; None if it is better read beforehand."""
+    geometry = tensor._geometry
+    if geometry is None:
+        return None
+    storage, cache = tensor._storage, tensor._cache
+    if cache is not None and cache[0] is storage.array:
+        return None
+    return reading(storage.layout, geometry)
 
 
 def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Tensor) -> Tensor:
@@ -204,6 +226,13 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
         other._device = tensor._device
     if tensor._level:
         other._level = tensor._level
+    return other
+
+
+def of_class(tensor: Tensor, cls: type) -> Tensor:
+    """A tensor just made, as one of a class of tensors."""
+    other = object.__new__(cls)
+    other.__dict__.update(tensor.__dict__)
     return other
 
 
@@ -230,6 +259,18 @@ def gradient_function(tensor: Tensor) -> Node | None:
     if view is not None and not tensor._inference and view.version != tensor._counter.value:
         renewal.renew(tensor)
     return tensor._grad_fn
+
+
+def find_nodes(operands: Iterable[Any]) -> None:
+    """Find the nodes that made the operands of an operation, as PyTorch does before it looks at types and shapes.
+
+    Raises:
+      RuntimeError: one is a view that may not be written, and it or its base has been: of several errors, the first.
+    """
+    if modes.grad:
+        for x in operands:
+            if isinstance(x, Tensor) and x._view is not None:
+                gradient_function(x)
 
 
 def gradient_edge(tensor: Tensor) -> Edge | None:

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation, forward_mode, levels, node_of, note_origin
 from fgrad.torch.core.storage import VersionCounter
-from fgrad.torch.core.tensor import Tensor, ViewOf, alias, is_tracked
+from fgrad.torch.core.tensor import Tensor, ViewOf, alias, find_nodes, is_tracked
 from fgrad.torch.core.types import tensor_type
+
+#: how many geometries an operation keeps
+GEOMETRIES_KEPT = 1 << 12
 
 
 @define(eq=False, slots=True)
@@ -24,6 +27,19 @@ class ViewOperation(Operation):
     """
 
     geometry: Callable[..., Any] = lambda geometry: geometry
+    #: the geometries of the results, by those of the operand and all else that decides about them
+    found: dict[Any, Any] = field(factory=dict)
+
+    def geometries(self, geometry: Geometry, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """``geometry`` of these operands and parameters, worked out once."""
+        key = (geometry, rest, params)
+        found = self.found.get(key)
+        if found is None:
+            if len(self.found) >= GEOMETRIES_KEPT:
+                self.found.clear()
+            static = dict(zip(self.parameters, params, strict=True))
+            found = self.found[key] = self.geometry(geometry, *rest, **static)
+        return found
 
 
 def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -31,8 +47,8 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
     if modes.level:
         operands = levels.lifted(operands)
     tensor: Tensor = operands[0]
-    static = dict(zip(operation.parameters, params, strict=True))
-    found = operation.geometry(tensor._geometry_of(), *operands[1:], **static)
+    find_nodes(operands[:1])
+    found = operation.geometries(tensor._geometry_of(), tuple(operands[1:]), params)
     several = isinstance(found, list)
     creation = "multi_output" if several else "default"
     source = here(3)

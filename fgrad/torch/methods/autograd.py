@@ -81,7 +81,8 @@ def backward(
 def _set_requires_grad(self: Tensor, value: bool) -> None:
     if value not in (True, False):
         raise RuntimeError("requires_grad must be a bool")
-    if not self.is_leaf:
+    # the node as it was found last: PyTorch does not ask whether the base of a view was written since
+    if self._grad_fn is not None:
         extra = (
             ""
             if value
@@ -106,7 +107,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         raise RuntimeError(TRANSFORMED_LEAF)
     if requires_grad and not self._type.inexact:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
-    if self.is_leaf or not requires_grad:
+    if self._grad_fn is None or not requires_grad:
         _set_requires_grad(self, requires_grad)
     return self
 
@@ -118,7 +119,7 @@ def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward has left here, or None."""
     # the node as it stands: to read .grad must not fail because a view could not renew its own
     if self._grad is None and not self._retains_grad and self._grad_fn is not None:
-        warnings.warn(explanation.non_leaf(self, NON_LEAF), UserWarning, stacklevel=2)
+        warnings.warn(explanation.non_leaf(self, NON_LEAF), UserWarning, stacklevel=3)
     return self._grad
 
 
@@ -290,12 +291,12 @@ def __delattr__(self: Tensor, name: str) -> None:
 
 
 def _get_volatile(self: Tensor) -> bool:
-    warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2)
+    warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=3)
     return False
 
 
 def _set_volatile(self: Tensor, value: Any) -> None:
-    warnings.warn(NO_VOLATILE, UserWarning, stacklevel=2)
+    warnings.warn(NO_VOLATILE, UserWarning, stacklevel=3)
 
 
 Tensor.volatile = property(_get_volatile, _set_volatile)  # type: ignore[attr-defined]

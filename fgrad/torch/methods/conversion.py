@@ -107,7 +107,7 @@ def _scalar(self: Tensor) -> Any:
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
             "tensor.detach() first.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return item(self)
 
@@ -143,7 +143,7 @@ def __len__(self: Tensor) -> int:
 
 @method
 def __iter__(self: Tensor) -> Any:
-    if not self._type.shape:
+    if not self.dim():  # a call that handlers see, as that of unbind is
         raise TypeError("iteration over a 0-d tensor")
     return iter(self.unbind(0))
 
@@ -178,7 +178,7 @@ def _text(self: Tensor, tensor_contents: Any = None) -> str:
         grad_fn = "Invalid"  # a view that may not be written, whose base was
     tangent = tangent_of(self) if modes.dual_level >= 0 else None
     value = self._value()
-    return tensor_text(
+    text = tensor_text(
         None if self._device is not None and self._device.type == "meta" else concrete(value),
         shape=self._type.shape,
         dtype=self._type.dtype,
@@ -189,6 +189,9 @@ def _text(self: Tensor, tensor_contents: Any = None) -> str:
         class_name="tensor" if type(self) in (Tensor, *plain_classes) else type(self).__name__,
         contents=str(value) if tensor_contents is None and is_abstract(value) else tensor_contents,
     )
+    if type(self) not in (Tensor, *plain_classes) and isinstance(self, tuple(plain_classes)):
+        return f"Parameter({text})"
+    return text
 
 
 #: subclasses that print as tensors do (``nn.Parameter`` is entered here)

@@ -1,5 +1,6 @@
 """What tensors say of their memory, and what changes it: sizes, strides, storages, ``resize_``, ``set_``."""
 
+import copy
 from typing import Any
 
 from fgrad.graph.source import here
@@ -7,8 +8,9 @@ from fgrad.torch import devices
 from fgrad.torch.core.evaluation import concrete, constant
 from fgrad.torch.core.geometry import Geometry, contiguous_strides, extent, is_dense
 from fgrad.torch.core.inplace import check_inference
+from fgrad.torch.core.overrides import overrides
 from fgrad.torch.core.storage import Storage, VersionCounter
-from fgrad.torch.core.tensor import Tensor, alias, is_tracked, new_tensor
+from fgrad.torch.core.tensor import FIELDS, Tensor, alias, is_tracked, new_tensor, of_class
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.copying import channels_last
@@ -274,6 +276,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     found = memo.get(id(self))
     if found is None:
+        if overrides(self) and type(self.new_empty(())) is not type(self):
+            raise RuntimeError(_NO_NEW_EMPTY)
         held = memo.get(id(self._storage))
         if held is None:
             held = memo[id(self._storage)] = Storage(self._storage.array, self._storage.dtype, self._storage.strides)
@@ -283,8 +287,22 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         found._requires_grad = self._requires_grad
         memo[id(self)] = found
         if self._grad is not None:
-            found._grad = __deepcopy__(self._grad, memo)
+            found._grad = copy.deepcopy(self._grad, memo)
+        found.__dict__.update(copy.deepcopy(_of_the_user(self), memo))
     return found
+
+
+_NO_NEW_EMPTY = (
+    "The default implementation of __deepcopy__() for non-wrapper subclasses only works for subclass types that "
+    "implement new_empty() and for which that function returns another instance of the same subclass. You should "
+    "either properly implement new_empty() for your subclass or override __deepcopy__() if it is intended behavior for "
+    "new_empty() to return an instance of a different type."
+)
+
+
+def _of_the_user(tensor: Tensor) -> dict[str, Any]:
+    """The attributes that the user has set on a tensor."""
+    return {name: value for name, value in vars(tensor).items() if name not in FIELDS}
 
 
 @method
@@ -292,13 +310,11 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """How a tensor is pickled: its elements, type and layout; the history does not travel."""
     g = self._geometry_of()
     parts = (type(self), concrete(self._value()), self._type.dtype, g.strides, self._requires_grad)
-    return _rebuilt, parts, {k: v for k, v in vars(self).items() if not k.startswith("_")} or None
+    return _rebuilt, parts, _of_the_user(self) or None
 
 
 def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bool) -> Tensor:
     kind = tensor_type(dtype, values.shape)
     made = new_tensor(constant(values), kind, strides if is_dense(values.shape, strides) else None)
     made._requires_grad = requires_grad
-    found = alias(made, made._counter, cls)
-    found._requires_grad = requires_grad
-    return found
+    return of_class(made, cls)

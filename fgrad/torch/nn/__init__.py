@@ -1,10 +1,14 @@
 """``torch.nn``: modules, the layers and losses made of them, parameters and their initial values."""
 
 from fgrad.torch.nn import (
+    attention as attention,
     functional as functional,
+    grad as grad,
     init as init,
     modules as modules,
+    parallel as parallel,
     parameter as parameter,
+    recurrent_functions as _recurrent_functions,  # noqa: F401  (it enters functions of ``torch``)
     utils as utils,
 )
 from fgrad.torch.nn.modules import (
@@ -172,6 +176,7 @@ from fgrad.torch.nn.modules import (
     ZeroPad2d as ZeroPad2d,
     ZeroPad3d as ZeroPad3d,
 )
+from fgrad.torch.nn.parallel import DataParallel as DataParallel
 from fgrad.torch.nn.parameter import (
     Buffer as Buffer,
     Parameter as Parameter,

@@ -201,5 +201,4 @@ def _rewrite(parameters: Tensors, update: Callable[[list[Tensor]], list[Tensor]]
     """Replace the gradients in place by what ``update`` makes of them."""
     with no_grad():
         for grads in apart([param.grad for param in _listed(parameters) if param.grad is not None]):
-            for grad, new in zip(grads, update(grads), strict=True):
-                assign(grad, new)
+            assign(grads, update(grads))

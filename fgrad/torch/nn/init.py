@@ -13,6 +13,7 @@ import numpy as np
 
 from fgrad.torch import ops
 from fgrad.torch.core.modes import no_grad
+from fgrad.torch.core.overrides import Rule, overridable
 from fgrad.torch.core.tensor import Tensor
 
 #: activations whose gain is 1
@@ -52,10 +53,16 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
+def _handed_over(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let ``__torch_function__`` answer for a function, which PyTorch has for four of these."""
+    return overridable(function, f"torch.nn.init.{function.__name__}", Rule.NAMED)
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # without regard to the shape
 
 
+@_handed_over
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill ``tensor`` with numbers drawn uniformly from ``a`` to ``b``.
 
@@ -69,6 +76,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
         return tensor.uniform_(a, b, generator=generator)
 
 
+@_handed_over
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill ``tensor`` with normally distributed numbers.
 
@@ -140,6 +148,7 @@ def _reject_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float,
     return tensor if result is tensor else tensor.copy_(result)
 
 
+@_handed_over
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill ``tensor`` with ``val``.
 
@@ -253,10 +262,10 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
     return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
 
 
-def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str, stacklevel: int) -> float | None:
     """The standard deviation; None, with a warning, where there is nothing to fill."""
-    if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+    if not tensor._type.numel:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=stacklevel)
         return None
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
@@ -293,6 +302,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
+@_handed_over
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
@@ -312,7 +322,7 @@ def kaiming_uniform_(
 
     Source: `torch.nn.init.kaiming_uniform_ <https://docs.pytorch.org/docs/2.13/nn.init.html>`_.
     """
-    std = _kaiming_std(tensor, a, mode, nonlinearity)
+    std = _kaiming_std(tensor, a, mode, nonlinearity, 4)
     if std is None:
         return tensor
     bound = math.sqrt(3.0) * std
@@ -332,7 +342,7 @@ def kaiming_normal_(
 
     Source: `torch.nn.init.kaiming_normal_ <https://docs.pytorch.org/docs/2.13/nn.init.html>`_.
     """
-    std = _kaiming_std(tensor, a, mode, nonlinearity)
+    std = _kaiming_std(tensor, a, mode, nonlinearity, 3)
     return tensor if std is None else normal_(tensor, 0, std, generator)
 
 

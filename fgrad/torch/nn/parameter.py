@@ -3,15 +3,17 @@
 from typing import Any
 
 from fgrad.torch import ops
+from fgrad.torch.core.overrides import disabled_torch_function_impl, plain
 from fgrad.torch.core.tensor import Tensor, alias
+from fgrad.torch.methods.autograd import requires_grad_
 from fgrad.torch.methods.conversion import plain_classes
 
 
 def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
     """A tensor of class ``cls`` with the storage and the version counter of ``data``, and no history."""
-    if requires_grad and not (data.is_floating_point() or data.is_complex()):
+    if requires_grad and not data._type.inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    return alias(data, cls=cls).requires_grad_(requires_grad)
+    return requires_grad_(alias(data, cls=cls), requires_grad)
 
 
 class _ParameterMeta(type(Tensor)):
@@ -37,6 +39,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     Source: `torch.nn.Parameter <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.Parameter.html>`_.
     """
+
+    __torch_function__ = disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
@@ -67,6 +71,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
 
 plain_classes.append(Parameter)
+plain.add(Parameter)
 
 
 class _BufferMeta(type(Tensor)):
@@ -91,6 +96,8 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     Source: `torch.nn.Buffer <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.Buffer.html>`_.
     """
+
+    __torch_function__ = disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:
@@ -189,6 +196,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     cls_to_become = Tensor
+    __torch_function__ = disabled_torch_function_impl
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True

@@ -19,6 +19,7 @@ from fgrad.torch.ops import (
     decompositions as decompositions,
     elementary as elementary,
     extrema as extrema,
+    former_norms as former_norms,
     fourier as fourier,
     gathering as gathering,
     histograms as histograms,
@@ -40,6 +41,7 @@ from fgrad.torch.ops import (
     ranges as ranges,
     rearranging as rearranging,
     reductions as reductions,
+    removed as removed,
     reshaping as reshaping,
     rounding as rounding,
     sampling as sampling,
@@ -52,6 +54,7 @@ from fgrad.torch.ops import (
     solving as solving,
     special as special,
     statistics as statistics,
+    symbolic_numbers as symbolic_numbers,
     symmetric_factors as symmetric_factors,
     triangles as triangles,
     trigonometric as trigonometric,
@@ -60,6 +63,7 @@ from fgrad.torch.ops import (
     view_copies as view_copies,
     view_scatters as view_scatters,
     views as views,
+    weight_norms as weight_norms,
     windows as windows,
 )
 from fgrad.torch.ops.table import TABLE

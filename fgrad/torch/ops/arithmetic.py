@@ -11,6 +11,7 @@ from fgrad.torch.core.types import TensorType
 from fgrad.torch.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.broadcasting import aligned, check_broadcast, derivative
 from fgrad.torch.ops.kinds import check_divisor, check_kinds, is_integer, kind
+from fgrad.torch.ops.numbers import is_one
 from fgrad.torch.ops.overloads import Choice, also, chooser_of, overload, overloaded
 from fgrad.torch.ops.promotions import Types, common, inexact
 from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors, elementwise_of_two
@@ -34,10 +35,6 @@ _NUMBER_SECOND = (
 )
 
 
-def _is_one(alpha: Any) -> bool:
-    return alpha.__class__ is int and alpha == 1
-
-
 def _without_factor(types: Types, params: dict[str, Any]) -> Dtype:
     """The common type of all operands but the last, which is a factor."""
     return common(types[:-1], params)
@@ -58,7 +55,7 @@ def _times(x: Any, alpha: Any) -> Any:
     return jnp.multiply(x, alpha.astype(x.dtype))
 
 
-@overload("add", "AddBackward0", promote=common, strides=elementwise)
+@overload("add", "AddBackward0", promote=common, strides=elementwise, constants=(("alpha", 1),))
 def _add(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.add(input, other)
@@ -80,7 +77,7 @@ def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:  # type
 
     Source: `torch.add <https://docs.pytorch.org/docs/stable/generated/torch.add.html>`_.
     """
-    return (_add, input, other) if _is_one(alpha) else (_add_scaled, input, other, alpha)
+    return (_add, input, other) if is_one(alpha) else (_add_scaled, input, other, alpha)
 
 
 def _difference(types: Types, params: dict[str, Any]) -> Dtype:
@@ -93,7 +90,7 @@ def _difference(types: Types, params: dict[str, Any]) -> Dtype:
     return common(types[:2], params)
 
 
-@overload("sub", "SubBackward0", promote=_difference, strides=elementwise)
+@overload("sub", "SubBackward0", promote=_difference, strides=elementwise, constants=(("alpha", 1),))
 def _sub(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.subtract(input, other)
@@ -111,7 +108,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:
 
     Source: `torch.sub <https://docs.pytorch.org/docs/stable/generated/torch.sub.html>`_.
     """
-    return (_sub, input, other) if _is_one(alpha) else (_sub_scaled, input, other, alpha)
+    return (_sub, input, other) if is_one(alpha) else (_sub_scaled, input, other, alpha)
 
 
 @overload("rsub", "RsubBackward0", promote=_difference, strides=elementwise_of_two)

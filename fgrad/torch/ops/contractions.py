@@ -424,7 +424,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
         "instead, which accepts a list of two or more tensors rather than multiple parameters.",
         UserWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
     found = matrices[0] if len(matrices) == 1 else chained(matrices)
     return found if out is None else write_all("chain_matmul", None, matrices, found, out)
@@ -475,6 +475,6 @@ def cross(input: Array, other: Array, dim: Any = None) -> Tensor:
             "or simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
             "linalg.cross in a future release.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return _cross(input, other, dim)

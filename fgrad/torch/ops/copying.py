@@ -12,7 +12,8 @@ from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
 from fgrad.torch.core.inplace import apply_inplace, check_inplace
 from fgrad.torch.core.operation import Operation, apply, cast
-from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.core.overlap import check_copied, check_repeated, unchecked
+from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops import table
@@ -125,7 +126,9 @@ def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:
     return RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(whole)}")
 
 
-_COPY = Operation("copy", _copy, "torch::autograd::CopyBackwards", ("self", "src"), ("shape", "dtype"))
+_COPY = Operation(
+    "copy", _copy, "torch::autograd::CopyBackwards", ("self", "src"), ("shape", "dtype"), overlap=check_copied
+)
 
 
 @composite(function=False)
@@ -144,13 +147,15 @@ def _fill(array: Any, value: Any, *, dtype: Dtype) -> Any:
 
 
 def _fill_operation(node: str, fixed: tuple[int, ...]) -> Operation:
-    return Operation("fill", _fill, node, ("self", "value"), ("dtype",), frozenset(fixed))
+    # PyTorch clones a value that shares the tensor's memory
+    overlap = unchecked if fixed else check_repeated
+    return Operation("fill", _fill, node, ("self", "value"), ("dtype",), frozenset(fixed), overlap=overlap)
 
 
 # PyTorch numbers the nodes of fill and of fill_, by a number and by a tensor, apart
 _FILL = _fill_operation("FillBackward0", (1,)), _fill_operation("FillBackward1", ())
 _FILL_INPLACE = _fill_operation("FillBackward2", (1,)), _fill_operation("FillBackward3", ())
-_ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0", ("self",))
+_ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0", ("self",), overlap=unchecked)
 
 
 @composite()
@@ -158,6 +163,7 @@ def fill_(self: Any, value: Any) -> Tensor:
     """Write one value to every element."""
     if isinstance(value, Tensor):
         check_inplace(self, is_tracked(self) or is_tracked(value))
+        find_nodes((self, value))
         if value._type.shape:
             raise RuntimeError(
                 f"fill_ only supports 0-dimension value tensor but got tensor with {len(value._type.shape)} dimensions."

@@ -9,18 +9,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from jax import numpy as jnp
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.geometry import Geometry, Ints
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.copying import copy_, fill_
+from fgrad.torch.core.overlap import check_apart, deprecated
+from fgrad.torch.core.tensor import Tensor, find_nodes
+from fgrad.torch.ops.copying import copy_, fill_, laid_out
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.data import tensor as make_tensor
 from fgrad.torch.ops.numbers import check_number
+from fgrad.torch.ops.strides import ordered
 from fgrad.torch.ops.table import composite
 from fgrad.torch.ops.views import alias_of, expand, select, slice_axis, unsqueeze, view_sizes
 from fgrad.torch.type_names import type_name
@@ -90,7 +93,34 @@ def _result_shape(shape: Sequence[int], places: Sequence[Any]) -> tuple[int, ...
     return (*rest[:at], *found, *rest[at:])
 
 
-_INDEX = Operation("index", _index, "IndexBackward0", ("self", "*indices"), ("spec",), frozenset(range(1, _MOST)))
+_put_expanded = deprecated("index_put", "indices] = tensor")
+_mask_expanded = deprecated("masked_fill", "mask] = scalar")
+
+
+def _check_put(tensor: Tensor, others: Sequence[Any]) -> None:
+    values, *indices = others
+    _put_expanded(tensor, others)
+    if _is_fill(indices, values):
+        _mask_expanded(tensor, others)
+        return
+    for x in others:
+        check_apart(tensor, x)
+
+
+def _is_fill(indices: Sequence[Tensor], values: Tensor) -> bool:
+    """Whether a single mask and a single value are given: PyTorch calls ``masked_fill_`` then, with a number."""
+    return values._type.numel == 1 and len(indices) == 1 and indices[0]._type.dtype in (dtypes.bool_, dtypes.uint8)
+
+
+_INDEX = Operation(
+    "index",
+    _index,
+    "IndexBackward0",
+    ("self", "*indices"),
+    ("spec",),
+    frozenset(range(1, _MOST)),
+    kept=("*indices",),
+)
 _INDEX_PUT = Operation(
     "index_put",
     _index_put,
@@ -98,6 +128,8 @@ _INDEX_PUT = Operation(
     ("self", "values", "*indices"),
     ("spec", "accumulate"),
     frozenset(range(2, _MOST)),
+    kept=("*indices",),
+    overlap=_check_put,
 )
 
 
@@ -171,8 +203,38 @@ def _check_bounds(index: Tensor, axis: int, size: int) -> None:
 
 def index_tensors(tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """The elements at index tensors, one for each leading axis, None for all of an axis."""
+    find_nodes((tensor,))
     spec, found = _prepared(tensor, indices)
-    return apply(_INDEX, (tensor, *found), (spec,))
+    result = apply(_INDEX, (tensor, *found), (spec,))
+    if tensor._geometry is None and tensor._storage.strides is None:
+        return result
+    return laid_out(result, _index_strides(tensor._geometry_of(), spec, found))
+
+
+def _index_strides(g: Geometry, spec: Spec, indices: Sequence[Tensor]) -> Ints | None:
+    """The strides of what index tensors pick out: of an elementwise result of the indices and the tensor.
+
+    Each index is an operand, and so is the tensor, with strides of 0 for what the indices stand for
+    (PyTorch: aten/src/ATen/native/TensorAdvancedIndexing.cpp, ``make_info``).
+    """
+    it = iter(indices)
+    columns: list[Geometry | None] = []
+    for each in spec:
+        if isinstance(each, int):  # a mask stands for columns of the places of its elements
+            rank = len(next(it)._type.shape)
+            columns += [Geometry((each,), (rank,), 0, dtypes.int64)] * rank
+        else:
+            columns.append(None if each is None else next(it)._geometry_of())
+    axes = [i for i, column in enumerate(columns) if column is not None]
+    rest = [i for i in range(len(g.sizes)) if i not in axes]
+    before = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+    given = [column for column in columns if column is not None]
+    found = np.broadcast_shapes(*[column.sizes for column in given])
+    shape = (*[g.sizes[i] for i in rest[:before]], *found, *[g.sizes[i] for i in rest[before:]])
+    strides = (*[g.strides[i] for i in rest[:before]], *[0] * len(found), *[g.strides[i] for i in rest[before:]])
+    after = (1,) * (len(rest) - before)
+    given = [evolve(c, sizes=(*c.sizes, *after), strides=(*c.strides, *after)) for c in given]
+    return ordered([evolve(g, sizes=shape, strides=strides), *given], shape)
 
 
 def _checked(function: str, tensor: Tensor, indices: Any, values: Any) -> None:
@@ -192,9 +254,7 @@ def _converted(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor)
     """The values that are to be written, in the tensor's type."""
     if values._type.dtype is tensor._type.dtype:
         return values
-    given = [index._type.dtype for index in indices if index is not None]
-    # PyTorch fills what a single mask names with a single value, of whatever type
-    if values._type.numel != 1 or len(given) != 1 or given[0] not in (dtypes.bool_, dtypes.uint8):
+    if not _is_fill([index for index in indices if index is not None], values):
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{tensor._type.dtype.scalar_name} for the destination and {values._type.dtype.scalar_name} for the source."
@@ -426,12 +486,6 @@ def copy_to(target: Tensor, value: Tensor) -> None:
         return
     given = view_sizes(value, _stripped(value._type.shape))
     shape = given._type.shape
-    if len(shape) > len(wanted):
-        raise RuntimeError(
-            f"expand(torch.{value._type.dtype.scalar_name}Tensor{{{list(shape)}}}, size={list(wanted)}): the number of "
-            f"sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions in the tensor "
-            f"({len(shape)})"
-        )
     copy_(target, given if shape == wanted else expand(given, wanted))
 
 

@@ -95,3 +95,24 @@ def is_conj(input: Array) -> bool:
 def is_neg(input: Array) -> bool:
     """Whether the tensor is read as the negative of its memory."""
     return input._geometry_of().neg
+
+
+@composite(method=False)
+def typename(obj: Any, /) -> str:
+    """The name of what an object is: of a tensor the class for its element type, else of its class.
+
+    >>> import fgrad.torch as torch
+    >>> torch.typename(torch.ones(2)), torch.typename(3)
+    ('torch.FloatTensor', 'int')
+
+    Source: `torch.typename <https://docs.pytorch.org/docs/2.13/generated/torch.typename.html>`_.
+    """
+    if isinstance(obj, Tensor):
+        return f"torch.{obj._type.dtype.scalar_name}Tensor"
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    known = named.__dict__.get("__torch_name__") if isinstance(named, type) else None
+    if known is not None:
+        return known
+    if named.__module__ in ("builtins", "__main__"):
+        return named.__qualname__
+    return f"{named.__module__.replace('fgrad.torch', 'torch')}.{named.__qualname__}"

@@ -7,7 +7,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import Operation, apply
-from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.ops.copying import channels_last
 from fgrad.torch.ops.promotions import common
 from fgrad.torch.ops.reshaping import atleast_1d, atleast_2d, atleast_3d
@@ -29,6 +29,7 @@ def checked_sequence(function: str, tensors: Any) -> Sequence[Tensor]:
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type_name(x)}")
+    find_nodes(tensors)
     return tensors
 
 

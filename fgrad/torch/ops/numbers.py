@@ -25,6 +25,11 @@ _NAMES = {
 }
 
 
+def is_one(factor: Any) -> bool:
+    """Whether a factor is the integer that it is when nobody gives one."""
+    return factor.__class__ is int and factor == 1
+
+
 def check_number(value: Any, dtype: Dtype) -> None:
     """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
     if dtype.is_complex or dtype.numpy == np.bool_:

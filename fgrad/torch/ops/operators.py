@@ -140,7 +140,7 @@ def _reversed_axes(self: Tensor) -> Tensor:
     """The axes in reverse order, as a view."""
     rank = len(self._type.shape)
     if rank != 2:
-        warnings.warn(_T_OF_ANY_RANK if rank else _IDENTITY.format("T"), UserWarning, stacklevel=2)
+        warnings.warn(_T_OF_ANY_RANK if rank else _IDENTITY.format("T"), UserWarning, stacklevel=3)
     return views.permute(self, tuple(reversed(range(rank))))
 
 
@@ -148,7 +148,7 @@ def _matrices_transposed(self: Tensor) -> Tensor:
     """The last two axes exchanged, as a view."""
     rank = len(self._type.shape)
     if not rank:
-        warnings.warn(_IDENTITY.format("mT"), UserWarning, stacklevel=2)
+        warnings.warn(_IDENTITY.format("mT"), UserWarning, stacklevel=3)
         return self
     if rank < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
@@ -160,7 +160,7 @@ def _conjugate_transposed(name: str) -> Callable[[Tensor], Tensor]:
         """The conjugate transpose, as a view."""
         rank = len(self._type.shape)
         if not rank:
-            warnings.warn(_CONJUGATE.format(name), UserWarning, stacklevel=2)
+            warnings.warn(_CONJUGATE.format(name), UserWarning, stacklevel=3)
             return complex_views.conj(self)
         if name == "H" and rank != 2:
             hint = " For batches of matrices, consider using tensor.mH" if rank > 2 else ""

@@ -12,8 +12,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from fgrad.torch.core.geometry import overlaps
-from fgrad.torch.core.inplace import OVERLAP, PARTIAL, check_partial_overlap
 from fgrad.torch.core.operation import Operation
+from fgrad.torch.core.overlap import OVERLAP, check_apart, check_partial_overlap
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.strides import ELEMENTWISE
@@ -245,6 +245,4 @@ def _check_memory(name: str, operation: Operation | None, operands: Sequence[Any
         raise RuntimeError(OVERLAP)
     for x in operands:
         if isinstance(x, Tensor) and x._storage is out._storage:
-            if apart and x._geometry_of() == out._geometry_of():
-                raise RuntimeError(PARTIAL)
-            check_partial_overlap(out, x)
+            (check_apart if apart else check_partial_overlap)(out, x)

@@ -14,8 +14,9 @@ from attrs import evolve, frozen
 
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Entry, Signature, operation, operation_of, run_into
+from fgrad.torch.core.overrides import raw
+from fgrad.torch.core.tensor import Tensor, find_nodes
+from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Signature, enter_row, operation, operation_of, run_into
 from fgrad.torch.type_names import type_name
 
 
@@ -92,7 +93,11 @@ def overloaded(
                     raise TypeError(no_match(called, types_of(values[: max(len(args), i + 1)]), signatures)) from None
             if signatures and not any(isinstance(values[i], Tensor) for i in signature.operands):
                 raise TypeError(no_match(called, types_of(values[: len(args)]), signatures))
-            return chooser(**dict(zip(signature.names, values, strict=True)))
+            try:
+                return chooser(**dict(zip(signature.names, values, strict=True)))
+            except Exception:
+                find_nodes(values)
+                raise
 
         def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
             chosen, *given = choose(args, kwargs)
@@ -100,9 +105,8 @@ def overloaded(
 
         public.chooser = chooser  # type: ignore[attr-defined]
         if namespace:
-            _enter(f"{namespace}.{own}", public, chooser.__doc__, False, False)
-            return public
-        _enter(called, public, chooser.__doc__, method, function, inplace)
+            return _enter(f"{namespace}.{own}", public, chooser.__doc__, False, False)
+        outer = _enter(called, public, chooser.__doc__, method, function, inplace)
         if inplace:
 
             def twin(*args: Any, **kwargs: Any) -> Any:
@@ -110,7 +114,7 @@ def overloaded(
                 return chosen.write(*given)
 
             _enter(called + "_", twin, None, True, function)
-        return public
+        return outer
 
     return enter
 
@@ -147,12 +151,10 @@ _KINDS = {"Tensor": ("Tensor", "Parameter"), "Number": ("int", "float", "complex
 
 def _enter(
     called: str, public: Callable[..., Any], doc: str | None, method: bool, function: bool, inplace: bool = False
-) -> None:
+) -> Callable[..., Any]:
     public.__name__ = public.__qualname__ = called
     public.__doc__ = doc
-    TABLE[called] = Entry(called, public, None, method, inplace, function)
-    if method:
-        setattr(Tensor, called, public)
+    return enter_row(called, public, None, public if method else None, inplace, function)
 
 
 def twin_with_node(of: str, node: str) -> None:
@@ -171,6 +173,5 @@ def also(name: str, of: str) -> None:
     for suffix in ("", "_"):
         entry = TABLE.get(of + suffix)
         if entry is not None:
-            TABLE[name + suffix] = evolve(entry, name=name + suffix)
-            if entry.method:
-                setattr(Tensor, name + suffix, getattr(Tensor, of + suffix))
+            method = getattr(Tensor, of + suffix) if entry.method else None
+            enter_row(name + suffix, raw(entry.call), entry.operation, method, entry.inplace, entry.function)

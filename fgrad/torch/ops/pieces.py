@@ -10,7 +10,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch.core.geometry import Geometry, Ints, extent
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.strided import AS_STRIDED
-from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.core.views import ViewOperation, apply_view
 from fgrad.torch.ops.table import Array, composite, view
 from fgrad.torch.ops.views import _select_geometry, _slice_geometry, slice_axis, wrap_dim
@@ -104,6 +104,7 @@ _AS_STRIDED_VIEW = ViewOperation(
 @composite()
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """A view of a tensor's storage by sizes, strides and offset."""
+    find_nodes((input,))
     base = input._geometry_of()
     offset = base.offset if storage_offset is None else int(storage_offset)
     made = checked_strided(input, tuple(map(int, size)), tuple(map(int, stride)), offset)
@@ -193,6 +194,7 @@ def split(
     tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
     """Pieces along an axis, each a view."""
+    find_nodes((tensor,))
     given = split_size if split_size_or_sections is None else split_size_or_sections
     shape = tensor._type.shape
     if not shape:

@@ -10,7 +10,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch import return_types
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, complex128, dtype as Dtype, float64
-from fgrad.torch.ops.broadcasting import derivative
+from fgrad.torch.ops.broadcasting import check_broadcast, derivative
 from fgrad.torch.ops.kinds import check_kinds, is_integer, kind
 from fgrad.torch.ops.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.promotions import common, inexact
@@ -84,6 +84,7 @@ def _integer_power(x: Any, exponent: Any) -> Any:
 def _any_power(x: Any, exponent: Any) -> Any:
     if kind(x) in "bi":
         check_kinds("pow", "i", x)
+        check_broadcast(x, exponent)
         return _integer_power(x, exponent)
     return _power(x, exponent)
 

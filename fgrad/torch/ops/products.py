@@ -16,6 +16,8 @@ from fgrad.torch import dtypes
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.ops.kinds import kind
+from fgrad.torch.ops.numbers import is_one
+from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, transpose, unsqueeze
 from fgrad.torch.random.scalars import cpp_name
@@ -301,9 +303,8 @@ def ger(input: Array, vec2: Array) -> Tensor:
 # -- products added to a tensor --------------------------------------------------------------------------------------
 
 
-def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    """``beta * input + alpha * product``; where beta is 0 the input is not read, not even its NaNs."""
-    shape = product.shape
+def _expanded(input: Any, shape: tuple[int, ...]) -> Any:
+    """The tensor that is added, in the shape of the product."""
     given = input.shape
     if len(given) > len(shape) or any(n not in (1, m) for n, m in zip(reversed(given), reversed(shape), strict=False)):
         at = next((i for i in range(1, min(len(given), len(shape)) + 1) if given[-i] not in (1, shape[-i])), None)
@@ -317,18 +318,19 @@ def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
             f"The expanded size of the tensor ({shape[-at]}) must match the existing size ({given[-at]}) at "
             f"non-singleton dimension {len(shape) - at}.  Target sizes: {list(shape)}.  Tensor sizes: {list(given)}"
         )
+    return jnp.broadcast_to(input, shape)
+
+
+def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """``beta * input + alpha * product``; where beta is 0 the input is not read, not even its NaNs."""
+    shape = product.shape
+    start = _expanded(input, shape)
     scaled = lax.mul(product, lax.convert_element_type(lax.broadcast(alpha, shape), product.dtype))
-    start = jnp.broadcast_to(input, shape)
     added = lax.add(lax.mul(start, lax.convert_element_type(lax.broadcast(beta, shape), input.dtype)), scaled)
     return jnp.where(lax.eq(beta, lax.full_like(beta, 0)), scaled, added)
 
 
-@operation("AddmmBackward0", inplace=True)
-def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
-    """A tensor plus the product of two matrices.
-
-    Source: `torch.addmm <https://docs.pytorch.org/docs/stable/generated/torch.addmm.html>`_.
-    """
+def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
     for array, name in ((mat1, "mat1"), (mat2, "mat2")):
         if array.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
@@ -339,7 +341,35 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Nu
                 f"{name} and mat2 must have the same dtype, but got {_scalar(array)} and {_scalar(mat2)}"
             )
     check_kernel(mat1, "addmm_impl_cpu_")
+
+
+@overload("addmm", "AddmmBackward0", constants=(("alpha", 1), ("beta", 1)))
+def _addmm(input: Array, mat1: Array, mat2: Array) -> Any:
+    _check_addmm(input, mat1, mat2)
+    product = _contracted(mat1, mat2, ((1,), (0,)))
+    return lax.add(_expanded(input, product.shape), product)
+
+
+#: what a linear layer runs
+ADDMM = _addmm.operation
+
+
+@overload("addmm", "AddmmBackward0")
+def _addmm_scaled(input: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Any:
+    _check_addmm(input, mat1, mat2)
     return _added(input, _contracted(mat1, mat2, ((1,), (0,))), beta, alpha)
+
+
+@overloaded(inplace=True)
+def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Number = 1) -> Choice:
+    """A tensor plus the product of two matrices: ``beta * input + alpha * (mat1 @ mat2)``.
+
+    Source: `torch.addmm <https://docs.pytorch.org/docs/stable/generated/torch.addmm.html>`_.
+    """
+    # what a linear layer asks for, at every step: no pass over the product to multiply by one
+    if is_one(beta) and is_one(alpha):
+        return _addmm, input, mat1, mat2
+    return _addmm_scaled, input, mat1, mat2, beta, alpha
 
 
 def _scalar(array: Any) -> str:

@@ -13,10 +13,11 @@ import numpy as np
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Ints, memory_order, overlaps
-from fgrad.torch.core.inplace import OVERLAP, apply_inplace, check_inplace, write
+from fgrad.torch.core.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.core.levels import drawn
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation
+from fgrad.torch.core.overlap import OVERLAP
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.dtypes import get_default_dtype
 from fgrad.torch.formats import preserve_format

@@ -106,7 +106,7 @@ def inclusive_range(
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
-        stacklevel=2,
+        stacklevel=3,
     )
     _check_steps(start, end, step)
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "range")

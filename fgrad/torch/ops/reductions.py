@@ -49,6 +49,12 @@ def _widened(input: Any, dtype: Dtype | None) -> Any:
     return cast(input, dtypes.int64) if input.dtype.kind in "biu" else input
 
 
+def _summed(input: Any, axes: Ints, keepdim: bool) -> Any:
+    """The sum over axes; a reshape where each has one element, so that the gradient is one, as PyTorch's formula is."""
+    shape = [1 if i in axes else n for i, n in enumerate(input.shape) if keepdim or i not in axes]
+    return lax.reshape(input if counted(input.shape, axes) == 1 else jnp.sum(input, axes), shape)
+
+
 # -- sums ------------------------------------------------------------------------------------------------------------
 
 
@@ -59,7 +65,9 @@ def _sum_all(input: Array, *, dtype: Any = None) -> Any:
 
 @overload("sum", "SumBackward1")
 def _sum_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    return jnp.sum(_widened(input, dtype), axes_of(dim, input.ndim), keepdims=keepdim)
+    if dim == () and not keepdim:
+        return jnp.sum(_widened(input, dtype))
+    return _summed(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
 @composite()
@@ -148,7 +156,7 @@ def _mean(input: Any, dim: Dims, keepdim: bool, dtype: Dtype | None) -> Any:
             )
         input = cast(input, dtype)
     axes = axes_of(dim, input.ndim)
-    total = jnp.sum(input, axes, keepdims=keepdim)
+    total = _summed(input, axes, keepdim)
     return lax.div(total, lax.full_like(total, counted(input.shape, axes)))
 
 
@@ -210,6 +218,8 @@ def _others(x: Any, axes: Ints) -> Any:
 
 
 def _prod(input: Any, axes: Ints, keepdim: bool) -> Any:
+    if not input.ndim:
+        return input  # so that its gradient does not depend on it, as in PyTorch
     if kind(input) not in "fc" or not counted(input.shape, axes):
         return jnp.prod(input, axes, keepdims=keepdim)
 

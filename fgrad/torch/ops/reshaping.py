@@ -129,7 +129,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     found = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors)
     if indexing is None:
         warnings.warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
         )
     if not found:
         raise RuntimeError("meshgrid expects a non-empty TensorList")

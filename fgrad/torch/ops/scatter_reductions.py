@@ -180,7 +180,7 @@ def index_reduce(
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    warnings.warn("index_reduce() is in beta and the API may change at any time.", stacklevel=4)
+    warnings.warn("index_reduce() is in beta and the API may change at any time.", stacklevel=5)
     dim = check_slices("index_reduce", input, dim, index, source)
     if first_outside(index, 0, size_along(input._type.shape, dim)) is not None:
         raise IndexError("index out of range in self")

@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.operation import NOT_IMPLEMENTED, cast
+from fgrad.torch.core.overlap import check_repeated, deprecated
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, from_numpy, int32, int64
 from fgrad.torch.ops.broadcasting import check_broadcast
@@ -109,7 +110,7 @@ def scatter(
     warnings.warn(
         "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
         "release. Use torch.scatter_reduce instead for more reduction options.",
-        stacklevel=4,
+        stacklevel=5,
     )
     return _scatter_combined, input, index, given, dim, reduce
 
@@ -255,12 +256,15 @@ def _slices_filled(input: Any, index: Any, value: Any, dim: int) -> Any:
     return lax.reshape(jnp.where(named, cast(value, from_numpy(input.dtype)), whole), input.shape)
 
 
-@overload("index_fill", "IndexFillBackward0", kept=("index",), strides=as_first)
+_FILL_EXPANDED = deprecated("index_fill", "mask] = scalar")
+
+
+@overload("index_fill", "IndexFillBackward0", kept=("index",), strides=as_first, overlap=_FILL_EXPANDED)
 def _index_fill(input: Array, index: Fixed, value: Number, dim: int) -> Any:
     return _slices_filled(input, index, value, dim)
 
 
-@overload("index_fill", "IndexFillBackward1", kept=("index",), strides=as_first)
+@overload("index_fill", "IndexFillBackward1", kept=("index",), strides=as_first, overlap=_FILL_EXPANDED)
 def _index_fill_tensor(input: Array, index: Fixed, value: Array, dim: int) -> Any:
     return _slices_filled(input, index, value, dim)
 
@@ -332,12 +336,15 @@ def _masked_filled(input: Any, mask: Any, value: Any) -> Any:
     return jnp.where(mask, cast(value, from_numpy(input.dtype)), input)
 
 
-@overload("masked_fill", "MaskedFillBackward0", kept=("mask",))
+_MASK_EXPANDED = deprecated("masked_fill", "mask] = scalar")
+
+
+@overload("masked_fill", "MaskedFillBackward0", kept=("mask",), overlap=_MASK_EXPANDED)
 def _masked_fill(input: Array, mask: Fixed, value: Number) -> Any:
     return _masked_filled(input, mask, value)
 
 
-@overload("masked_fill", "MaskedFillBackward1", kept=("mask",))
+@overload("masked_fill", "MaskedFillBackward1", kept=("mask",), overlap=_MASK_EXPANDED)
 def _masked_fill_tensor(input: Array, mask: Fixed, value: Array) -> Any:
     return _masked_filled(input, mask, value)
 
@@ -373,7 +380,7 @@ def masked_fill(input: Array, mask: Fixed, value: Operand = None) -> Choice:
     return _masked_fill, input, mask, value
 
 
-@overload("masked_scatter", "MaskedScatterBackward0", kept=("mask",))
+@overload("masked_scatter", "MaskedScatterBackward0", kept=("mask",), overlap=check_repeated)
 def _masked_scatter(input: Array, mask: Fixed, source: Array) -> Any:
     check_broadcast(mask, input)
     input, mask = jnp.broadcast_arrays(input, mask)

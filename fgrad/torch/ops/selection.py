@@ -46,7 +46,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if input is None and other is None:
         return TABLE["nonzero"].call(condition, as_tuple=True)
     if condition._type.dtype is uint8:
-        warnings.warn(_BYTE_CONDITION, UserWarning, stacklevel=2)
+        warnings.warn(_BYTE_CONDITION, UserWarning, stacklevel=3)
     elif condition._type.dtype is not bool_:
         raise RuntimeError(
             "where expected condition to be a boolean tensor, but got a tensor with dtype "

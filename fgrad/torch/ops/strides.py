@@ -19,7 +19,7 @@ def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
     if not any(map(_lies_apart, operands)):
         return None
     # a number is a tensor without axes
-    return _ordered([x._geometry_of() if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None], shape)
+    return ordered([x._geometry_of() if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None], shape)
 
 
 def elementwise_of_tensors(operands: Sequence[Any], shape: Ints) -> Ints | None:
@@ -43,13 +43,14 @@ def _lies_apart(x: Any) -> bool:
     )
 
 
-def _ordered(geometries: Sequence[Geometry], shape: Ints) -> Ints | None:
+def ordered(geometries: Sequence[Geometry], shape: Ints) -> Ints | None:
+    """``elementwise`` of operands of which these are the geometries."""
     rank = len(shape)
     full = [g for g in geometries if g.sizes == shape]
+    if len(full) == len(geometries) and all(g.contiguous for g in full):
+        return None
     if len(full) == len(geometries) and all(g.strides == full[0].strides for g in full):
         strides = full[0].strides
-        if full[0].contiguous:
-            return None
         if is_dense(shape, strides):
             return None if strides == contiguous_strides(shape) else strides
     steps = [

@@ -27,6 +27,7 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.core.views import ViewOperation, apply_view
+from fgrad.torch.ops.entrances import entered
 from fgrad.torch.ops.outputs import check_outputs
 from fgrad.torch.type_names import type_name
 
@@ -75,10 +76,23 @@ class Entry:
 TABLE: dict[str, Entry] = {}
 
 
+def enter_row(
+    called: str, public: Any, made: Operation | None, method: Any = None, inplace: bool = False, function: bool = True
+) -> Any:
+    """Enter a function in the table, and a method of tensors; what comes back is the function as users call it."""
+    if function or "." in called:
+        public = entered(called, public)
+    TABLE[called] = Entry(called, public, made, method is not None, inplace, function)
+    if method is not None:
+        # methods are entered for ``__torch_function__`` all at once, after the last of them
+        setattr(Tensor, called, method)
+    return public
+
+
 class Signature:
     """Binds a call's arguments to operands and static parameters."""
 
-    __slots__ = ("name", "names", "kinds", "defaults", "keyword_only", "operands", "statics", "first_static")
+    __slots__ = ("name", "names", "kinds", "defaults", "keyword_only", "operands", "statics", "plain")
 
     def __init__(self, name: str, function: Callable[..., Any]):
         self.name = name
@@ -89,9 +103,15 @@ class Signature:
         self.keyword_only = [p.kind is p.KEYWORD_ONLY for p in parameters]
         self.operands = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
         self.statics = [i for i, kind in enumerate(self.kinds) if kind not in _OPERANDS]
+        #: how many arguments a call without keywords may have for its arguments to be the first values as they are
+        positional = sum(not only for only in self.keyword_only)
+        required = max([i + 1 for i, p in enumerate(self.defaults) if p is inspect.Parameter.empty], default=0)
+        self.plain = range(required, positional + 1) if Ints not in self.kinds else range(0)
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in."""
+        if not kwargs and len(args) in self.plain:
+            return [*args, *self.defaults[len(args) :]]
         names = self.names
         values: list[Any] = [inspect.Parameter.empty] * len(names)
         for i, value in enumerate(args):
@@ -192,6 +212,8 @@ def operation(
     fused: str | Callable[..., str] | None = None,
     kept: tuple[str, ...] = (),
     auxiliary: tuple[str, ...] = (),
+    overlap: Callable[[Tensor, Sequence[Any]], None] | None = None,
+    constants: tuple[tuple[str, Any], ...] = (),
     method: bool = True,
     inplace: bool = False,
     function: bool = True,
@@ -206,7 +228,7 @@ def operation(
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, where they are not the parameters' own.
       fused: the name of the node of its backward, where PyTorch has one.
-      kept, auxiliary: see ``Operation``.
+      kept, auxiliary, overlap, constants: see ``Operation``.
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
     """
@@ -227,14 +249,13 @@ def operation(
             fused,
             kept,
             auxiliary,
+            overlap,
+            constants,
         )
         public = _public(called, signature, made, array_function)
-        TABLE[called] = Entry(called, public, made, method, inplace, function)
-        if method:
-            setattr(Tensor, called, _method(public, called))
         if inplace:
             _enter_twin(called, signature, made, function)
-        return public
+        return enter_row(called, public, made, _method(public, called) if method else None, inplace, function)
 
     return enter
 
@@ -262,10 +283,7 @@ def view(
             return apply_view(made, operands, params)
 
         _describe(public, called, array_function)
-        TABLE[called] = Entry(called, public, made, method, False, function)
-        if method:
-            setattr(Tensor, called, _method(public, called))
-        return public
+        return enter_row(called, public, made, _method(public, called) if method else None, False, function)
 
     return enter
 
@@ -284,10 +302,7 @@ def composite(
         signature = Signature(name or public.__name__, public)
         if signature.operands:
             public = _checked(called, signature, public)
-        TABLE[called] = Entry(called, public, None, method, False, function)
-        if method:
-            setattr(Tensor, called, public)
-        return public
+        return enter_row(called, public, None, public if method else None, False, function)
 
     return enter
 
@@ -408,8 +423,7 @@ def _enter_twin(called: str, signature: Signature, made: Operation, function: bo
         return apply_inplace(made, operands, params)
 
     _describe(twin, called + "_", None)
-    TABLE[called + "_"] = Entry(called + "_", twin, made, True, False, function)
-    setattr(Tensor, called + "_", _method(twin, called + "_"))
+    enter_row(called + "_", twin, made, _method(twin, called + "_"), False, function)
 
 
 def _method(public: Callable[..., Any], called: str) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Geometry, Ints, viewed_strides
-from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.core.views import let_go
 from fgrad.torch.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.table import Array, Ints as SpreadInts, Number, composite, view
@@ -384,8 +384,10 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     if "shape" in named:
         shape = (named["shape"],)
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    target = inferred(tuple([int(n) for n in sizes]), input._type.numel)
     g = input._geometry_of()
+    if g.contiguous:
+        find_nodes((input,))
+    target = inferred(tuple([int(n) for n in sizes]), input._type.numel)
     if g.contiguous:
         return view_sizes(input, target)
     if viewed_strides(g.sizes, g.strides, target) is not None:
@@ -467,6 +469,8 @@ def _expand_geometry(g: Geometry, size: Ints) -> Geometry:
             f"be greater or equal to the number of dimensions in the tensor ({len(g.sizes)})"
         )
     sizes, strides = list(size), [0] * len(size)
+    if not g.sizes and -1 not in size:
+        return evolve(g, sizes=tuple(sizes), strides=tuple(strides))
     for i in reversed(range(len(size))):
         at = i - extra
         have = g.sizes[at] if at >= 0 else 1

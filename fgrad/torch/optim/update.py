@@ -218,13 +218,19 @@ def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str
     )
     plain = {key: float(value) for key, value in numbers.items() if not isinstance(value, Tensor)}
     new_params, new_states = fused(update, trees, plain)
-    for param, new, new_state in zip(params, new_params, new_states, strict=True):
-        assign(param, new, update.writes)
+    assign(params, new_params, update.writes)
+    old: list[Tensor] = []
+    new: list[Tensor] = []
+    for param, new_state in zip(params, new_states, strict=True):
+        kept = state[param] if new_state else {}
         for key, value in new_state.items():
-            if isinstance(state[param].get(key), Tensor):
-                assign(state[param][key], value)
+            before = kept.get(key)
+            if isinstance(before, Tensor):
+                old.append(before)
+                new.append(value)
             else:
-                state[param][key] = value
+                kept[key] = value
+    assign(old, new)
 
 
 def _advance_differentiably(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:

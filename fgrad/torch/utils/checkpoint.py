@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fgrad.torch.amp.autocast_mode import present_autocast
 from fgrad.torch.autograd.backward import backward
 from fgrad.torch.autograd.function import Function
 from fgrad.torch.core.engine import running
@@ -130,9 +131,10 @@ def checkpoint(
     state = default_generator.get_state() if preserve else None
     if not modes.grad:
         return function(*args, **kwargs)
+    casting = present_autocast()
 
     def recompute(*given: Any) -> None:
-        with _random_state(state), during_recomputation:
+        with _random_state(state), casting, during_recomputation:
             function(*given, **kwargs)
 
     stop = early_stop if _settings.early_stop is None else _settings.early_stop
@@ -159,6 +161,7 @@ class CheckpointFunction(Function):
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
         ctx.run_function = run_function
         ctx.random_state = default_generator.get_state() if preserve_rng_state else None
+        ctx.casting = present_autocast()
         ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*[args[i] for i in ctx.places])
@@ -176,7 +179,7 @@ class CheckpointFunction(Function):
         inputs = list(ctx.inputs)
         for i, x in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = x.detach().requires_grad_(x.requires_grad)
-        with _random_state(ctx.random_state), enable_grad():
+        with _random_state(ctx.random_state), ctx.casting, enable_grad():
             found = ctx.run_function(*inputs)
         outputs = found if isinstance(found, tuple) else (found,)
         pairs = [(x, g) for x, g in zip(outputs, grads, strict=False) if isinstance(x, Tensor) and x.requires_grad]

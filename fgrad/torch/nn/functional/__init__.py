@@ -1,6 +1,11 @@
 """``torch.nn.functional``: what layers compute, as functions."""
 
-from fgrad.torch.nn.functional import native_normalisation as _n  # noqa: F401  (it enters functions of ``torch``)
+from fgrad.torch.nn import grad as grad
+from fgrad.torch.nn.functional import (
+    native as _native,  # noqa: F401  (they enter functions of ``torch``)
+    native_bags as _native_bags,  # noqa: F401
+    native_normalisation as _n,  # noqa: F401
+)
 from fgrad.torch.nn.functional.activation import (
     hardshrink as hardshrink,
     hardsigmoid as hardsigmoid,

@@ -27,10 +27,8 @@ def relu(input: Any, inplace: bool = False) -> Tensor:
     return ops.relu_(input) if inplace else ops.relu(input)
 
 
-@functional
-def relu_(input: Any) -> Tensor:
-    """``relu`` in place."""
-    return ops.relu_(input)
+#: ``relu`` in place: the function of ``torch``
+relu_ = functional(ops.relu_)
 
 
 @functional
@@ -51,10 +49,8 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
     return ops.threshold_(input, threshold, value) if inplace else ops.threshold(input, threshold, value)
 
 
-@functional
-def threshold_(input: Any, threshold: float, value: float) -> Tensor:
-    """``threshold`` in place."""
-    return ops.threshold_(input, threshold, value)
+#: ``threshold`` in place: the function of ``torch``
+threshold_ = functional(ops.threshold_)
 
 
 @kernel("HardtanhBackward0", strides=elementwise, fused="HardtanhBackwardBackward0", kept=("self",))

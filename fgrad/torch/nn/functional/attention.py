@@ -7,6 +7,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.torch import ops
+from fgrad.torch.backends.cuda import kernels
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import apply
@@ -136,8 +137,13 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask)
     if attn_mask is not None and attn_mask.dtype is bool_:
         attn_mask = _additive(attn_mask, query)
-    if _is_flash(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
+    if kernels["flash"] and _is_flash(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
         return apply(_FLASH, (query, key, value, attn_mask), (0.0, bool(is_causal), scale))
+    if not kernels["math"]:
+        raise RuntimeError(
+            "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the "
+            "math kernel and the fused kernels."
+        )
     if is_causal and attn_mask is not None:
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if enable_gqa and query.dim() >= 3 and query.size(-3) != key.size(-3):

@@ -170,7 +170,7 @@ def _convolved(
 _CONVOLUTION = operation_of(_convolution)
 
 
-def _run(
+def run_convolution(
     input: Tensor, weight: Tensor, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
     output_padding: Ints, groups: int,
 ) -> Tensor:  # fmt: skip
@@ -244,7 +244,7 @@ def _plain(
         x, ends = _same_padding(x, weight, spread)
     else:
         ends = _each(0 if padding == "valid" else padding, dims, of_weight, "padding")
-    found = _run(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
+    found = run_convolution(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
     return found if batched else found.squeeze(0)
 
 
@@ -267,7 +267,7 @@ def _same_padding(x: Tensor, weight: Tensor, dilation: Ints) -> tuple[Tensor, In
         warnings.warn(
             "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the "
             "input be created",
-            stacklevel=4,
+            stacklevel=5,
         )
         x = constant_pad_nd(x, [n for total in reversed(totals) for n in (0, total % 2)])
     return x, tuple([total // 2 for total in totals])
@@ -281,7 +281,7 @@ def _transposed(
     x = input if batched else input.unsqueeze(0)
     given = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
     steps, ends, spread, more = [_each(value, dims, len(weight._type.shape) - 2, name) for value, name in given]
-    found = _run(x, weight, bias, steps, ends, spread, True, more, groups)
+    found = run_convolution(x, weight, bias, steps, ends, spread, True, more, groups)
     return found if batched else found.squeeze(0)
 
 

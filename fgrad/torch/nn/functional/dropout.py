@@ -134,7 +134,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     _check(p)
     rank = input.dim()
     if rank not in (3, 4):
-        warnings.warn(_other_rank("dropout2d", rank, 2, "3D or 4D"), stacklevel=2)
+        warnings.warn(_other_rank("dropout2d", rank, 2, "3D or 4D"), stacklevel=3)
     if rank == 3:
         warnings.warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
@@ -143,7 +143,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
             "future "
             "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
             "channel-wise dropout behavior, please switch to using dropout1d instead.",
-            stacklevel=2,
+            stacklevel=3,
         )
     return drop(input, p, training, inplace, True, False)
 
@@ -154,7 +154,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     _check(p)
     rank = input.dim()
     if rank not in (4, 5):
-        warnings.warn(_other_rank("dropout3d", rank, 3, "4D or 5D"), stacklevel=2)
+        warnings.warn(_other_rank("dropout3d", rank, 3, "4D or 5D"), stacklevel=3)
     return _by_channel(input, p, training, inplace, rank == 5)
 
 

@@ -1,7 +1,7 @@
 """How the functions of ``torch.nn.functional`` and the operations behind them are entered in the table."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.ops.table import composite, operation, operation_of
+from fgrad.torch.type_names import type_name
 
 NAMESPACE = "nn.functional"
 
@@ -56,6 +57,15 @@ def single(function: Callable[..., Any]) -> Callable[..., Any]:
         return lax.convert_element_type(found, half)
 
     return computed
+
+
+def check_tensors(function: str, given: Sequence[tuple[str, Any]], first: int = 1) -> None:
+    """Raise PyTorch's error for an argument that is no tensor; ``first`` is the position of the first of these."""
+    for position, (name, value) in enumerate(given, first):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type_name(value)}"
+            )
 
 
 def check_constant(function: str, **given: Any) -> None:

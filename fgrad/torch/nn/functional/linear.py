@@ -5,8 +5,10 @@ from typing import Any
 from jax import numpy as jnp
 
 from fgrad.torch import ops
+from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.nn.functional.kernels import functional, kernel
+from fgrad.torch.nn.functional.kernels import check_tensors, functional, kernel
+from fgrad.torch.ops.products import ADDMM
 from fgrad.torch.ops.table import Array, composite
 
 
@@ -21,14 +23,16 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     Source: `torch.nn.functional.linear
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html>`_.
     """
+    check_tensors("linear", (("input", input), ("weight", weight)))
     if bias is None:
         return ops.matmul(input, weight.t())
+    check_tensors("linear", (("bias", bias),), 3)
     shape = input._type.shape
     rank = len(shape)
     if len(weight._type.shape) == 1:
         return ops.add(ops.matmul(input, weight.t()), bias) if rank == 1 else ops.addmm(bias, input, weight.t())
     if rank == 2:
-        return ops.addmm(bias, input, weight.t())
+        return apply(ADDMM, (bias, input, weight.t()))
     flat = ops.addmm(bias, input.reshape(-1, shape[-1]), weight.t())
     return flat.view(*shape[:-1], flat._type.shape[1])
 

@@ -31,7 +31,7 @@ def _canonical_mask(
     if check_other and other_type is not None and mask.dtype is not other_type:
         warnings.warn(
             f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=2,
+            stacklevel=3,
         )
     return mask if is_float else ops.zeros_like(mask, dtype=target_type).masked_fill_(mask, -math.inf)
 

@@ -344,8 +344,8 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 # -- norms -----------------------------------------------------------------------------------------------------------
 
 
-@composite(method=False)
 @functional
+@composite(method=False)
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """The input divided by the root of the mean of its squares over the last axes.
 

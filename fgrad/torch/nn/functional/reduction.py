@@ -20,7 +20,7 @@ def current(reduction: str, size_average: bool | None, reduce: bool | None) -> s
 def number(reduction: str) -> int:
     """The number of a reduction."""
     if reduction == "elementwise_mean":
-        warnings.warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=3)
+        warnings.warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=4)
         return MEAN
     if reduction not in _NUMBERS:
         raise ValueError(f"{reduction} is not a valid value for reduction")

@@ -21,7 +21,7 @@ def _broadcast(input: Any, target: Any) -> tuple[Tensor, Tensor]:
         warnings.warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=3,
+            stacklevel=4,
         )
         found = ops.broadcast_tensors(input, target)
         return found[0], found[1]

@@ -192,7 +192,7 @@ def grid_sample(
             f"'{padding_mode}'"
         )
     if align_corners is None:
-        warnings.warn(_WARNING, stacklevel=2)
+        warnings.warn(_WARNING, stacklevel=3)
         align_corners = False
     return grid_sampler(input, grid, _MODES[mode], _PADDINGS[padding_mode], align_corners)
 
@@ -222,7 +222,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.affine_grid.html>`_.
     """
     if align_corners is None:
-        warnings.warn(_WARNING, stacklevel=2)
+        warnings.warn(_WARNING, stacklevel=3)
         align_corners = False
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
@@ -242,7 +242,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
             "is "
             "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
-            stacklevel=2,
+            stacklevel=3,
         )
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -15,7 +15,7 @@ def _implicit(name: str, rank: int, stacklevel: int) -> int:
     """The axis that is taken if none is given, with PyTorch's warning."""
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=stacklevel,
+        stacklevel=stacklevel + 1,  # PyTorch's functions do not stand behind an entrance
     )
     return 0 if rank in (0, 1, 3) else 1
 
@@ -60,7 +60,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html>`_.
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     drawn = exponential(tuple(logits._type.shape), logits._type.dtype.numpy, default_generator)
     gumbels = -new_tensor(constant(drawn), logits._type).log()
     soft = ((logits + gumbels) / tau).softmax(dim)

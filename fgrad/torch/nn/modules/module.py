@@ -64,6 +64,9 @@ class Module(State):
             return self.forward(*args, **kwargs)
         return _Call(self, args, kwargs).run()
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Accepted as in PyTorch; the module stays as it is, see ``torch.compile``."""
+
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:

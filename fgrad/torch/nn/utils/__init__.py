@@ -1,5 +1,5 @@
 """``torch.nn.utils``: gradients clipped, parameters as one vector, parameters computed from others,
-sequences of different lengths."""
+sequences of different lengths, layers fused."""
 
 from fgrad.torch.nn.clip import (
     clip_grad_norm as clip_grad_norm,
@@ -8,7 +8,32 @@ from fgrad.torch.nn.clip import (
     clip_grads_with_norm_ as clip_grads_with_norm_,
     get_total_norm as get_total_norm,
 )
-from fgrad.torch.nn.utils import parametrizations as parametrizations, parametrize as parametrize, rnn as rnn
+from fgrad.torch.nn.utils import (
+    parametrizations as parametrizations,
+    parametrize as parametrize,
+    prune as prune,
+    rnn as rnn,
+    stateless as stateless,
+)
+from fgrad.torch.nn.utils.fusion import (
+    fuse_conv_bn_eval as fuse_conv_bn_eval,
+    fuse_conv_bn_weights as fuse_conv_bn_weights,
+    fuse_linear_bn_eval as fuse_linear_bn_eval,
+    fuse_linear_bn_weights as fuse_linear_bn_weights,
+)
+from fgrad.torch.nn.utils.init import skip_init as skip_init
+from fgrad.torch.nn.utils.memory_format import (
+    convert_conv2d_weight_memory_format as convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format as convert_conv3d_weight_memory_format,
+)
+from fgrad.torch.nn.utils.spectral_norm import (
+    remove_spectral_norm as remove_spectral_norm,
+    spectral_norm as spectral_norm,
+)
+from fgrad.torch.nn.utils.weight_norm import (
+    remove_weight_norm as remove_weight_norm,
+    weight_norm as weight_norm,
+)
 from fgrad.torch.nn.vectors import (
     parameters_to_vector as parameters_to_vector,
     vector_to_parameters as vector_to_parameters,

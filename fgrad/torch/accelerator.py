@@ -1,0 +1,32 @@
+"""``torch.accelerator``: the device that computes besides the CPU, if there is one.
+
+Source: `torch.accelerator <https://docs.pytorch.org/docs/2.13/accelerator.html>`_.
+"""
+
+from fgrad.torch import cuda
+from fgrad.torch.devices import device
+
+
+def device_count() -> int:
+    """How many there are."""
+    return cuda.device_count()
+
+
+def is_available() -> bool:
+    """Whether there is one.
+
+    >>> import fgrad.torch as torch
+    >>> torch.accelerator.is_available() == torch.cuda.is_available()
+    True
+    """
+    return device_count() > 0
+
+
+def current_accelerator(check_available: bool = False) -> device | None:
+    """The kind of device, or None."""
+    return device("cuda") if is_available() else None
+
+
+def synchronize(device: object = None) -> None:
+    """Wait until the devices have done what they were given."""
+    cuda.synchronize(device)

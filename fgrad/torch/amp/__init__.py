@@ -1,0 +1,15 @@
+"""``torch.amp``: mixed precision, functions run in the type that suits them, and losses scaled to keep small gradients.
+
+Source: `torch.amp <https://docs.pytorch.org/docs/2.13/amp.html>`_.
+"""
+
+from fgrad.torch.amp import autocast_mode as autocast_mode, grad_scaler as grad_scaler, settings as settings
+from fgrad.torch.amp.autocast_mode import (
+    autocast as autocast,
+    custom_bwd as custom_bwd,
+    custom_fwd as custom_fwd,
+    is_autocast_available as is_autocast_available,
+)
+from fgrad.torch.amp.grad_scaler import GradScaler as GradScaler
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

@@ -1,0 +1,297 @@
+"""``torch.amp.GradScaler``: losses multiplied, so that small gradients are not lost in float16."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from attrs import define, field
+
+from fgrad.torch import cuda, dtypes, ops
+from fgrad.torch.core.modes import no_grad
+from fgrad.torch.core.tensor import Tensor
+
+
+class OptState(Enum):
+    """How far an optimiser has come in this iteration."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+@define
+class _Progress:
+    """What is known of an optimiser in this iteration."""
+
+    stage: OptState = OptState.READY
+    #: one where a gradient is not finite; None before that was looked at
+    found_inf: Any = field(default=None)
+
+
+class GradScaler:
+    """Multiplies losses by a scale and divides gradients by it; steps with gradients that are not finite are left out.
+
+    Arguments:
+      device: the type of device of the losses.
+      init_scale: the first scale.
+      growth_factor: by which the scale grows after ``growth_interval`` steps in a row.
+      backoff_factor: by which it shrinks after a step that was left out.
+      growth_interval: how many steps the scale is tried for.
+      enabled: whether it does anything.
+
+    Raises:
+      AssertionError: the scale would not grow, or not shrink.
+
+    >>> import fgrad.torch as torch
+    >>> w = torch.ones(2, requires_grad=True)
+    >>> scaler, optimizer = torch.GradScaler("cpu"), torch.optim.SGD([w], lr=0.5)
+    >>> scaler.scale(w.sum()).backward()
+    >>> w.grad
+    tensor([65536., 65536.])
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> w
+    tensor([0.5000, 0.5000], requires_grad=True)
+
+    Source: `torch.amp.GradScaler <https://docs.pytorch.org/docs/2.13/amp.html#torch.amp.GradScaler>`_.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        self._enabled = enabled
+        if device == "cuda" and enabled and not cuda.is_available():
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            self._enabled = False
+        if not self._enabled:
+            return
+        if growth_factor <= 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if backoff_factor >= 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._init_scale = init_scale
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
+        # made when the first loss comes
+        self._scale: Any = None
+        self._growth_tracker: Any = None
+        self._per_optimizer_states: dict[int, _Progress] = defaultdict(_Progress)
+
+    def scale(self, outputs: Any) -> Any:
+        """A loss, or all in a list, tuple or other iterable, times the scale.
+
+        Raises:
+          ValueError: something among them is no tensor.
+        """
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            loss: Any = outputs
+            return loss * self._started()
+        if isinstance(outputs, Iterable):
+            scaled = map(self.scale, outputs)
+            return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled  # type: ignore[call-arg]
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def _started(self) -> Any:
+        if self._scale is None:
+            self._scale = ops.full((), self._init_scale, dtype=dtypes.float32)
+            self._growth_tracker = ops.full((), self._init_growth_tracker, dtype=dtypes.int32)
+        return self._scale
+
+    def _check_started(self, function: str) -> None:
+        if self._scale is None:
+            raise AssertionError(
+                f"Attempted {function} but _scale is None.  This may indicate your script did not use "
+                "scaler.scale(loss or outputs) earlier in the iteration."
+            )
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide an optimiser's gradients by the scale, in place, before they are clipped, say.
+
+        Raises:
+          RuntimeError: that was done before in this iteration, or the optimiser has made its step.
+          ValueError: gradients are of float16.
+        """
+        if not self._enabled:
+            return
+        self._check_started("unscale_")
+        progress = self._per_optimizer_states[id(optimizer)]
+        if progress.stage is OptState.UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if progress.stage is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        inverse = self._scale.double().reciprocal().float()
+        progress.found_inf = _unscale(optimizer, inverse)
+        progress.stage = OptState.UNSCALED
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Make an optimiser's step if its gradients, divided by the scale, are finite; returns what ``step`` returns.
+
+        Raises:
+          RuntimeError: the step was made before in this iteration, or a ``closure`` is given.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_started("step")
+        progress = self._per_optimizer_states[id(optimizer)]
+        if progress.stage is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if progress.stage is OptState.READY:
+            self.unscale_(optimizer)
+        if progress.found_inf is None:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = None if progress.found_inf.item() else optimizer.step(*args, **kwargs)
+        progress.stage = OptState.STEPPED
+        return result
+
+    def update(self, new_scale: Any = None) -> None:
+        """Let the scale grow or shrink after the steps of an iteration, or set it.
+
+        Raises:
+          AssertionError: no gradients were looked at, or the new scale is no number nor a tensor of one.
+        """
+        if not self._enabled:
+            return
+        self._check_started("update")
+        if isinstance(new_scale, float):
+            self._scale.fill_(new_scale)
+        elif new_scale is not None:
+            if new_scale.device.type != self._device or new_scale.numel() != 1 or new_scale.requires_grad:
+                raise AssertionError(
+                    "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
+                    "requires_grad=False."
+                )
+            self._scale.copy_(new_scale)
+        else:
+            self._adapt([each.found_inf for each in self._per_optimizer_states.values() if each.found_inf is not None])
+        self._per_optimizer_states = defaultdict(_Progress)
+
+    def _adapt(self, found: list[Any]) -> None:
+        if not found:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        if any(each.item() for each in found):
+            self._scale.mul_(self._backoff_factor)
+            self._growth_tracker.fill_(0)
+            return
+        steps = int(self._growth_tracker.item()) + 1
+        if steps == self._growth_interval:
+            grown = self._scale * self._growth_factor
+            if grown.isfinite().item():
+                self._scale.copy_(grown)
+            steps = 0
+        self._growth_tracker.fill_(steps)
+
+    def get_scale(self) -> float:
+        """The scale; 1 where nothing is scaled."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self) -> float:
+        """By which the scale grows."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set by which the scale grows."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """By which the scale shrinks."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set by which the scale shrinks."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """How many steps the scale is tried for."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set how many steps the scale is tried for."""
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
+
+    def is_enabled(self) -> bool:
+        """Whether it does anything."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale and what it follows from; empty where nothing is scaled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises:
+          RuntimeError: the state is empty.
+        """
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self._init_scale = state_dict["scale"]
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._scale is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError(
+                    "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
+                    "scaler.update()."
+                )
+            state |= {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker()}
+            state |= {"_scale": None, "_growth_tracker": None}
+        return state
+
+
+def _unscale(optimizer: Any, inverse: Any) -> Any:
+    """Multiply gradients by ``inverse``; a tensor of one if any was not finite, None if there are no gradients."""
+    params = [param for group in optimizer.param_groups for param in group["params"] if param.grad is not None]
+    if not params:
+        return None
+    found = ops.zeros((), dtype=dtypes.float32)
+    with no_grad():
+        for param in params:
+            if param.grad.dtype is dtypes.float16:
+                raise ValueError("Attempting to unscale FP16 gradients.")
+        for param in params:
+            if not param.grad.isfinite().all().item():
+                found.fill_(1.0)
+            param.grad.mul_(inverse)
+    return found

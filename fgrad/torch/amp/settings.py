@@ -1,0 +1,166 @@
+"""The settings of ``torch.autocast`` as functions of ``torch``."""
+
+import warnings
+from typing import Any
+
+from fgrad.torch.amp.casting import DEVICES, settings
+from fgrad.torch.devices import device
+from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.type_names import type_name
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether tensors of a type of device can be cast.
+
+    >>> import fgrad.torch as torch
+    >>> torch.amp.is_autocast_available("cpu"), torch.amp.is_autocast_available("meta")
+    (True, False)
+
+    Source: `torch.amp.is_autocast_available
+    <https://docs.pytorch.org/docs/2.13/amp.html#torch.amp.autocast_mode.is_autocast_available>`_.
+    """
+    return device(device_type).type in DEVICES
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether tensors of a type of device are cast in this thread.
+
+    >>> import fgrad.torch as torch
+    >>> with torch.autocast("cpu"):
+    ...     torch.is_autocast_enabled("cpu")
+    True
+    """
+    return _place("is_autocast_enabled", device_type) in settings.targets
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Set whether tensors of a type of device are cast in this thread."""
+    if enabled is None:
+        device_type, enabled = "cuda", _typed("set_autocast_enabled", "enabled", 1, device_type, bool)
+    place = _place("set_autocast_enabled", device_type)
+    settings.set(place, _typed("set_autocast_enabled", "enabled", 2, enabled, bool), settings.dtypes[place])
+
+
+def get_autocast_dtype(device_type: str) -> Dtype:
+    """The type that tensors of a type of device are cast to.
+
+    >>> import fgrad.torch as torch
+    >>> torch.get_autocast_dtype("cpu")
+    torch.bfloat16
+    """
+    place = device(_typed("get_autocast_dtype", "device_type", 1, device_type, str)).type
+    if place not in DEVICES:
+        raise RuntimeError("unsupported scalarType")
+    return settings.dtypes[place]
+
+
+def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
+    """Set the type that tensors of a type of device are cast to."""
+    place = _place("set_autocast_dtype", device_type)
+    settings.set(place, place in settings.targets, _typed("set_autocast_dtype", "dtype", 2, dtype, Dtype))
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether the casts of parameters are kept."""
+    return settings.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Set whether the casts of parameters are kept."""
+    settings.cache_enabled = _typed("set_autocast_cache_enabled", "enabled", 1, enabled, bool)
+
+
+def clear_autocast_cache() -> None:
+    """Let go of the casts of parameters; this is done when the outermost context ends."""
+    settings.cache.clear()
+
+
+def autocast_increment_nesting() -> int:
+    """One context more in this thread; returns how many there are."""
+    settings.nesting += 1
+    return settings.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    """One context less in this thread; returns how many there are."""
+    settings.nesting -= 1
+    return settings.nesting
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """``is_autocast_enabled("cpu")``, of which PyTorch warns."""
+    _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """``set_autocast_enabled("cpu", enabled)``, of which PyTorch warns."""
+    _deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> Dtype:
+    """``get_autocast_dtype("cpu")``, of which PyTorch warns."""
+    _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: Dtype) -> None:
+    """``set_autocast_dtype("cpu", dtype)``, of which PyTorch warns."""
+    _deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> Dtype:
+    """``get_autocast_dtype("cuda")``, of which PyTorch warns."""
+    _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: Dtype) -> None:
+    """``set_autocast_dtype("cuda", dtype)``, of which PyTorch warns."""
+    _deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
+    set_autocast_dtype("cuda", dtype)
+
+
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(f"torch.{old} is deprecated. Please use torch.{new} instead.", DeprecationWarning, stacklevel=3)
+
+
+def _typed(function: str, name: str, position: int, value: Any, kind: type[Any]) -> Any:
+    if not isinstance(value, kind):
+        wanted = "torch.dtype" if kind is Dtype else kind.__name__
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be {wanted}, not {type_name(value)}"
+        )
+    return value
+
+
+def _place(function: str, device_type: Any) -> str:
+    place = device(_typed(function, "device_type", 1, device_type, str)).type
+    if place not in DEVICES:
+        raise RuntimeError("unknown device type for autocast in get_autocast_dispatch_key_from_device_type")
+    return place
+
+
+#: the functions of ``torch``
+NAMES = {
+    function.__name__: function
+    for function in (
+        is_autocast_enabled,
+        set_autocast_enabled,
+        get_autocast_dtype,
+        set_autocast_dtype,
+        is_autocast_cache_enabled,
+        set_autocast_cache_enabled,
+        clear_autocast_cache,
+        autocast_increment_nesting,
+        autocast_decrement_nesting,
+        is_autocast_cpu_enabled,
+        set_autocast_cpu_enabled,
+        get_autocast_cpu_dtype,
+        set_autocast_cpu_dtype,
+        get_autocast_gpu_dtype,
+        set_autocast_gpu_dtype,
+    )
+}

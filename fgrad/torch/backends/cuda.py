@@ -1,0 +1,62 @@
+"""``torch.backends.cuda``: PyTorch was not built with CUDA; settings are kept and change nothing."""
+
+from attrs import define
+
+
+@define
+class _Matmul:
+    """What may be computed in lower precision."""
+
+    allow_tf32: bool = False
+    allow_fp16_reduced_precision_reduction: bool = True
+    allow_bf16_reduced_precision_reduction: bool = True
+
+
+matmul = _Matmul()
+#: the kernels that attention may use; ``torch.nn.attention.sdpa_kernel`` sets them too
+kernels = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True, "overrideable": True}
+
+
+def is_built() -> bool:
+    """Whether PyTorch was built with CUDA: never."""
+    return False
+
+
+def flash_sdp_enabled() -> bool:
+    """Whether attention may use this kernel."""
+    return kernels["flash"]
+
+
+def enable_flash_sdp(enabled: bool) -> None:
+    """Let attention use this kernel; which it uses changes no value here."""
+    kernels["flash"] = enabled
+
+
+def mem_efficient_sdp_enabled() -> bool:
+    """Whether attention may use this kernel."""
+    return kernels["mem_efficient"]
+
+
+def enable_mem_efficient_sdp(enabled: bool) -> None:
+    """Let attention use this kernel; which it uses changes no value here."""
+    kernels["mem_efficient"] = enabled
+
+
+def math_sdp_enabled() -> bool:
+    """Whether attention may use this kernel."""
+    return kernels["math"]
+
+
+def enable_math_sdp(enabled: bool) -> None:
+    """Let attention use this kernel; which it uses changes no value here."""
+    kernels["math"] = enabled
+
+
+def cudnn_sdp_enabled() -> bool:
+    """Whether attention may use this kernel."""
+    return kernels["cudnn"]
+
+
+def enable_cudnn_sdp(enabled: bool) -> None:
+    """Let attention use this kernel; which it uses changes no value here."""
+    kernels["cudnn"] = enabled

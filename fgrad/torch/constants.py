@@ -1,0 +1,15 @@
+"""The numbers that ``torch`` names as NumPy does.
+
+>>> import fgrad.torch as torch
+>>> torch.pi, torch.inf
+(3.141592653589793, inf)
+"""
+
+import math
+
+pi = math.pi
+e = math.e
+inf = math.inf
+nan = math.nan
+#: makes a new axis in an index
+newaxis = None

@@ -1,0 +1,504 @@
+"""How a call is handed to ``__torch_function__``: of a class of one of its arguments, or of a mode.
+
+NOTE [Overriding]
+Each public function, method and attribute of tensors is entered through ``overridable``.  A call looks whether anybody
+wants to answer it in the function's place: a mode of the thread first, then the arguments whose classes have a
+``__torch_function__``, subclasses before their superclasses and otherwise from left to right.  What they are given is
+the very object that the user called (``func is torch.add``), so that handlers can be kept in a dict.  Functions inside
+of fgrad call each other through the same entrances; nobody answers there, for a handler runs with its mode taken off,
+and the default handler with all classes passed over.
+
+That no argument has a handler is clear from the arguments' classes, nearly always (``plain``).  Operators and
+attributes do not even look at these: ``watch.on`` says whether there is a class of tensors or a mode that could want to
+answer.
+"""
+
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from functools import wraps
+from types import NoneType
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from fgrad.torch.core.modes import modes
+from fgrad.torch.devices import device
+from fgrad.torch.dtypes import dtype
+from fgrad.torch.size import Size
+
+HANDLER = "__torch_function__"
+
+#: classes without a handler, which make up nearly all arguments; ``Tensor`` and ``Parameter`` enter themselves
+plain: set[type] = {NoneType, bool, int, float, complex, str, slice, type(...), dtype, device, Size, np.ndarray}
+
+_SEQUENCES = (list, tuple)
+
+#: of ``modes.overriding``: who is asked
+ALL, MODES, NOBODY = range(3)
+
+
+class Watch:
+    """Whether anybody could want to answer a call on tensors."""
+
+    __slots__ = ("on", "subclasses", "entered", "lock", "cast")
+
+    def __init__(self) -> None:
+        self.on = False
+        #: calls a function of some name, its arguments cast where ``torch.autocast`` wants it (``amp/casting.py``)
+        self.cast: Callable[..., Any] = lambda name, function, args, kwargs: function(*args, **kwargs)
+        #: whether there is a class of tensors that has a handler
+        self.subclasses = False
+        #: how many modes all threads have entered
+        self.entered = 0
+        self.lock = threading.Lock()
+
+    def subclass(self) -> None:
+        """A class of tensors with a handler was made."""
+        self.subclasses = self.on = True
+
+    def count(self, change: int) -> None:
+        """A mode was entered or left."""
+        with self.lock:
+            self.entered += change
+            self.on = self.subclasses or self.entered > 0
+
+
+watch = Watch()
+
+
+class _Disabled:
+    """The handler of classes that have none: see ``torch._C._disabled_torch_function_impl``."""
+
+    __slots__ = ()
+
+    def __call__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        with DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def __repr__(self) -> str:
+        return "<built-in function _disabled_torch_function_impl>"
+
+
+#: an object and no function, so that it stays itself when it is asked of a tensor
+disabled_torch_function_impl = _Disabled()
+
+
+class _Level:
+    """A context manager that sets who is asked in this thread."""
+
+    who: int
+
+    def __enter__(self) -> None:
+        self.previous = modes.overriding
+        modes.overriding = max(self.previous, self.who)
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.overriding = self.previous
+
+
+class DisableTorchFunctionSubclass(_Level):
+    """Inside, no class of an argument is asked; modes are.
+
+    >>> import fgrad.torch as torch
+    >>> class Mine(torch.Tensor): ...
+    >>> with torch._C.DisableTorchFunctionSubclass():
+    ...     Mine([1., 2.]) * 2
+    tensor([2., 4.])
+
+    Source: `Extending torch with a Tensor-like type
+    <https://docs.pytorch.org/docs/2.13/notes/extending.html#subclassing-torch-tensor>`_.
+    """
+
+    who = MODES
+
+
+class DisableTorchFunction(_Level):
+    """Inside, neither classes of arguments nor modes are asked.
+
+    >>> import fgrad.torch as torch
+    >>> class Mine(torch.Tensor): ...
+    >>> with torch._C.DisableTorchFunction():
+    ...     Mine([1., 2.]) * 2
+    tensor([2., 4.])
+
+    Source: `Extending torch <https://docs.pytorch.org/docs/2.13/notes/extending.html>`_.
+    """
+
+    who = NOBODY
+
+
+def push_mode(mode: Any) -> None:
+    """Enter a mode in this thread."""
+    modes.handlers = (*modes.handlers, mode)
+    watch.count(1)
+
+
+def pop_mode() -> Any:
+    """Leave the innermost mode of this thread."""
+    mode = modes.handlers[-1]
+    modes.handlers = modes.handlers[:-1]
+    watch.count(-1)
+    return mode
+
+
+# -- who is asked ----------------------------------------------------------------------------------------------------
+
+
+def overrides(value: Any) -> bool:
+    """Whether the class of an argument has a handler."""
+    kind = type(value)
+    if kind in plain or kind is type:
+        return False
+    handler = getattr(kind, HANDLER, None)
+    return handler is not None and handler is not disabled_torch_function_impl
+
+
+def overloaded(values: Iterable[Any], tensors: bool = False) -> list[Any]:
+    """One argument of each class that has a handler, in the order in which they are asked.
+
+    ``tensors`` says that plain tensors count too, as for PyTorch's functions written in Python.
+    """
+    found: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if not (overrides(value) or (tensors and kind in plain and _asks(kind))):
+            continue
+        if any(type(x) is kind for x in found):
+            continue
+        # subclasses before their superclasses
+        place = next((i for i, x in enumerate(found) if issubclass(kind, type(x))), len(found))
+        found.insert(place, value)
+    return found
+
+
+def _asks(kind: type) -> bool:
+    return getattr(kind, HANDLER, disabled_torch_function_impl) is not disabled_torch_function_impl
+
+
+def _spread(values: Iterable[Any]) -> Iterable[Any]:
+    """The arguments, with the elements of lists and tuples among them."""
+    for value in values:
+        if value.__class__ in _SEQUENCES:
+            yield from value
+        else:
+            yield value
+
+
+def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a class of an argument has a handler."""
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if value.__class__ in plain:
+            continue
+        if value.__class__ in _SEQUENCES:
+            for x in value:
+                if x.__class__ not in plain and overrides(x):
+                    return True
+        elif overrides(value):
+            return True
+    return False
+
+
+def asked(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether somebody is to be asked for the answer to a call."""
+    if not watch.entered:
+        return _given(args, kwargs) and modes.overriding == ALL
+    who = modes.overriding
+    return who != NOBODY and (bool(modes.handlers) or (who == ALL and _given(args, kwargs)))
+
+
+# -- asking ----------------------------------------------------------------------------------------------------------
+
+
+class Rule(Enum):
+    """Which of PyTorch's ways to hand over a call a function has."""
+
+    #: a function written in C++: arguments as they were given, classes of the arguments that have a handler
+    PARSED = 1
+    #: a method in C++ of no arguments, or an attribute: the class of the tensor itself, whatever it is
+    OWN = 2
+    #: a function written in Python: defaults filled in, classes of all arguments that are tensors
+    WRITTEN = 3
+    #: a method written in Python, of which the tensor alone is asked
+    METHOD = 4
+    #: as ``WRITTEN`` with all arguments by name: those of ``torch.nn.init``
+    NAMED = 5
+    #: only modes are asked
+    FACTORY = 6
+
+
+#: the rules of what PyTorch has written in Python
+_IN_PYTHON = frozenset((Rule.WRITTEN, Rule.METHOD, Rule.NAMED))
+
+
+@frozen(eq=False)
+class Override:
+    """How calls of one function are handed over."""
+
+    #: what the error calls it
+    name: str
+    rule: Rule = Rule.PARSED
+    signature: inspect.Signature | None = None
+
+    def ask(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a mode or the class of an argument answers.
+
+        Raises:
+          TypeError: nobody has an answer.
+        """
+        written = self.signature is not None
+        if self.signature is not None:
+            args, kwargs = _filled(self.signature, args, kwargs, self.rule is Rule.NAMED)
+        found: list[Any] = []
+        if modes.overriding == ALL and self.rule is not Rule.FACTORY:
+            found = list(args[:1])
+            if self.rule not in (Rule.OWN, Rule.METHOD):
+                found = overloaded(_spread((*args, *kwargs.values())), tensors=written)
+        call = (function, tuple(map(type, found)), args, kwargs)
+        return hand_over(call if kwargs or written else call[:3], found, self.name, written)
+
+
+def hand_over(call: tuple[Any, ...], found: Sequence[Any], name: str, written: bool) -> Any:
+    """Ask the innermost mode, then the arguments found, for the answer to a call (function, types, arguments)."""
+    mode = modes.handlers[-1] if modes.handlers else None
+    if mode is not None:
+        result = _ask_mode(mode, call)
+        if result is not NotImplemented:
+            return result
+    for each in found:
+        handler = getattr(each, HANDLER)
+        if handler is not disabled_torch_function_impl and getattr(handler, "__self__", None) is each:
+            # the two of PyTorch differ by a backtick
+            kind = DeprecationWarning if written else UserWarning
+            warnings.warn(_PLAIN_METHOD.format("" if written else "`"), kind, stacklevel=4)
+        result = handler(*call)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(_nobody(name, found, mode, written))
+
+
+def _ask_mode(mode: Any, call: tuple[Any, ...]) -> Any:
+    handler = getattr(mode, HANDLER)
+    if isinstance(getattr(handler, "__self__", None), type):
+        raise RuntimeError(
+            "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a plain method"
+        )
+    stack = modes.handlers
+    modes.handlers = stack[:-1]  # what the mode calls goes on to the mode around it
+    try:
+        return handler(*call)
+    finally:
+        modes.handlers = stack
+
+
+_PLAIN_METHOD = (
+    "Defining your `__torch_function__{} as a plain method is deprecated and will be an error in future, please define "
+    "it as a classmethod."
+)
+
+
+def _nobody(name: str, found: Sequence[Any], mode: Any, written: bool) -> str:
+    """PyTorch's error for a call that all handlers refused."""
+    if written:
+        text = f"no implementation found for '{name}' on types that implement {HANDLER}: {[type(x) for x in found]}"
+        return text if mode is None else f"{text} nor in mode {mode}"
+    text = f"Multiple dispatch failed for '{name}'; all {HANDLER} handlers returned NotImplemented:\n\n"
+    if mode is not None:
+        text += f"  - mode object {mode}\n"
+    for each in found:
+        text += f"  - tensor subclass {type(each)}\n"
+    return text + "\nFor more information, try re-running with TORCH_LOGS=not_implemented"
+
+
+def _filled(
+    signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any], named: bool
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as PyTorch's functions in Python hand them over: those that have a default by name, the others not."""
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    places: list[Any] = []
+    names: dict[str, Any] = {}
+    for key, value in bound.arguments.items():
+        parameter = signature.parameters[key]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            places += value
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            names.update(value)
+        elif parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY and not named:
+            places.append(value)
+        else:
+            names[key] = value
+    return tuple(places), names
+
+
+# -- entering --------------------------------------------------------------------------------------------------------
+
+
+def overridable(
+    function: Callable[..., Any],
+    name: str,
+    rule: Rule = Rule.PARSED,
+    called: Callable[[], Any] | None = None,
+    like: Callable[..., Any] | None = None,
+) -> Any:
+    """A function as users call it: modes and the classes of its arguments are asked first.
+
+    Arguments:
+      function: what answers where nobody else does.
+      name: what the error calls it, with PyTorch's namespace in front ("torch.add").
+      called: gives the function that is handed over, where that is another one.
+      like: has the parameters by which arguments are handed over, where those of ``function`` are not PyTorch's.
+    """
+    plainly = raw(function)
+    if plainly is not function and function.override.name == name:  # type: ignore[attr-defined]
+        return function  # another name for the same function
+    override = override_of(like or plainly, name, rule)
+    return _entrance(_ENTRANCES.get(rule, _general)(plainly, override, called), plainly, override)
+
+
+def _general(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    @wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if not watch.on:
+            for x in args:
+                if x.__class__ not in plain:
+                    break
+            else:
+                if not kwargs:
+                    return function(*args)
+        if asked(args, kwargs):
+            return override.ask(public if called is None else called(), args, kwargs)
+        return watch.cast(override.name, function, args, kwargs) if watch.on else function(*args, **kwargs)
+
+    return public
+
+
+def _of_itself(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    @wraps(function)
+    def public(self: Any) -> Any:
+        if not watch.on:
+            return function(self)
+        if asked((self,), {}):
+            return override.ask(public if called is None else called(), (self,), {})
+        return watch.cast(override.name, function, (self,), {})
+
+    return public
+
+
+def _of_method(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    @wraps(function)
+    def public(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if watch.on and asked((self,), {}):
+            return override.ask(public, (self, *args), kwargs)
+        return function(self, *args, **kwargs)
+
+    return public
+
+
+def _of_anything(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    @wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if watch.on and asked((), {}):
+            return override.ask(public, args, kwargs)
+        return function(*args, **kwargs)
+
+    return public
+
+
+_ENTRANCES = {Rule.OWN: _of_itself, Rule.METHOD: _of_method, Rule.FACTORY: _of_anything}
+
+
+def operator(function: Callable[[Any, Any], Any], name: str, rule: Rule, called: Callable[[Any], Any]) -> Any:
+    """An operator of two operands as users call it; one that is no tensor nor number may have an answer of its own.
+
+    Arguments:
+      called: gives, for the left operand, the function that is handed over.
+    """
+    function = raw(function)
+    own = override_of(function, name, rule)
+
+    @wraps(function)
+    def public(self: Any, other: Any) -> Any:
+        if not watch.on:
+            result = function(self, other)
+            if result is not NotImplemented:
+                return result
+        if not asked((self, other), {}):
+            return watch.cast(own.name, function, (self, other), {})
+        given = called(self) or public
+        try:
+            return getattr(given, "override", own).ask(given, (self, other), {})
+        except TypeError:
+            return NotImplemented  # as PyTorch says of every TypeError here: Python asks the other operand
+
+    return _entrance(public, function, own)
+
+
+def override_of(function: Callable[..., Any], name: str, rule: Rule) -> Override:
+    """How calls of a function are handed over."""
+    return Override(name, rule, inspect.signature(function) if rule in _IN_PYTHON else None)
+
+
+def _entrance(public: Any, function: Callable[..., Any], override: Override) -> Any:
+    public.__name__ = override.name.rpartition(".")[2]
+    public.override = override
+    public.entrance = (public, function)
+    return public
+
+
+def raw(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is behind a function that users call: the answer where nobody else has one."""
+    public, behind = getattr(function, "entrance", (None, None))
+    # a decorated function has the attributes of what it decorates
+    return function if behind is None or public is not function else behind
+
+
+def behind(function: Any) -> Callable[..., Any]:
+    """What is behind a function that handlers are given, which may be one of an attribute."""
+    attribute = getattr(function, "__self__", None)
+    return getattr(attribute.plain, function.__name__) if isinstance(attribute, Attribute) else raw(function)
+
+
+class Attribute(property):
+    """An attribute of tensors: reading, setting and deleting it are calls of its ``__get__`` and so on."""
+
+    __name__: str
+    #: how its calls are handed over
+    override: Override
+    #: what answers where nobody else does
+    plain: property
+
+    @classmethod
+    def of(cls, name: str, plain: property) -> "Attribute":
+        """The attribute with this behind it."""
+        override = Override(f"torch.Tensor.{name}.__get__", Rule.OWN)
+        read, write, delete = plain.fget, plain.fset, plain.fdel
+        assert read is not None
+
+        def get(self: Any) -> Any:
+            if watch.on and asked((self,), {}):
+                return override.ask(made.__get__, (self,), {})
+            return read(self)
+
+        def put(self: Any, value: Any) -> None:
+            assert write is not None
+            if watch.on and asked((self,), {}):
+                override.ask(made.__set__, (self, value), {})
+            else:
+                write(self, value)
+
+        def remove(self: Any) -> None:
+            assert delete is not None
+            if watch.on and asked((self,), {}):
+                override.ask(made.__delete__, (self,), {})
+            else:
+                delete(self)
+
+        made = cls(get, write and put, delete and remove, plain.__doc__)
+        made.__name__ = name
+        made.override = override
+        made.plain = plain
+        return made

@@ -1,0 +1,38 @@
+"""``torch.cpu.amp``: former names of what is in ``torch.amp``, for the CPU."""
+
+import warnings
+
+from fgrad.torch import amp, dtypes
+from fgrad.torch.dtypes import dtype as Dtype
+
+
+class autocast(amp.autocast):
+    """``torch.amp.autocast("cpu", ...)``, of which PyTorch warns."""
+
+    def __init__(self, enabled: bool = True, dtype: Dtype = dtypes.bfloat16, cache_enabled: bool = True) -> None:
+        warnings.warn(
+            "`torch.cpu.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cpu', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+
+
+class GradScaler(amp.GradScaler):
+    """``torch.amp.GradScaler("cpu", ...)``, of which PyTorch warns."""
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        warnings.warn(
+            "`torch.cpu.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cpu', args...)` "
+            "instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)

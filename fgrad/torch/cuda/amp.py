@@ -1,0 +1,48 @@
+"""``torch.cuda.amp``: former names of what is in ``torch.amp``, for GPUs."""
+
+import warnings
+from typing import Any
+
+from fgrad.torch import amp, dtypes
+from fgrad.torch.dtypes import dtype as Dtype
+
+
+class autocast(amp.autocast):
+    """``torch.amp.autocast("cuda", ...)``, of which PyTorch warns."""
+
+    def __init__(self, enabled: bool = True, dtype: Dtype = dtypes.float16, cache_enabled: bool = True) -> None:
+        _deprecated("autocast(args...)", "autocast('cuda', args...)")
+        super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+
+
+class GradScaler(amp.GradScaler):
+    """``torch.amp.GradScaler("cuda", ...)``, of which PyTorch warns."""
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        _deprecated("GradScaler(args...)", "GradScaler('cuda', args...)")
+        super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+def custom_fwd(fwd: Any = None, *, cast_inputs: Dtype | None = None) -> Any:
+    """``torch.amp.custom_fwd(..., device_type="cuda")``, of which PyTorch warns."""
+    _deprecated("custom_fwd(args...)", "custom_fwd(args..., device_type='cuda')")
+    return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Any) -> Any:
+    """``torch.amp.custom_bwd(..., device_type="cuda")``, of which PyTorch warns."""
+    _deprecated("custom_bwd(args...)", "custom_bwd(args..., device_type='cuda')")
+    return amp.custom_bwd(bwd, device_type="cuda")
+
+
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(
+        f"`torch.cuda.amp.{old}` is deprecated. Please use `torch.amp.{new}` instead.", FutureWarning, stacklevel=3
+    )

@@ -1,0 +1,11 @@
+"""``torch.distributed``: programs ask whether they run in several processes; here they never do."""
+
+
+def is_available() -> bool:
+    """Whether processes can be joined: never."""
+    return False
+
+
+def is_initialized() -> bool:
+    """Whether processes are joined: never."""
+    return False

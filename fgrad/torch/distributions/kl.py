@@ -1,0 +1,9 @@
+"""Kullback-Leibler divergences: the table, with all its entries."""
+
+from fgrad.torch.distributions import (
+    kl_cross as kl_cross,
+    kl_same as kl_same,
+)
+from fgrad.torch.distributions.kl_registry import kl_divergence, register_kl
+
+__all__ = ["kl_divergence", "register_kl"]

@@ -1,0 +1,103 @@
+"""Categorical distributions whose draws are vectors with a single one."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from fgrad.torch import ops
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.distributions import constraints
+from fgrad.torch.distributions.categorical import Categorical
+from fgrad.torch.distributions.distribution import Distribution
+from fgrad.torch.nn import functional
+from fgrad.torch.size import Size
+
+
+class OneHotCategorical(Distribution):
+    """A vector with a single one, at an index drawn by weights or by their logarithms.
+
+    >>> import fgrad.torch as torch
+    >>> OneHotCategorical(torch.tensor([0.0, 1.0])).sample()
+    tensor([0., 1.])
+
+    Source: https://docs.pytorch.org/docs/2.13/distributions.html#onehotcategorical
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        shape = self._categorical.param_shape
+        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
+
+    _parameters = ()
+
+    def expand(self, batch_shape: Iterable[int], _instance: Any = None) -> Any:
+        new = self._get_checked_instance(OneHotCategorical, _instance)
+        return self._expanded(new, batch_shape, _categorical=self._categorical.expand(batch_shape))
+
+    @property
+    def _param(self) -> Tensor:
+        return self._categorical._param
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def mean(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def mode(self) -> Tensor:
+        probs = self._categorical.probs
+        return functional.one_hot(probs.argmax(dim=-1), probs.shape[-1]).to(probs)
+
+    @property
+    def variance(self) -> Tensor:
+        return self._categorical.probs * (1 - self._categorical.probs)
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter that was given."""
+        return self._categorical.param_shape
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        probs = self._categorical.probs
+        indices = self._categorical.sample(Size(sample_shape))
+        return functional.one_hot(indices, self._categorical._num_events).to(probs)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._checked(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Tensor:
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        n = self.event_shape[0]
+        values = ops.eye(n, dtype=self._param.dtype).view((n, *[1] * len(self.batch_shape), n))
+        return values.expand((n, *self.batch_shape, n)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """A one-hot categorical distribution whose draws have the gradients of the probabilities.
+
+    Source: https://docs.pytorch.org/docs/2.13/distributions.html#onehotcategorical
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        samples = self.sample(sample_shape)
+        probs = self._categorical.probs
+        return samples + (probs - probs.detach())

@@ -1,0 +1,40 @@
+"""Parameters that are given as probabilities or as logits; the others are computed when they are read."""
+
+from typing import Any, ClassVar
+
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
+from fgrad.torch.size import Size
+
+
+def check_one_given(probs: Any, logits: Any) -> None:
+    """Check that either probabilities or logits are given."""
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+
+
+class Probabilities:
+    """A distribution with ``probs`` and ``logits``, of which one was given."""
+
+    #: the logits are log odds, not logarithms of weights
+    _binary: ClassVar[bool] = True
+    _parameters = ("probs", "logits")
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return logits_to_probs(self.logits, self._binary)
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """The log odds, or the logarithms of the probabilities."""
+        return probs_to_logits(self.probs, self._binary)
+
+    @property
+    def _param(self) -> Tensor:
+        return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter that was given."""
+        return self._param.size()

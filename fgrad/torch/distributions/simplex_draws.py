@@ -1,0 +1,77 @@
+"""Dirichlet draws, and how they move with their concentrations.
+
+NOTE [Moving along the distribution function]
+A draw ``x`` of a distribution function ``F(x; a)`` keeps its place in it when ``a`` changes if
+``dx/da = -(dF/da) / F'``.  For a Beta draw, ``dF/da`` is the integral of the density times ``log t - c`` up to ``x``,
+where ``c`` is the mean of ``log t``; it is minus the integral from ``x`` on as well.  Below ``exp(c)`` the first one
+has terms of one sign only, above it the second one: nothing cancels.  A component of a Dirichlet draw is a Beta draw,
+and the others shrink as it grows.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import digamma
+
+from fgrad.api.rules import define_rule
+from fgrad.torch import dtypes
+from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.operation import Operation, apply
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.creation import made
+from fgrad.torch.random.default import default_generator
+from fgrad.torch.random.gamma import dirichlet
+
+# nodes and weights for integrals from zero to infinity: exp-sinh quadrature
+_STEP = 0.1
+_PLACES = np.arange(-32, 33) * _STEP
+_NODES = np.exp(np.pi / 2 * np.sinh(_PLACES))
+_WEIGHTS = _NODES * np.pi / 2 * np.cosh(_PLACES) * _STEP
+
+
+def _tail(log_x: Any, log_rest: Any, own: Any, other: Any, lower: Any, center: Any) -> Any:
+    """The integral of the density times ``log t - center`` from the near end to ``x``, over the density at ``x``.
+
+    ``t``, or one minus it, goes to zero as ``x * exp(-v / own)``; ``log_rest`` is the logarithm of one minus ``x``.
+    """
+    v = jnp.asarray(_NODES, log_x.dtype)
+    log_near = log_x[..., None] - v / own[..., None]
+    log_far = jnp.log1p(-jnp.exp(log_near))
+    density = jnp.exp((other[..., None] - 1) * (log_far - log_rest[..., None]) - v)
+    logarithm = jnp.where(lower[..., None], log_near, log_far)
+    terms = jnp.where(density > 0, density * (logarithm - center[..., None]), 0)
+    return jnp.exp(log_x) / own * jnp.sum(terms * jnp.asarray(_WEIGHTS, log_x.dtype), axis=-1)
+
+
+def beta_movement(x: Any, a: Any, b: Any) -> Any:
+    """The derivative of a Beta draw by its first concentration: see NOTE [Moving along the distribution function]."""
+    center = digamma(a) - digamma(a + b)
+    log_x, log_rest = jnp.log(x), jnp.log1p(-x)
+    lower = log_x < center
+    near = jnp.where(lower, log_x, log_rest), jnp.where(lower, log_rest, log_x)
+    own, other = jnp.where(lower, a, b), jnp.where(lower, b, a)
+    integral = _tail(*near, own, other, lower, center)
+    return jnp.where(lower, -integral, integral)
+
+
+def _gradient(ct: Any, x: Any, concentration: Any, values: Any) -> tuple[Any, Any]:
+    rest = jnp.sum(concentration, axis=-1, keepdims=True) - concentration
+    own = beta_movement(x, concentration, rest) / (1 - x)
+    return own * (ct - jnp.sum(x * ct, axis=-1, keepdims=True)), jnp.zeros_like(values)
+
+
+_DIRICHLET = Operation(
+    "_sample_dirichlet",
+    define_rule(lambda concentration, values: values, vjp=_gradient),
+    "DirichletBackward0",
+    ("self", "values"),
+    (),
+    frozenset((1,)),
+)
+
+
+def sample_dirichlet(concentration: Tensor) -> Tensor:
+    """A point of the simplex for each row of concentrations, through which they get gradients."""
+    values = dirichlet(concrete(concentration._value()), default_generator)
+    return apply(_DIRICHLET, (concentration, made(values, dtypes.from_numpy(values.dtype))))

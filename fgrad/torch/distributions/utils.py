@@ -1,0 +1,143 @@
+"""What distributions share: parameters brought to one shape, and probabilities as logits and back."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from fgrad.torch import ops
+from fgrad.torch.core.modes import enable_grad
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import get_default_dtype
+from fgrad.torch.limits import finfo
+from fgrad.torch.nn import functional
+
+T = TypeVar("T")
+
+#: Euler's constant
+euler_constant = 0.57721566490153286060
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a number of Python's."""
+    return isinstance(value, bool | int | float)
+
+
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+    """Numbers and tensors as tensors of one shape; numbers are of the first tensor's type.
+
+    Raises:
+      ValueError: something is neither a number nor a tensor.
+
+    >>> import fgrad.torch as torch
+    >>> broadcast_all(1.0, torch.zeros(2))
+    (tensor([1., 1.]), tensor([0., 0.]))
+
+    Source: https://docs.pytorch.org/docs/2.13/distributions.html
+    """
+    if not all(isinstance(value, Tensor) or is_number(value) for value in values):
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+        )
+    dtype = next((value.dtype for value in values if isinstance(value, Tensor)), get_default_dtype())
+    tensors = [value if isinstance(value, Tensor) else ops.tensor(value, dtype=dtype) for value in values]
+    return tuple(ops.broadcast_tensors(*tensors))
+
+
+def standard_normal(shape: Any, dtype: Any) -> Tensor:
+    """Normal numbers of mean zero and deviation one."""
+    return ops.normal(ops.zeros(shape, dtype=dtype), ops.ones(shape, dtype=dtype))
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Probabilities kept from zero and one by the least that their type can tell apart."""
+    eps = finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """The probabilities of logits, which are log odds or the logarithms of weights.
+
+    >>> import fgrad.torch as torch
+    >>> logits_to_probs(torch.tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+
+    Source: https://docs.pytorch.org/docs/2.13/distributions.html
+    """
+    return ops.sigmoid(logits) if is_binary else functional.softmax(logits, dim=-1)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """The log odds, or the logarithms, of probabilities.
+
+    >>> import fgrad.torch as torch
+    >>> probs_to_logits(torch.tensor([0.5]), is_binary=True)
+    tensor([0.])
+
+    Source: https://docs.pytorch.org/docs/2.13/distributions.html
+    """
+    inside = clamp_probs(probs)
+    return ops.log(inside) - ops.log1p(-inside) if is_binary else ops.log(inside)
+
+
+def sum_rightmost(value: Tensor, dims: int) -> Tensor:
+    """The sum over the last dimensions."""
+    return value if dims == 0 else value.reshape(value.shape[: value.dim() - dims] + (-1,)).sum(-1)
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The elements on and below a diagonal of matrices, row by row.
+
+    Source: https://docs.pytorch.org/docs/2.13/distributions.html
+    """
+    n = mat.shape[-1]
+    if diag < -n or diag >= n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    rows, columns = ops.tril_indices(n, n, diag)
+    return mat[..., rows, columns]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Matrices whose elements on and below a diagonal are given, row by row.
+
+    Source: https://docs.pytorch.org/docs/2.13/distributions.html
+    """
+    # the length is n (n + 1) / 2 without what ``diag`` leaves out
+    length = vec.shape[-1]
+    n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * length + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if not round(n) - n < finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {length} which cannot be expressed as the lower triangular part of a "
+            "square D x D matrix."
+        )
+    n = round(n)
+    rows, columns = ops.tril_indices(n, n, diag)
+    return (
+        vec.new_zeros(vec.shape[:-1] + (n * n,))
+        .index_copy(-1, rows * n + columns, vec)
+        .reshape(vec.shape[:-1] + (n, n))
+    )
+
+
+class _LazyProperty(Generic[T]):
+    """A property that is computed when it is first read, with gradients, and then kept.
+
+    Source: https://docs.pytorch.org/docs/2.13/distributions.html
+    """
+
+    def __init__(self, wrapped: Callable[[Any], T]) -> None:
+        self.wrapped = wrapped
+        self.__doc__ = wrapped.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        with enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.name, value)
+        return value
+
+
+# what it makes is read as a value and written as one
+lazy_property: Any = _LazyProperty

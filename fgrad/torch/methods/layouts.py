@@ -1,0 +1,162 @@
+"""What tensors say of layouts and places that there are none of here: sparse, quantised, shared, pinned, ...
+
+All elements of a tensor are there, in strides; PyTorch's tensors on the CPU that are made in the ordinary way say the
+same.
+"""
+
+import warnings
+from typing import Any, NoReturn
+
+from fgrad.torch import formats
+from fgrad.torch.core.geometry import memory_order
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.ops import copying, views
+from fgrad.torch.ops.table import composite
+
+#: attributes that are False of every tensor
+_NEVER = (
+    "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_xla", "is_ipu", "is_mtia",
+    "is_maia", "is_vulkan", "is_nested",
+)  # fmt: skip
+
+#: methods of sparse tensors, with the layout that PyTorch's error says they expect
+_OF_SPARSE = {
+    "coalesce": "sparse coordinate tensor",
+    "is_coalesced": "sparse coordinate tensor",
+    "indices": "sparse coordinate tensor",
+    "values": "sparse tensor",
+    "crow_indices": "sparse row compressed tensor",
+    "col_indices": "sparse row compressed tensor",
+    "ccol_indices": "sparse column compressed tensor",
+    "row_indices": "sparse column compressed tensor",
+}
+
+
+def layout(self: Tensor) -> formats.layout:
+    """How the elements lie: in strides."""
+    return formats.layout.strided
+
+
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """The axes from the slowest to the fastest in memory.
+
+    >>> import fgrad.torch as torch
+    >>> torch.ones(2, 3).t().dim_order()
+    (1, 0)
+
+    Source: `torch.Tensor.dim_order <https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.dim_order.html>`_.
+    """
+    geometry = self._geometry_of()
+    return memory_order(geometry.sizes, geometry.strides)
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether two tensors are the same elements of one storage, in the same order."""
+    return self._storage is tensor._storage and self._geometry_of() == tensor._geometry_of()
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is locked for copies to a GPU: never."""
+    return False
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared between processes: never."""
+    return False
+
+
+def pin_memory(self: Tensor, device: Any = None) -> NoReturn:
+    """Refuse, as PyTorch does where there is no GPU.
+
+    Raises:
+      RuntimeError: always.
+    """
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@composite()
+def is_distributed(input: Any) -> bool:
+    """Whether the elements are spread over processes: never."""
+    return False
+
+
+def dense_dim(self: Tensor) -> int:
+    """How many axes are dense: all."""
+    return len(self._type.shape)
+
+
+def sparse_dim(self: Tensor) -> int:
+    """How many axes are sparse: none."""
+    return 0
+
+
+def to_dense(self: Tensor, dtype: Dtype | None = None, *, masked_grad: bool = True) -> Tensor:
+    """The tensor, in another type if one is given."""
+    return self if dtype is None else self.to(dtype)
+
+
+def dequantize(self: Tensor) -> Tensor:
+    """The tensor as 32-bit floating point numbers."""
+    return self.float()
+
+
+def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse: there are no sparse tensors.
+
+    Raises:
+      NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "fgrad.torch has no sparse tensors: keep the tensor dense, or index it where it is not 0."
+    )
+
+
+@composite()
+def get_device(input: Any) -> int:
+    """The number of the GPU that a tensor is on; -1 for the CPU."""
+    place = input.device
+    return -1 if place.type == "cpu" else place.index or 0
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """A tensor of another shape with the elements of this one, in their order; deprecated in PyTorch."""
+    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    return views.reshape(copying.clone(self), sizes)
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """``resize`` to the shape of another tensor."""
+    warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+    return views.reshape(copying.clone(self), tensor._type.shape)
+
+
+def grad_dtype(self: Tensor) -> Dtype:
+    """The element type of the gradient: the tensor's own."""
+    return self._type.dtype
+
+
+def _of_sparse(name: str, expected: str) -> Any:
+    def method(self: Tensor) -> NoReturn:
+        raise RuntimeError(f"{name} expected {expected} layout but got Strided")
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Refuse, as PyTorch does for tensors that are not sparse."
+    return method
+
+
+def _false(name: str) -> property:
+    return property(lambda self: False, doc=f"``{name}``: never.")
+
+
+Tensor.layout = property(layout)  # type: ignore[attr-defined]
+Tensor.grad_dtype = property(grad_dtype)  # type: ignore[attr-defined]
+for _name in _NEVER:
+    setattr(Tensor, _name, _false(_name))
+for _name, _expected in _OF_SPARSE.items():
+    setattr(Tensor, _name, _of_sparse(_name, _expected))
+for _method in (
+    dim_order, is_set_to, is_pinned, is_shared, pin_memory, dense_dim, sparse_dim, to_dense, to_sparse, dequantize,
+    resize, resize_as,
+):  # fmt: skip
+    setattr(Tensor, _method.__name__, _method)

@@ -1,0 +1,101 @@
+"""The former weight normalisation: a hook computes a module's weight from its magnitude and direction."""
+
+import warnings
+from typing import Any
+
+from fgrad.torch import ops
+from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.parameter import Parameter, UninitializedParameter
+
+
+class WeightNorm:
+    """The hook, called before ``forward``; ``dim`` keeps a norm for each of its indices, -1 is one norm."""
+
+    def __init__(self, name: str, dim: int | None) -> None:
+        self.name = name
+        self.dim = -1 if dim is None else dim
+
+    def compute_weight(self, module: Module) -> Any:
+        """The weight of the magnitudes and directions that the module has now."""
+        return ops._weight_norm(getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g"), self.dim)
+
+    @staticmethod
+    def apply(module: Any, name: str, dim: int | None) -> "WeightNorm":
+        """Put the magnitude and the direction of a weight in its place.
+
+        Raises:
+          RuntimeError: that was done before.
+          ValueError: the weight is not initialised.
+        """
+        warnings.warn(
+            "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, WeightNorm) and hook.name == name:
+                raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+        made = WeightNorm(name, dim)
+        weight = getattr(module, name)
+        if isinstance(weight, UninitializedParameter):
+            raise ValueError(
+                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy "
+                "forward before applying weight normalization"
+            )
+        del module._parameters[name]
+        module.register_parameter(f"{name}_g", Parameter(ops.norm_except_dim(weight, 2, made.dim).data))
+        module.register_parameter(f"{name}_v", Parameter(weight.data))
+        setattr(module, name, made.compute_weight(module))
+        module.register_forward_pre_hook(made)
+        return made
+
+    def remove(self, module: Any) -> None:
+        """Make the weight a parameter again."""
+        weight = self.compute_weight(module)
+        delattr(module, self.name)
+        del module._parameters[f"{self.name}_g"]
+        del module._parameters[f"{self.name}_v"]
+        setattr(module, self.name, Parameter(weight.data))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module))
+
+
+def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+    """Compute a weight from its norm and its direction before each call (Salimans and Kingma, 2016).
+
+    PyTorch recommends ``torch.nn.utils.parametrizations.weight_norm`` and warns of this one.
+
+    Arguments:
+      module: the module, which is returned.
+      name: of the weight.
+      dim: the dimension that keeps a norm for each of its indices; None for one norm.
+
+    >>> import fgrad.torch as torch, warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     layer = torch.nn.utils.weight_norm(torch.nn.Linear(2, 3))
+    >>> [name for name, _ in layer.named_parameters()]
+    ['bias', 'weight_g', 'weight_v']
+
+    Source: `torch.nn.utils.weight_norm
+    <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.weight_norm.html>`_.
+    """
+    WeightNorm.apply(module, name, dim)
+    return module
+
+
+def remove_weight_norm(module: Any, name: str = "weight") -> Any:
+    """Undo ``weight_norm``: the weight is a parameter again, of its present value; returns the module.
+
+    Raises:
+      ValueError: the weight is not normalised.
+
+    Source: `torch.nn.utils.remove_weight_norm
+    <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.remove_weight_norm.html>`_.
+    """
+    for key, hook in module._forward_pre_hooks.items():
+        if isinstance(hook, WeightNorm) and hook.name == name:
+            hook.remove(module)
+            del module._forward_pre_hooks[key]
+            return module
+    raise ValueError(f"weight_norm of '{name}' not found in {module}")

@@ -1,0 +1,397 @@
+"""``torch.overrides``: what programs ask of ``__torch_function__``, and the modes that see every call.
+
+Source: `torch.overrides <https://docs.pytorch.org/docs/2.13/torch.overrides.html>`_.
+"""
+
+import contextlib
+import functools
+import inspect
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, Self
+
+from fgrad.torch import fft, linalg, random, special
+from fgrad.torch._C import (
+    _get_function_stack_at,
+    _is_torch_function_mode_enabled,
+    _len_torch_function_stack,
+)
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.overrides import (
+    ALL,
+    HANDLER,
+    Attribute,
+    Rule,
+    behind,
+    hand_over,
+    overloaded,
+    overrides,
+    pop_mode,
+    push_mode,
+    raw,
+)
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.methods.subclasses import nowrap_functions
+from fgrad.torch.nn import functional, init
+from fgrad.torch.ops.entrances import IN_PYTHON, names
+from fgrad.torch.ops.table import TABLE
+
+__all__ = [
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
+    "has_torch_function",
+    "resolve_name",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "wrap_torch_function",
+    "enable_reentrant_dispatch",
+]
+
+
+# -- asking ----------------------------------------------------------------------------------------------------------
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether a class of one of the arguments, or a mode, wants to answer calls.
+
+    >>> import fgrad.torch as torch
+    >>> class Mine(torch.Tensor): ...
+    >>> torch.overrides.has_torch_function((torch.ones(2), Mine([1.])))
+    True
+
+    Source: `torch.overrides.has_torch_function
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.has_torch_function>`_.
+    """
+    return has_torch_function_variadic(*relevant_args)
+
+
+def has_torch_function_unary(relevant_arg: Any) -> bool:
+    """``has_torch_function`` of one argument."""
+    return has_torch_function_variadic(relevant_arg)
+
+
+def has_torch_function_variadic(*relevant_args: Any) -> bool:
+    """``has_torch_function`` of arguments given one by one."""
+    if _is_torch_function_mode_enabled():
+        return bool(relevant_args)
+    return modes.overriding == ALL and any(overrides(x) for x in relevant_args)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Ask the modes and the classes of ``relevant_args`` for the answer to ``public_api(*args, **kwargs)``.
+
+    Raises:
+      TypeError: nobody has an answer.
+
+    >>> import fgrad.torch as torch
+    >>> class Duck:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of a duck"
+    >>> def mine(x):
+    ...     if torch.overrides.has_torch_function((x,)):
+    ...         return torch.overrides.handle_torch_function(mine, (x,), x)
+    ...     return x + 1
+    >>> mine(Duck())
+    'mine of a duck'
+
+    Source: `torch.overrides.handle_torch_function
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.handle_torch_function>`_.
+    """
+    found = overloaded(relevant_args, tensors=True) if modes.overriding == ALL else []
+    name = f"{public_api.__module__}.{public_api.__name__}"
+    override = getattr(public_api, "override", None)
+    if override is not None:
+        name = override.name
+    return hand_over((public_api, tuple(map(type, found)), args, kwargs), found, name, True)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function of one's own be overridden; ``dispatcher`` gives the arguments whose classes are asked.
+
+    >>> import fgrad.torch as torch
+    >>> @torch.overrides.wrap_torch_function(lambda a: (a,))
+    ... def twice(a):
+    ...     return a + a
+    >>> twice(torch.ones(2))
+    tensor([2., 2.])
+
+    Source: `torch.overrides.wrap_torch_function
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.wrap_torch_function>`_.
+    """
+
+    def inner(func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return inner
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Whether something is a tensor, or has a ``__torch_function__``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.overrides.is_tensor_like(torch.ones(1)), torch.overrides.is_tensor_like(6)
+    (True, False)
+
+    Source: `torch.overrides.is_tensor_like
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.is_tensor_like>`_.
+    """
+    return type(inp) is Tensor or hasattr(inp, HANDLER)
+
+
+# -- modes -----------------------------------------------------------------------------------------------------------
+
+
+class TorchFunctionMode:
+    """A mode: inside its block, its ``__torch_function__`` answers every call, functions without tensors too.
+
+    What it calls itself goes on to the mode around it, and then to the classes of the arguments.
+
+    >>> import fgrad.torch as torch
+    >>> class Logged(torch.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(torch.overrides.resolve_name(func))
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Logged():
+    ...     x = torch.ones(2) * 2
+    torch.ones
+    torch.Tensor.mul
+
+    Source: `torch.overrides.TorchFunctionMode
+    <https://docs.pytorch.org/docs/2.13/notes/extending.html#extending-all-torch-api-with-modes>`_.
+    """
+
+    def __init__(self) -> None:
+        pass
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        push_mode(self)
+        return self
+
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
+        pop_mode()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Self:
+        warnings.warn("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`", stacklevel=2)
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that answers as if it were not there."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class _enable_torch_function:
+    """Inside, the classes of arguments are asked again, and modes are."""
+
+    def __enter__(self) -> None:
+        self.previous = modes.overriding
+        modes.overriding = ALL
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.overriding = self.previous
+
+
+#: inside of ``__torch_dispatch__`` this lets it be asked again; nobody asks it here
+enable_reentrant_dispatch = contextlib.nullcontext
+
+
+def _get_current_function_mode() -> Any:
+    stack = _get_current_function_mode_stack()
+    return stack[-1] if stack else None
+
+
+def _get_current_function_mode_stack() -> list[Any]:
+    return [_get_function_stack_at(i) for i in range(_len_torch_function_stack())]
+
+
+class _pop_mode_temporarily:
+    """Inside, the innermost mode is left; it is what ``with`` gives."""
+
+    def __enter__(self) -> Any:
+        self.mode = pop_mode()
+        return self.mode
+
+    def __exit__(self, *exception: Any) -> None:
+        push_mode(self.mode)
+
+
+def redispatch_function(func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
+    """Run a function itself, whatever its arguments are; the functions that it calls ask as ever."""
+    return behind(func)(*args, **(kwargs or {}))
+
+
+# -- what can be overridden ------------------------------------------------------------------------------------------
+
+
+def _namespaces() -> list[tuple[str, Any, Iterable[str]]]:
+    torch = sys.modules["fgrad.torch"]  # this module is part of it
+    return [
+        ("torch", torch, [name for name, entry in TABLE.items() if entry.function]),
+        ("torch.nn.functional", functional, dir(functional)),
+        ("torch.nn.init", init, dir(init)),
+        ("torch.Tensor", Tensor, dir(Tensor)),
+        ("torch.linalg", linalg, dir(linalg)),
+        ("torch.fft", fft, dir(fft)),
+        ("torch.special", special, dir(special)),
+    ]
+
+
+def _name_in_torch(name: str) -> str:
+    """A function's place as PyTorch names it: some stand in ``torch.functional`` too."""
+    inner = IN_PYTHON.get(name, "torch") != "torch" or name in ("istft", "broadcast_shapes")
+    return f"torch.functional.{name}" if inner else f"torch.{name}"
+
+
+@functools.cache
+def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str], set[Any]]:
+    """The functions that ask, by namespace; the names of all; and those that do not ask."""
+    found: dict[Any, list[Callable[..., Any]]] = defaultdict(list)
+    called: dict[Any, str] = {}
+    ignored: set[Any] = set()
+    for prefix, namespace, members in _namespaces():
+        for name in members:
+            value = getattr(namespace, name)
+            if isinstance(value, ModuleType | type) or (namespace is Tensor and getattr(object, name, None) is value):
+                continue
+            if isinstance(value, Attribute):
+                called[value.__get__] = f"{prefix}.{name}.__get__"
+                called[value.__set__] = f"{prefix}.{name}.__set__"
+                found[value].append(value.__get__)
+                continue
+            if not callable(value) or not (namespace is Tensor or _is_public(value)):
+                continue
+            called[value] = _name_in_torch(name) if prefix == "torch" else f"{prefix}.{name}"
+            if namespace is not Tensor and (name.startswith("_") or name.endswith("_")):
+                continue
+            asks = raw(value) is not value and getattr(value, "override").rule is not Rule.FACTORY  # noqa: B009
+            if not asks or f"{prefix}.{name}" in _IGNORED:
+                ignored.add(value)
+            else:
+                found[namespace].append(value)
+    return dict(found), called, ignored
+
+
+def _is_public(value: Any) -> bool:
+    return inspect.isfunction(value)
+
+
+#: what asks, and does not count as overridable for PyTorch: it takes tensors at most as numbers, or makes new ones
+_IGNORED = names(
+    "torch.arange torch.as_strided torch.bartlett_window torch.blackman_window torch.empty torch.empty_permuted "
+    "torch.empty_strided torch.eye torch.fft.fftfreq torch.fft.rfftfreq torch.fill torch.full torch.hamming_window "
+    "torch.hann_window torch.kaiser_window torch.linspace torch.logspace torch.normal torch.ones torch.rand "
+    "torch.rand_like torch.randint torch.randint_like torch.randn torch.randn_like torch.randperm torch.range "
+    "torch.result_type torch.scalar_tensor torch.tril_indices torch.triu_indices torch.vander torch.zeros "
+    "torch.Tensor._conj torch.Tensor._neg_view torch.Tensor.eig torch.Tensor.lstsq torch.Tensor.solve "
+    "torch.Tensor.symeig torch.Tensor.new torch.Tensor.new_empty "
+    "torch.Tensor.new_empty_strided torch.Tensor.new_full torch.Tensor.new_ones torch.Tensor.new_tensor "
+    "torch.Tensor.new_zeros torch.Tensor.stride torch.Tensor.unflatten"
+)
+
+
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """The functions that ask ``__torch_function__``, by the namespace they stand in.
+
+    >>> import fgrad.torch as torch
+    >>> torch.Tensor.add in torch.overrides.get_overridable_functions()[torch.Tensor]
+    True
+
+    Source: `torch.overrides.get_overridable_functions
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.get_overridable_functions>`_.
+    """
+    return _overridable()[0]
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """The functions that cannot be overridden: mostly because no argument of them is a tensor.
+
+    >>> import fgrad.torch as torch
+    >>> torch.Tensor.as_subclass in torch.overrides.get_ignored_functions()
+    True
+
+    Source: `torch.overrides.get_ignored_functions
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.get_ignored_functions>`_.
+    """
+    return {*_overridable()[2], random.manual_seed, random.initial_seed, random.seed, has_torch_function}
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """The functions whose results the default ``Tensor.__torch_function__`` leaves as they are.
+
+    >>> import fgrad.torch as torch
+    >>> torch.Tensor.grad.__get__ in torch.overrides.get_default_nowrap_functions()
+    True
+
+    Source: `torch.overrides <https://docs.pytorch.org/docs/2.13/torch.overrides.html>`_.
+    """
+    return set(nowrap_functions())
+
+
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """A function for each one that can be overridden, of the same parameters and with the result -1.
+
+    >>> import fgrad.torch as torch
+    >>> torch.overrides.get_testing_overrides()[torch.add](1, 2)
+    -1
+
+    Source: `torch.overrides.get_testing_overrides
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.get_testing_overrides>`_.
+    """
+    return {func: _dummy(func) for functions in get_overridable_functions().values() for func in functions}
+
+
+def _dummy(function: Callable[..., Any]) -> Callable[..., Any]:
+    def dummy(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    dummy.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return dummy
+
+
+def resolve_name(f: Any) -> str | None:
+    """The name of a function that ``__torch_function__`` is given, with its namespace.
+
+    >>> import fgrad.torch as torch
+    >>> torch.overrides.resolve_name(torch.Tensor.add), torch.overrides.resolve_name(torch.Tensor.shape.__get__)
+    ('torch.Tensor.add', 'torch.Tensor.shape.__get__')
+
+    Source: `torch.overrides.resolve_name
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.resolve_name>`_.
+    """
+    return _overridable()[1].get(f)
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Whether ``func`` is a method of tensors, or the ``__get__`` of an attribute.
+
+    >>> import fgrad.torch as torch
+    >>> torch.overrides.is_tensor_method_or_property(torch.Tensor.add)
+    True
+    >>> torch.overrides.is_tensor_method_or_property(torch.add)
+    False
+
+    Source: `torch.overrides.is_tensor_method_or_property
+    <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.is_tensor_method_or_property>`_.
+    """
+    return func in get_overridable_functions()[Tensor] or func.__name__ == "__get__"

@@ -1,0 +1,150 @@
+"""Settings of the whole process that programs make when they start.
+
+Every operation here is deterministic, and XLA chooses its threads and the precision of products on the CPU: what is set
+is kept and can be asked for, and changes no result.
+"""
+
+import os
+import warnings
+
+from attrs import define
+
+_MODES = {"default": 0, "warn": 1, "error": 2}
+_PRECISIONS = ("highest", "high", "medium")
+
+
+@define
+class _Settings:
+    threads: int | None = None
+    interop_threads: int | None = None
+    deterministic: int = 0
+    precision: str = "highest"
+    warn_always: bool = False
+
+
+_settings = _Settings()
+
+
+def get_num_threads() -> int:
+    """How many threads an operation may use: the number set, else that of the processor's cores."""
+    return _settings.threads or os.cpu_count() or 1
+
+
+def set_num_threads(num_threads: int) -> None:
+    """Accepted as in PyTorch; XLA has chosen its threads when the process started.
+
+    Raises:
+      RuntimeError: no positive integer was given.
+
+    Source: `torch.set_num_threads <https://docs.pytorch.org/docs/2.13/generated/torch.set_num_threads.html>`_.
+    """
+    _settings.threads = _positive("set_num_threads", num_threads)
+
+
+def get_num_interop_threads() -> int:
+    """How many threads work on operations that do not depend on each other."""
+    return _settings.interop_threads or os.cpu_count() or 1
+
+
+def set_num_interop_threads(num_threads: int) -> None:
+    """Accepted as in PyTorch; see ``set_num_threads``."""
+    _settings.interop_threads = _positive("set_num_interop_threads", num_threads)
+
+
+def _positive(function: str, number: int) -> int:
+    if not isinstance(number, int):
+        raise RuntimeError(f"{function} expects an int, but got {type(number).__name__}")
+    if number <= 0:
+        raise RuntimeError(f"{function} expects a positive integer")
+    return number
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for results that are the same each time, which they are in any case.
+
+    Raises:
+      TypeError: ``mode`` is no bool.
+
+    >>> import fgrad.torch as torch
+    >>> torch.use_deterministic_algorithms(True)
+    >>> torch.are_deterministic_algorithms_enabled()
+    True
+    >>> torch.use_deterministic_algorithms(False)
+
+    Source: `torch.use_deterministic_algorithms
+    <https://docs.pytorch.org/docs/2.13/generated/torch.use_deterministic_algorithms.html>`_.
+    """
+    if not isinstance(mode, bool):
+        name = type(mode).__name__
+        raise TypeError(f"_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not {name}")
+    _settings.deterministic = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether they were asked for."""
+    return _settings.deterministic > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether they were asked for with warnings in place of errors."""
+    return _settings.deterministic == 1
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """The same as ``use_deterministic_algorithms``, by "default", "warn" or "error", or by 0, 1 or 2.
+
+    Raises:
+      TypeError, RuntimeError: it is none of these.
+    """
+    if not isinstance(debug_mode, int | str):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in _MODES:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got " + debug_mode
+            )
+        debug_mode = _MODES[debug_mode]
+    if debug_mode not in _MODES.values():
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+    _settings.deterministic = debug_mode
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2; see ``set_deterministic_debug_mode``."""
+    return _settings.deterministic
+
+
+def get_float32_matmul_precision() -> str:
+    """The precision of products that was asked for."""
+    return _settings.precision
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Ask for "highest", "high" or "medium" precision of products; on the CPU it is the highest.
+
+    Source: `torch.set_float32_matmul_precision
+    <https://docs.pytorch.org/docs/2.13/generated/torch.set_float32_matmul_precision.html>`_.
+    """
+    if precision in _PRECISIONS:
+        _settings.precision = precision
+    else:
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the currentsetFloat32MatmulPrecision call has "
+            "no effect.",
+            stacklevel=2,
+        )
+
+
+def set_warn_always(b: bool) -> None:
+    """Accepted as in PyTorch; Python's filters say how often a warning shows."""
+    _settings.warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What ``set_warn_always`` has set."""
+    return _settings.warn_always
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Whether tiny numbers can be flushed to zero, or kept, as asked: XLA flushes them, so only True is granted."""
+    return bool(mode)

@@ -1,0 +1,108 @@
+"""Calls by which is seen what ``torch.autocast`` casts: the types of their results have to be PyTorch's."""
+
+from collections.abc import Callable
+from typing import Any
+
+#: of (torch, t): ``t(*shape)`` makes a tensor of the type that is being tried
+CASES: dict[str, Callable[[Any, Any], Any]] = {
+    # in the lower precision
+    "mm": lambda torch, t: torch.mm(t(2, 2), t(2, 2)),
+    "Tensor.mm": lambda torch, t: t(2, 2).mm(t(2, 2)),
+    "@": lambda torch, t: t(2, 2) @ t(2, 2),
+    "@ vector": lambda torch, t: t(2, 2) @ t(2),
+    "matmul": lambda torch, t: torch.matmul(t(3, 2, 2), t(2, 2)),
+    "linalg.matmul": lambda torch, t: torch.linalg.matmul(t(2, 2), t(2, 2)),
+    "bmm": lambda torch, t: torch.bmm(t(1, 2, 2), t(1, 2, 2)),
+    "addmm": lambda torch, t: torch.addmm(t(2), t(2, 2), t(2, 2)),
+    "baddbmm": lambda torch, t: torch.baddbmm(t(1, 2, 2), t(1, 2, 2), t(1, 2, 2)),
+    "addbmm": lambda torch, t: t(2, 2).addbmm(t(1, 2, 2), t(1, 2, 2)),
+    "einsum": lambda torch, t: torch.einsum("ij,jk->ik", t(2, 2), t(2, 2)),
+    "tensordot": lambda torch, t: torch.tensordot(t(2, 2), t(2, 2), 1),
+    "multi_dot": lambda torch, t: torch.linalg.multi_dot([t(2, 2), t(2, 2)]),
+    "vecdot": lambda torch, t: torch.linalg.vecdot(t(2, 3), t(2, 3)),
+    "linear": lambda torch, t: torch.nn.functional.linear(t(2, 3), t(4, 3), t(4)),
+    "conv1d": lambda torch, t: torch.nn.functional.conv1d(t(1, 1, 3), t(1, 1, 2)),
+    "conv1d same": lambda torch, t: torch.nn.functional.conv1d(t(1, 1, 3), t(1, 1, 3), padding="same"),
+    "torch.conv2d": lambda torch, t: torch.conv2d(t(1, 1, 3, 3), t(1, 1, 2, 2), t(1)),
+    "conv3d": lambda torch, t: torch.nn.functional.conv3d(t(1, 1, 2, 2, 2), t(1, 1, 2, 2, 2)),
+    "conv_tbc": lambda torch, t: torch.conv_tbc(t(3, 1, 1), t(2, 1, 1), t(1)),
+    "conv_transpose1d": lambda torch, t: torch.nn.functional.conv_transpose1d(t(1, 1, 3), t(1, 1, 2)),
+    "conv_transpose2d": lambda torch, t: torch.nn.functional.conv_transpose2d(t(1, 1, 3, 3), t(1, 1, 2, 2)),
+    "prelu": lambda torch, t: torch.nn.functional.prelu(t(2, 2), t(1)),
+    "attention": lambda torch, t: torch.nn.functional.scaled_dot_product_attention(*[t(1, 1, 3, 2)] * 3),
+    # in float32
+    "mse_loss": lambda torch, t: torch.nn.functional.mse_loss(t(2, 3), t(2, 3)),
+    "l1_loss": lambda torch, t: torch.nn.functional.l1_loss(t(2, 3), t(2, 3)),
+    "smooth_l1_loss": lambda torch, t: torch.nn.functional.smooth_l1_loss(t(2, 3), t(2, 3)),
+    "huber_loss": lambda torch, t: torch.nn.functional.huber_loss(t(2, 3), t(2, 3)),
+    "binary_cross_entropy": lambda torch, t: torch.nn.functional.binary_cross_entropy(t(2, 3), t(2, 3)),
+    "bce_with_logits": lambda torch, t: torch.nn.functional.binary_cross_entropy_with_logits(t(2, 3), t(2, 3)),
+    "cross_entropy": lambda torch, t: torch.nn.functional.cross_entropy(t(2, 3), torch.tensor([0, 1])),
+    "nll_loss": lambda torch, t: torch.nn.functional.nll_loss(t(2, 3), torch.tensor([0, 1])),
+    "kl_div": lambda torch, t: torch.nn.functional.kl_div(t(2, 3), t(2, 3), reduction="sum"),
+    "poisson_nll_loss": lambda torch, t: torch.nn.functional.poisson_nll_loss(t(2, 3), t(2, 3)),
+    "soft_margin_loss": lambda torch, t: torch.nn.functional.soft_margin_loss(t(2, 3), t(2, 3)),
+    "hinge_embedding_loss": lambda torch, t: torch.nn.functional.hinge_embedding_loss(t(2, 3), torch.ones(2, 3)),
+    "margin_ranking_loss": lambda torch, t: torch.nn.functional.margin_ranking_loss(t(2), t(2), torch.ones(2)),
+    "cosine_embedding_loss": lambda torch, t: torch.nn.functional.cosine_embedding_loss(
+        t(2, 3), t(2, 3), torch.tensor([1, -1])
+    ),
+    "triplet_margin_loss": lambda torch, t: torch.nn.functional.triplet_margin_loss(t(2, 3), t(2, 3), t(2, 3)),
+    "multi_margin_loss": lambda torch, t: torch.nn.functional.multi_margin_loss(t(2, 3), torch.tensor([0, 1])),
+    "multilabel_margin_loss": lambda torch, t: torch.nn.functional.multilabel_margin_loss(
+        t(1, 3), torch.tensor([[0, -1, 1]])
+    ),
+    "ctc_loss": lambda torch, t: torch.nn.functional.ctc_loss(
+        t(4, 1, 3), torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2])
+    ),
+    "prod": lambda torch, t: t(2, 3).prod(1),
+    "prod of all": lambda torch, t: torch.prod(t(2, 3)),
+    "trace": lambda torch, t: t(3, 3).trace(),
+    "quantile": lambda torch, t: torch.quantile(t(3), 0.5),
+    "cdist": lambda torch, t: torch.cdist(t(2, 3), t(2, 3)),
+    "pad reflect": lambda torch, t: torch.nn.functional.pad(t(1, 2, 4), (1, 1), "reflect"),
+    "pad reflect 3": lambda torch, t: torch.nn.functional.pad(t(1, 1, 3, 3, 3), (1, 1, 1, 1, 1, 1), mode="reflect"),
+    "pad replicate": lambda torch, t: torch.nn.functional.pad(t(1, 1, 3, 3), (1, 1, 1, 1), mode="replicate"),
+    "pad": lambda torch, t: torch.nn.functional.pad(t(1, 2, 4), (1, 1)),
+    "max_pool3d": lambda torch, t: torch.nn.functional.max_pool3d(t(1, 1, 2, 2, 2), 2),
+    "max_pool3d indices": lambda torch, t: torch.nn.functional.max_pool3d(t(1, 1, 2, 2, 2), 2, return_indices=True)[0],
+    "avg_pool3d": lambda torch, t: torch.nn.functional.avg_pool3d(t(1, 1, 2, 2, 2), 2),
+    "adaptive_avg_pool3d": lambda torch, t: torch.nn.functional.adaptive_avg_pool3d(t(1, 1, 2, 2, 2), 1),
+    "adaptive_max_pool3d": lambda torch, t: torch.nn.functional.adaptive_max_pool3d(t(1, 1, 2, 2, 2), 1),
+    "grid_sample": lambda torch, t: torch.nn.functional.grid_sample(t(1, 1, 2, 2), t(1, 2, 2, 2), align_corners=False),
+    "max_unpool2d": lambda torch, t: torch.nn.functional.max_unpool2d(
+        t(1, 1, 1, 1), torch.zeros(1, 1, 1, 1, dtype=torch.int64), 2
+    ),
+    "rfft": lambda torch, t: torch.fft.rfft(t(4)),
+    "stft": lambda torch, t: t(16).stft(4, window=torch.ones(4), return_complex=True),
+    "polar": lambda torch, t: torch.polar(t(2), t(2)),
+    "view_as_complex": lambda torch, t: torch.view_as_complex(t(2, 2)),
+    "linalg.inv": lambda torch, t: torch.linalg.inv(t(2, 2)),
+    "inverse": lambda torch, t: t(2, 2).inverse(),
+    "pinverse": lambda torch, t: t(2, 2).pinverse(),
+    "linalg.solve": lambda torch, t: torch.linalg.solve(t(2, 2), t(2, 2)),
+    "linalg.svdvals": lambda torch, t: torch.linalg.svdvals(t(2, 2)),
+    "linalg.matrix_rank": lambda torch, t: torch.linalg.matrix_rank(t(2, 2)),
+    "linalg.lstsq": lambda torch, t: torch.linalg.lstsq(t(2, 2), t(2, 2))[0],
+    # in the widest type
+    "cat": lambda torch, t: torch.cat([t(2), torch.ones(2)]),
+    "cat alike": lambda torch, t: torch.cat([t(2), t(2)]),
+    "stack": lambda torch, t: torch.stack([torch.ones(2), t(2)]),
+    "hstack": lambda torch, t: torch.hstack([t(2), torch.ones(2)]),
+    "index_copy": lambda torch, t: torch.zeros(2).index_copy(0, torch.tensor([0]), t(1)),
+    # as they are
+    "sum": lambda torch, t: t(2, 3).sum(),
+    "add": lambda torch, t: t(2) + torch.ones(2),
+    "mv": lambda torch, t: torch.mv(t(2, 2), t(2)),
+    "dot": lambda torch, t: torch.dot(t(2), t(2)),
+    "softmax": lambda torch, t: torch.nn.functional.softmax(t(2, 2), -1),
+    "layer_norm": lambda torch, t: torch.nn.functional.layer_norm(t(2, 2), (2,)),
+    "cosine_similarity": lambda torch, t: torch.nn.functional.cosine_similarity(t(2, 3), t(2, 3)),
+    "avg_pool2d": lambda torch, t: torch.nn.functional.avg_pool2d(t(1, 1, 2, 2), 2),
+    "embedding": lambda torch, t: torch.nn.functional.embedding(torch.tensor([0]), t(2, 2)),
+    "linalg.norm": lambda torch, t: torch.linalg.norm(t(2, 2)),
+    "addmm_": lambda torch, t: t(2, 2).addmm_(t(2, 2), t(2, 2)),
+    "mm out": lambda torch, t: torch.mm(t(2, 2), t(2, 2), out=t(2, 2)),
+    "cov": lambda torch, t: torch.cov(t(2, 3)),
+    "bilinear": lambda torch, t: torch.nn.functional.bilinear(t(2, 3), t(2, 3), t(4, 3, 3)),
+}

@@ -1,0 +1,31 @@
+"""Gradients that views retain when their base is written, against real torch."""
+
+from typing import Any
+
+import pytest
+
+from tests.torch.both import Case, agree
+
+theirs = pytest.importorskip("torch")
+
+PROGRAMS = {
+    "read after the write": lambda x, y, w: (x.mul_(2), (y * 2).sum())[1],
+    "read before": lambda x, y, w: (x.mul_(2), w.sum())[1],
+    "read before, asked for after": lambda x, y, w: (x.mul_(2), y.grad_fn, w.sum())[2],
+    "read before and after": lambda x, y, w: (x.mul_(2), (y * 2).sum() + w.sum())[1],
+    "written through the view": lambda x, y, w: (y.mul_(2), (y * 2).sum())[1],
+    "written through the view, read before": lambda x, y, w: (y.mul_(2), w.sum())[1],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_retained_gradient_follows_the_view(name: str):
+    def run(torch: Any) -> Any:
+        x = torch.ones(3, requires_grad=True).clone()
+        y = x.view(1, 3)
+        w = y * 3
+        y.retain_grad()
+        PROGRAMS[name](x, y, w).backward()
+        return y.grad, type(y.grad_fn).__name__
+
+    agree(Case(name, run), theirs)

@@ -1,0 +1,36 @@
+"""What backward lets go of, against real torch: tensors, and never a number."""
+
+import pytest
+
+from tests.torch.both import Case, agree
+
+theirs = pytest.importorskip("torch")
+
+CALLS = {
+    "1 - x": lambda torch, x: 1 - x,
+    "x * 2": lambda torch, x: x * 2,
+    "x / 2": lambda torch, x: x / 2,
+    "2 / x": lambda torch, x: 2 / x,
+    "x ** 2": lambda torch, x: x**2,
+    "x[0]": lambda torch, x: x[0],
+    "x[1:]": lambda torch, x: x[1:],
+    "x[tensor(0)]": lambda torch, x: x[torch.tensor(0)],
+    "add": lambda torch, x: torch.add(x, x, alpha=2),
+    "sub_": lambda torch, x: x.clone().sub_(x, alpha=2),
+    "lerp": lambda torch, x: torch.lerp(x, x, 0.3),
+    "addcmul": lambda torch, x: torch.addcmul(x, x.detach(), x.detach(), value=2),
+    "x[mask] of no element": lambda torch, x: x[x > 9],
+    "masked_fill": lambda torch, x: x.masked_fill(x > 1, 1.5),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_second_backward(name: str):
+    def twice(torch):
+        x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        y = CALLS[name](torch, x)
+        y.sum().backward()
+        y.sum().backward()
+        return x.grad
+
+    agree(Case(name, twice, longer=True), theirs)

@@ -1,0 +1,28 @@
+"""Which gradients can be differentiated again, against real torch."""
+
+from typing import Any
+
+import pytest
+
+from tests.torch.both import Case, agree
+
+theirs = pytest.importorskip("torch")
+
+PROGRAMS = {
+    "no element": lambda x: x[x > 9] ** 2,
+    "no element, twice used": lambda x: x[x > 9] ** x[x > 9],
+    "a product of no element": lambda x: x[x > 9] @ x[x > 9],
+    "a product of one number": lambda x: x[0].prod(),
+    "a product of one element": lambda x: x[:1].prod(),
+    "a sum": lambda x: x.sum(),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradient_requires_grad(name: str):
+    def run(torch: Any) -> Any:
+        x = torch.tensor([1.0, 2.0], requires_grad=True)
+        y = PROGRAMS[name](x)
+        return torch.autograd.grad(y, x, torch.ones_like(y), create_graph=True)
+
+    agree(Case(name, run), theirs)

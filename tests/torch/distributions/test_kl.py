@@ -1,0 +1,34 @@
+"""Divergences of every pair that PyTorch knows, with their gradients."""
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+import fgrad.torch as ours
+from tests.torch.distributions.agreement import gradients_of, parameters_of, same, same_gradients, shown, theirs
+from tests.torch.distributions.table import CASES
+
+#: what the second distribution has in place of the table's parameters
+OTHERS = {0.5: 0.75, 2.0: 3.0, 5.0: 4.5, 0.7: 0.8}
+NAMES = [case for case in CASES if " of " not in case.name]
+
+
+def _other(values: Any) -> Any:
+    return [_other(each) for each in values] if isinstance(values, list) else OTHERS.get(values, values)
+
+
+def _both(torch: Any, p: Any, q: Any) -> tuple[Any, list[Any]]:
+    q = evolve(q, parameters=tuple(_other(list(q.parameters))))
+    first, second = parameters_of(torch, p), parameters_of(torch, q)
+    return torch.distributions.kl_divergence(p.make(torch, *first), q.make(torch, *second)), first + second
+
+
+@pytest.mark.parametrize("p", NAMES, ids=str)
+def test_divergences_agree(p: Any) -> None:
+    for q in NAMES:
+        known = shown(theirs, lambda: _both(theirs, p, q)[0])
+        same(shown(ours, lambda: _both(ours, p, q)[0].detach()), known.detach() if hasattr(known, "detach") else known)
+        if isinstance(known, theirs.Tensor) and known.requires_grad and bool(known.isfinite().all()):
+            found, wanted = (gradients_of(torch, *_both(torch, p, q)) for torch in (ours, theirs))
+            same_gradients(found, wanted)

@@ -1,0 +1,161 @@
+"""Names that programs use besides tensors and autograd: constants, settings, questions about machine and build."""
+
+import importlib
+import math
+
+import pytest
+
+import fgrad.torch as torch
+
+
+def test_constants():
+    assert (torch.pi, torch.e, torch.inf, torch.newaxis) == (math.pi, math.e, math.inf, None)
+    assert math.isnan(torch.nan)
+
+
+def test_versions_compare_part_by_part():
+    version = torch.__version__
+    assert version == "2.13.0" and version >= "2.9" and version >= (2, 13) and not version < (2, 13, 0)
+    assert version > "2.2.1+cpu" and version < "3" and version <= (2, 13) and version != "2.1"
+    assert version.split(".")[0] == "2" and {version: 1}["2.13.0"] == 1
+    assert torch.version.cuda is None and torch.version.__version__ is version
+
+
+def test_settings_are_kept():
+    torch.set_num_threads(3)
+    assert torch.get_num_threads() == 3
+    with pytest.raises(RuntimeError, match="set_num_threads expects a positive integer"):
+        torch.set_num_threads(0)
+    with pytest.raises(RuntimeError, match="set_num_threads expects an int, but got str"):
+        torch.set_num_threads("a")
+    torch.set_deterministic_debug_mode("warn")
+    assert torch.is_deterministic_algorithms_warn_only_enabled() and torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(False)
+    assert torch.get_deterministic_debug_mode() == 0
+    with pytest.raises(TypeError, match="argument 'mode' \\(position 1\\) must be bool, not int"):
+        torch.use_deterministic_algorithms(1)
+    with pytest.raises(RuntimeError, match="expected one of `default`, `warn`, `error`, but got bad"):
+        torch.set_deterministic_debug_mode("bad")
+    torch.set_float32_matmul_precision("high")
+    assert torch.get_float32_matmul_precision() == "high"
+    with pytest.warns(UserWarning, match="x is not one of 'highest', 'high', or 'medium'"):
+        torch.set_float32_matmul_precision("x")
+    torch.set_float32_matmul_precision("highest")
+
+
+def test_what_programs_ask_of_the_machine():
+    assert torch.cuda.is_available() or torch.cuda.memory_allocated() == 0
+    assert not torch.backends.mps.is_available() and not torch.backends.cudnn.is_available()
+    assert not torch.distributed.is_available() and not torch.distributed.is_initialized()
+    assert not torch.jit.is_scripting() and not torch.compiler.is_compiling()
+    assert torch.accelerator.is_available() == torch.cuda.is_available()
+    assert torch.cpu.is_available() and not torch.xpu.is_available() and not torch.mps.is_available()
+    if not torch.cuda.is_available():
+        with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+            torch.cuda.current_device()
+        assert torch.accelerator.current_accelerator() is None
+
+
+def test_backends_hold_what_is_set():
+    cudnn = importlib.import_module("fgrad.torch.backends.cudnn")
+    assert cudnn is torch.backends.cudnn
+    with cudnn.flags(benchmark=True, enabled=False):
+        assert cudnn.benchmark and not cudnn.enabled
+    assert cudnn.enabled and not cudnn.benchmark
+    torch.backends.cuda.matmul.allow_tf32 = True
+    assert torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def test_compile_leaves_functions_and_modules_as_they_are():
+    net = torch.nn.Linear(2, 1)
+    assert torch.compile(net) is net and net.compile() is None
+
+    @torch.compile(fullgraph=True)
+    def double(x):
+        return 2 * x
+
+    assert double(torch.ones(1)).item() == 2.0
+    with pytest.raises(RuntimeError, match="Either mode or options can be specified"):
+        torch.compile(net, mode="default", options={})
+    with pytest.raises(NotImplementedError, match="there is no TorchScript"):
+        torch.jit.script(net)
+
+
+def test_branches_and_loops():
+    x = torch.ones(2, requires_grad=True)
+    y = torch.cond(x.sum() > 1, lambda x: 3 * x, lambda x: x, (x,))
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match="Expected pred to be bool or single-element tensor"):
+        torch.cond(x, torch.sin, torch.cos, (x,))
+    count, total = torch.while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, t + i), (torch.tensor(0), torch.tensor(0)))
+    assert (count.item(), total.item()) == (3, 3)
+
+
+def test_layouts():
+    x = torch.ones(2, 3)
+    assert x.layout is torch.strided and not x.is_sparse and not x.is_quantized and not x.is_pinned()
+    assert x.get_device() == torch.get_device(x) == -1 or torch.cuda.is_available()
+    assert x.to_dense() is x and x.to_dense(torch.float64).dtype is torch.float64
+    assert (x.dense_dim(), x.sparse_dim()) == (2, 0)
+    assert x.t().dim_order() == (1, 0) and x.is_set_to(x.view(2, 3)) and not x.is_set_to(x[:1])
+    for name, text in {
+        "coalesce": "coalesce expected sparse coordinate tensor layout but got Strided",
+        "values": "values expected sparse tensor layout but got Strided",
+        "crow_indices": "crow_indices expected sparse row compressed tensor layout but got Strided",
+    }.items():
+        with pytest.raises(RuntimeError, match=text):
+            getattr(x, name)()
+    with pytest.raises(NotImplementedError, match="no sparse tensors"):
+        x.to_sparse()
+    with pytest.warns(UserWarning, match="non-inplace resize is deprecated"):
+        assert x.resize(3, 2).shape == (3, 2)
+
+
+def test_removed_functions_say_what_to_use():
+    x = torch.eye(2)
+    for name in ("solve", "lstsq", "symeig", "eig", "matrix_rank"):
+        for function in (getattr(torch, name), getattr(torch.Tensor, name)):
+            with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed") as raised:
+                function(x, x)
+            assert f"torch.linalg.{'eigvalsh' if name == 'symeig' else name}" in str(raised.value)
+
+
+def test_functions_of_methods():
+    x = torch.ones(3, requires_grad=True)
+    assert not torch.detach(x).requires_grad and not torch.detach_(x * 2).requires_grad
+    assert torch.index_put_(torch.zeros(3), (torch.tensor([1]),), torch.tensor(1.0)).tolist() == [0.0, 1.0, 0.0]
+    assert torch.is_storage(x.untyped_storage()) and not torch.is_storage(x)
+    assert torch.typename(x) == "torch.FloatTensor" and torch.typename(torch.nn.Linear(1, 1)).endswith("linear.Linear")
+    with pytest.warns(UserWarning, match="torch.lu is deprecated"):
+        factors, pivots = torch.lu(torch.eye(2))
+    assert factors.tolist() == [[1.0, 0.0], [0.0, 1.0]] and pivots.tolist() == [1, 2]
+    assert torch.vmap(torch.sin)(torch.zeros(2)).tolist() == [0.0, 0.0]
+
+
+def test_anomaly_mode():
+    torch.set_anomaly_enabled(True, check_nan=False)
+    assert torch.is_anomaly_enabled() and not torch.is_anomaly_check_nan_enabled()
+    torch.set_anomaly_enabled(False)
+    assert not torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled()
+    assert not torch.is_distributed(torch.ones(1))
+
+
+def test_numbers():
+    assert torch.sym_float(2) == 2.0
+    assert (torch.sym_max(1, 2.0), torch.sym_min(True, 2), torch.sym_int(-2.7)) == (2.0, True, -2)
+    assert (torch.sym_sum([1, 2]), torch.sym_ite(False, 1, 2), torch.sym_not(True), torch.sym_sqrt(4)) == (
+        3,
+        2,
+        False,
+        2,
+    )
+
+
+def test_names_in_traces():
+    @torch.profiler.record_function("work")
+    def work(x):
+        return x + 1
+
+    assert work(torch.ones(1)).item() == 2.0
