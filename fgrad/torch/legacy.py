@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.torch import dtypes, formats
-from fgrad.torch.core.overrides import raw
+from fgrad.torch.core.overridable import raw
 from fgrad.torch.core.tensor import Tensor, of_class
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype, set_default_dtype
 from fgrad.torch.methods.subclasses import checked_class

@@ -20,18 +20,16 @@ from fgrad.torch._C import (
     _len_torch_function_stack,
 )
 from fgrad.torch.core.modes import modes
+from fgrad.torch.core.overridable import Attribute, behind, raw
 from fgrad.torch.core.overrides import (
     ALL,
     HANDLER,
-    Attribute,
     Rule,
-    behind,
     hand_over,
     overloaded,
     overrides,
     pop_mode,
     push_mode,
-    raw,
 )
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.methods.subclasses import nowrap_functions

@@ -9,7 +9,7 @@ Source: `torch.special <https://docs.pytorch.org/docs/stable/special.html>`_.
 
 from typing import TYPE_CHECKING, Any
 
-from fgrad.torch.core.overrides import overridable, raw
+from fgrad.torch.core.overridable import overridable, raw
 from fgrad.torch.ops.elementary import (
     exp2 as exp2,
     expm1 as expm1,

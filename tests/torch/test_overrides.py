@@ -17,7 +17,8 @@ from types import FunctionType
 import pytest
 
 import fgrad.torch as torch
-from fgrad.torch.core.overrides import Attribute, watch
+from fgrad.torch.core.overridable import Attribute
+from fgrad.torch.core.overrides import watch
 from fgrad.torch.methods import entrances
 from fgrad.torch.ops.entrances import CLOSED, FUNCTIONAL, names
 from fgrad.torch.ops.table import TABLE

@@ -8,7 +8,8 @@ from typing import Any
 from fgrad.torch.core import engine
 from fgrad.torch.core.evaluation import filled
 from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.overrides import Rule, overridable
+from fgrad.torch.core.overridable import overridable
+from fgrad.torch.core.overrides import Rule
 from fgrad.torch.core.tensor import (
     GradientEdge,
     Tensor,

@@ -13,7 +13,8 @@ detached, the engine runs and raises at the node where PyTorch raises.  What the
 and the version of a fresh ``.grad``) is noted when it runs, and done alike.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attrs import define, frozen
@@ -317,11 +318,8 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode] | None:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    nodes.sort(key=_by_sequence, reverse=True)
+    nodes.sort(key=operator.attrgetter("sequence"), reverse=True)
     return nodes
-
-
-_by_sequence: Callable[[Node], int] = lambda node: node.sequence  # noqa: E731
 
 
 def _is_hooked(node: Node) -> bool:

@@ -10,7 +10,8 @@ from types import FunctionType
 from typing import Any
 
 from fgrad.torch.core.modes import modes
-from fgrad.torch.core.overrides import ALL, Attribute, Rule, operator, overridable, overrides, raw
+from fgrad.torch.core.overridable import Attribute, operator, overridable, raw
+from fgrad.torch.core.overrides import ALL, Rule, overrides
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.entrances import names
 

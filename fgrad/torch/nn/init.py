@@ -13,7 +13,8 @@ import numpy as np
 
 from fgrad.torch import ops
 from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.overrides import Rule, overridable
+from fgrad.torch.core.overridable import overridable
+from fgrad.torch.core.overrides import Rule
 from fgrad.torch.core.tensor import Tensor
 
 #: activations whose gain is 1

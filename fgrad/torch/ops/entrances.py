@@ -6,7 +6,8 @@ PyTorch hands over the calls of functions written in C++ and in Python in differ
 from collections.abc import Callable
 from typing import Any
 
-from fgrad.torch.core.overrides import Rule, overridable
+from fgrad.torch.core.overridable import overridable
+from fgrad.torch.core.overrides import Rule
 
 FUNCTIONAL = "nn.functional."
 

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import evolve
 from jax import numpy as jnp
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.geometry import Geometry, Ints
+from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_apart, deprecated
@@ -23,7 +22,7 @@ from fgrad.torch.ops.copying import copy_, fill_, laid_out
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.data import tensor as make_tensor
 from fgrad.torch.ops.numbers import check_number
-from fgrad.torch.ops.strides import ordered
+from fgrad.torch.ops.strides import of_index
 from fgrad.torch.ops.table import composite
 from fgrad.torch.ops.views import alias_of, expand, select, slice_axis, unsqueeze, view_sizes
 from fgrad.torch.type_names import type_name
@@ -208,33 +207,7 @@ def index_tensors(tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     result = apply(_INDEX, (tensor, *found), (spec,))
     if tensor._geometry is None and tensor._storage.strides is None:
         return result
-    return laid_out(result, _index_strides(tensor._geometry_of(), spec, found))
-
-
-def _index_strides(g: Geometry, spec: Spec, indices: Sequence[Tensor]) -> Ints | None:
-    """The strides of what index tensors pick out: of an elementwise result of the indices and the tensor.
-
-    Each index is an operand, and so is the tensor, with strides of 0 for what the indices stand for
-    (PyTorch: aten/src/ATen/native/TensorAdvancedIndexing.cpp, ``make_info``).
-    """
-    it = iter(indices)
-    columns: list[Geometry | None] = []
-    for each in spec:
-        if isinstance(each, int):  # a mask stands for columns of the places of its elements
-            rank = len(next(it)._type.shape)
-            columns += [Geometry((each,), (rank,), 0, dtypes.int64)] * rank
-        else:
-            columns.append(None if each is None else next(it)._geometry_of())
-    axes = [i for i, column in enumerate(columns) if column is not None]
-    rest = [i for i in range(len(g.sizes)) if i not in axes]
-    before = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
-    given = [column for column in columns if column is not None]
-    found = np.broadcast_shapes(*[column.sizes for column in given])
-    shape = (*[g.sizes[i] for i in rest[:before]], *found, *[g.sizes[i] for i in rest[before:]])
-    strides = (*[g.strides[i] for i in rest[:before]], *[0] * len(found), *[g.strides[i] for i in rest[before:]])
-    after = (1,) * (len(rest) - before)
-    given = [evolve(c, sizes=(*c.sizes, *after), strides=(*c.strides, *after)) for c in given]
-    return ordered([evolve(g, sizes=shape, strides=strides), *given], shape)
+    return laid_out(result, of_index(tensor._geometry_of(), spec, found))
 
 
 def _checked(function: str, tensor: Tensor, indices: Any, values: Any) -> None:

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
-from fgrad.torch.core.overrides import raw
+from fgrad.torch.core.overridable import raw
 from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Signature, enter_row, operation, operation_of, run_into
 from fgrad.torch.type_names import type_name

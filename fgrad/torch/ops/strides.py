@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from attrs import evolve
+
 from fgrad.torch import dtypes
 from fgrad.torch.core.geometry import Geometry, Ints, contiguous_strides, is_dense
 from fgrad.torch.core.tensor import Tensor
@@ -126,3 +129,30 @@ def laid_out_in(order: Sequence[int], shape: Ints) -> Ints:
         strides[axis] = step
         step *= max(shape[axis], 1)
     return tuple(strides)
+
+
+def of_index(g: Geometry, spec: Sequence[int | str | None], indices: Sequence[Tensor]) -> Ints | None:
+    """The strides of what index tensors pick out: of an elementwise result of the indices and the tensor.
+
+    Each index is an operand, and so is the tensor, with strides of 0 for what the indices stand for
+    (PyTorch: aten/src/ATen/native/TensorAdvancedIndexing.cpp, ``make_info``).  ``spec`` says of each item of the index
+    how many elements a mask has, that there is an index tensor, or that there is none.
+    """
+    it = iter(indices)
+    columns: list[Geometry | None] = []
+    for each in spec:
+        if isinstance(each, int):  # a mask stands for columns of the places of its elements
+            rank = len(next(it)._type.shape)
+            columns += [Geometry((each,), (rank,), 0, dtypes.int64)] * rank
+        else:
+            columns.append(None if each is None else next(it)._geometry_of())
+    axes = [i for i, column in enumerate(columns) if column is not None]
+    rest = [i for i in range(len(g.sizes)) if i not in axes]
+    before = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+    given = [column for column in columns if column is not None]
+    found = np.broadcast_shapes(*[column.sizes for column in given])
+    shape = (*[g.sizes[i] for i in rest[:before]], *found, *[g.sizes[i] for i in rest[before:]])
+    strides = (*[g.strides[i] for i in rest[:before]], *[0] * len(found), *[g.strides[i] for i in rest[before:]])
+    after = (1,) * (len(rest) - before)
+    given = [evolve(c, sizes=(*c.sizes, *after), strides=(*c.strides, *after)) for c in given]
+    return ordered([evolve(g, sizes=shape, strides=strides), *given], shape)
