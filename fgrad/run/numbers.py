@@ -43,6 +43,11 @@ def computation(op: Op) -> Compute | None:
         return found
 
 
+def movement(op: Op) -> Compute | None:
+    """How NumPy computes an operation that does nothing but put elements elsewhere; None for any other."""
+    return computation(op) if op.name in _MOVES else None
+
+
 def _computation(op: Op) -> Compute | None:
     entry = _TABLE.get(op.name)
     types = (*op.in_types, *op.out_types)
@@ -391,7 +396,23 @@ def _written(out: Any, index: Any, update: Any) -> None:
 
 # -- the table -------------------------------------------------------------------------------------------------------
 
-_TABLE: dict[str, Entry] = {
+_MOVES: dict[str, Entry] = {
+    "concatenate": _concatenate,
+    "copy": lambda op: lambda x: x,
+    "copy_p": lambda op: lambda x: x,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "pad": _pad,
+    "reshape": _reshape,
+    "rev": _rev,
+    "slice": _slice,
+    "split": _split,
+    "squeeze": _squeeze,
+    "stop_gradient": lambda op: lambda x: x,
+    "transpose": _transpose,
+}
+
+_TABLE: dict[str, Entry] = _MOVES | {
     "abs": _exact(np.abs, _REALS),
     "add": _arithmetic(np.add, _REALS),
     "add_any": _arithmetic(np.add, _REALS),
@@ -400,13 +421,8 @@ _TABLE: dict[str, Entry] = {
     "argmin": _place(np.argmin),
     "broadcast_in_dim": _broadcast,
     "ceil": _arithmetic(np.ceil, _FLOATS),
-    "concatenate": _concatenate,
     "convert_element_type": _convert,
-    "copy": lambda op: lambda x: x,
-    "copy_p": lambda op: lambda x: x,
     "div": _div,
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
     "eq": _arithmetic(np.equal, _REALS | {_BOOL}),
     "floor": _arithmetic(np.floor, _FLOATS),
     "gather": _gather,
@@ -425,7 +441,6 @@ _TABLE: dict[str, Entry] = {
     "neg": _exact(np.negative, _REALS),
     "not": _exact(np.invert, _INTEGERS | {_BOOL}),
     "or": _exact(np.bitwise_or, _INTEGERS | {_BOOL}),
-    "pad": _pad,
     "real": lambda op: np.real,
     "reduce_and": _reduction(np.all, frozenset({_BOOL})),
     "reduce_max": _reduction(np.max, _INTEGERS),
@@ -433,20 +448,13 @@ _TABLE: dict[str, Entry] = {
     "reduce_or": _reduction(np.any, frozenset({_BOOL})),
     "reduce_sum": _reduce_sum,
     "rem": _exact(lambda x, y: np.fmod(x, _flushed(y)), _FLOATS),
-    "reshape": _reshape,
-    "rev": _rev,
     "round": _round,
     "scatter": _scatter(_written, False),
     "scatter-add": _scatter(np.add.at, True),
     "select_n": _select,
     "sign": _arithmetic(_sign, _REALS),
-    "slice": _slice,
-    "split": _split,
     "sqrt": _arithmetic(np.sqrt, _FLOATS),
     "square": _arithmetic(np.square, _REALS),
-    "squeeze": _squeeze,
-    "stop_gradient": lambda op: lambda x: x,
     "sub": _arithmetic(np.subtract, _REALS),
-    "transpose": _transpose,
     "xor": _exact(np.bitwise_xor, _INTEGERS | {_BOOL}),
 }

@@ -12,8 +12,10 @@ this thread and the time of recording only, and so run those with a 64-bit value
 """
 
 import math
+import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from contextvars import Context, copy_context
+from functools import cache, lru_cache
 from typing import Any
 
 import jax
@@ -21,11 +23,12 @@ import numpy as np
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.op import Region
-from fgrad.jaxcore import ShapedArray, Tracer, copied
+from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.numbers import computation
 from fgrad.run.program import Program
+from fgrad.run.small import Small, small
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Reading
 
@@ -43,13 +46,34 @@ _ARRAYS: set[type] = set()
 Readings = tuple[tuple[int, Reading], ...]
 
 
+class _Silence(threading.local):
+    """A context of each thread's in which NumPy says nothing of infinities and NaNs: entering it takes no time."""
+
+    context: Context
+
+    def __init__(self) -> None:
+        with np.errstate(all="ignore"):
+            self.context = copy_context()
+
+
+_silence = _Silence()
+
+
+@cache
+def _numpy_at_hand() -> bool:
+    """Whether what JAX computes lies where NumPy can read it."""
+    return jax.default_backend() == "cpu"
+
+
 class Routine:
     """A graph that runs on flat values."""
 
-    __slots__ = ("graph", "program", "wide", "_reading")
+    __slots__ = ("graph", "small", "program", "wide", "_reading")
 
     def __init__(self, graph: Graph, trials: int | None = None):
         self.graph = graph
+        #: the graph on NumPy's arrays, if it is small: see NOTE [NumPy runs what is small]
+        self.small: Small | None = small(graph) if graph.nodes and _numpy_at_hand() else None
         if trials is None:
             numpy_only = all(computation(node.op) for node in graph.nodes)
             trials = NUMPY_TRIALS if numpy_only else TRIALS
@@ -61,6 +85,19 @@ class Routine:
 
     def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
         # what runs at every operation: no more than has to be asked before a compiled program may be called
+        run = self.small
+        if run is not None:
+            flat = []
+            for x in values:
+                if x.__class__ is np.ndarray:
+                    flat.append(x)
+                elif x.__class__ in _ARRAYS and not x.committed:
+                    flat.append(np.asarray(x))
+                else:
+                    break
+            else:
+                if not checks_each_primitive():
+                    return _silence.context.run(run, flat)
         compiled = self.program.compiled
         if compiled is not None:
             for x in values:
@@ -157,6 +194,11 @@ def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value."""
     with jax.enable_x64(True):
         return copied(value)
+
+
+def as_jax(value: Any) -> Any:
+    """A value as JAX has it: an array, or what is being recorded or traced."""
+    return constant(value) if isinstance(value, np.ndarray) else value
 
 
 #: arrays of one number are kept up to this many elements, and so many of them

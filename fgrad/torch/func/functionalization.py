@@ -16,6 +16,7 @@ import numpy as np
 from jax import tree_util
 
 from fgrad.torch.core.capture import flatten
+from fgrad.torch.core.evaluation import as_jax
 from fgrad.torch.core.levels import capturing
 from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.core.types import type_of
@@ -73,7 +74,7 @@ def _array(x: Any) -> Any:
 
 def _arrays(tree: Any) -> Any:
     leaves, structure = flatten(tree)
-    return tree_util.tree_unflatten(structure, [x._value() if isinstance(x, Tensor) else x for x in leaves])
+    return tree_util.tree_unflatten(structure, [as_jax(x._value()) if isinstance(x, Tensor) else x for x in leaves])
 
 
 _OPTIONS = (

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from fgrad.torch import dtypes
-from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.evaluation import as_jax, concrete
 from fgrad.torch.core.geometry import is_dense
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import type_of
@@ -173,7 +173,7 @@ def from_jax(array: Any) -> Tensor:
 @composite(method=False)
 def to_jax(tensor: Any) -> Any:
     """The JAX array that a tensor holds now; a later write to the tensor does not change it."""
-    return tensor._value()
+    return as_jax(tensor._value())
 
 
 @composite(function=False, name="new_tensor")

@@ -1,0 +1,47 @@
+"""How operations get their values: small ones from NumPy, the same to whoever looks."""
+
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+import fgrad.torch as torch
+
+
+def test_infinities_and_nans_come_without_a_word():
+    x = torch.zeros(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            assert torch.isnan(x / x).all()
+            assert (1 / x).tolist() == [float("inf")] * 3
+            assert (torch.full((2,), 200, dtype=torch.uint8) + 100).tolist() == [44, 44]
+
+
+def test_the_elements_cannot_be_written_from_outside():
+    product = torch.ones(3) * 2
+    with pytest.raises(ValueError, match="read-only"):
+        product.numpy()[0] = 5.0
+    assert product.tolist() == [2.0] * 3
+
+
+def test_jax_gets_its_own_arrays():
+    product = torch.ones(3, dtype=torch.float64) * 2
+    array = torch.to_jax(product)
+    assert isinstance(array, jax.Array)
+    assert array.dtype == np.float64
+    assert isinstance(torch.functionalize(lambda x: torch.ones(3) * 2)(np.ones(3, "float32")), jax.Array)
+
+
+def test_what_jax_shall_look_at_it_does():
+    x = torch.zeros(3)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        torch.div(x, x)
+
+
+def test_an_array_that_was_put_on_a_device_stays_there():
+    device = jax.devices()[3]
+    x = torch.from_jax(jax.device_put(np.ones(3, "float32"), device))
+    for _ in range(50):
+        assert torch.to_jax(x * x).devices() == {device}
