@@ -1,8 +1,15 @@
-"""Settings shared by all tests: eight host devices, 64-bit where a test asks for it, quiet progress."""
+"""Settings shared by all tests: eight host devices, 64-bit where a test asks for it, quiet progress.
+
+Nearly all of a test's time is XLA's, compiling what runs once: so it is told not to try hard.
+"""
 
 import os
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true",
+)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax

@@ -19,6 +19,7 @@ def test_page(page, tmp_path, monkeypatch):
     assert not failed, "\n\n".join(failed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_docstrings(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -32,6 +32,7 @@ def test_digits(tmp_path):
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_digits_says_when_it_learnt_too_little(tmp_path):
     command = [sys.executable, str(ROOT / "examples" / "digits.py"), "--epochs", "1", "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -39,6 +40,7 @@ def test_digits_says_when_it_learnt_too_little(tmp_path):
     assert found.returncode == 1 and "less than the 97%" in found.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if p.name != "digits.py"], ids=lambda p: p.name)
 def test_other_examples(path):
     assert run(path.name)

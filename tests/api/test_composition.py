@@ -74,6 +74,7 @@ DEEP = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", DEEP, ids="-".join)
 def test_three_deep(names):
     expected = jax.jit(chain(names, (jax, jax, jax)))(X)

@@ -72,6 +72,7 @@ def forward_programs(f, api):
     yield "hessian", lambda x: api.hessian(f)(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", [jax, fgrad])
 @pytest.mark.parametrize("maker", MAKERS)
 def test_rules_get_numbers(maker, library):

@@ -46,6 +46,7 @@ def test_as_in_jax(which, name):
     same(ours(f, argnums)(*args), expected, tolerance, weak)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["array", "tree to tree", "argnums", "scalar to scalar"])
 @pytest.mark.parametrize("which", ALL)
 def test_chunks(which, name):

@@ -113,7 +113,10 @@ def test_places_of_extremes(dtype):
 
 def _distinct(samples: list[Sample]) -> list[Any]:
     chosen = [s for s in samples if s.primitive in _TABLE and not s.axis]
-    return [pytest.param(s, id=f"{s.primitive}-{s.label}-{i}") for i, s in enumerate(chosen)]
+    slow = [pytest.mark.slow]
+    return [
+        pytest.param(s, id=f"{s.primitive}-{s.label}-{i}", marks=slow if i % 4 else []) for i, s in enumerate(chosen)
+    ]
 
 
 @pytest.mark.parametrize("sample", _distinct(SAMPLES))

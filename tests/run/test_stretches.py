@@ -40,6 +40,7 @@ X = jnp.linspace(0.1, 0.7, 4)
 W = jnp.linspace(-0.5, 0.5, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 3, 12, 13, 60])
 def test_gradients(length):
     f = mixed(length)

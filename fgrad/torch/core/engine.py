@@ -28,7 +28,7 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node
 from fgrad.torch.core.operation import OperationNode, apply, zeros
 from fgrad.torch.core.reduction import ADD, CAST, COPY, SUM_TO
-from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, is_tracked, new_tensor
+from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, gradient_function, is_tracked, new_tensor
 from fgrad.torch.core.types import TensorType
 from fgrad.torch.core.whole import described
 
@@ -361,6 +361,8 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         return
     if leaf._level < modes.capture:
         raise RuntimeError(CAPTURED)
+    if gradient_function(leaf) is not None:
+        raise RuntimeError("leaf variable has been moved into the graph interior")
     old = leaf._grad
     if not is_tracked(leaf):
         pass  # a leaf that requires grad no more takes none, yet its hooks run

@@ -6,15 +6,21 @@ Nothing in this layer computes with arrays directly.  An operation is recorded o
 runs at once (interpreted when met first, compiled from then on; see NOTE [When a graph is compiled]).  A policy that
 lets graphs pile up would return placeholders from here and fill them in ``concrete``; nothing else would change.
 
+NOTE [NumPy begets NumPy]
+A small routine runs on NumPy's arrays where all its values are such: results of other small routines, and numbers that
+came from the user, of which NumPy's copy is kept beside JAX's.  What a compiled program gave stays with JAX, though it
+be one number: reading it would wait for the program, and work that JAX does behind the calls would come to stand before
+them.  So it is the program, and not the time that something took, that decides who computes.
+
 NOTE [64-bit values beside JAX's flag]
 PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, for
 this thread and the time of recording only, and so run those with a 64-bit value in them; user code never runs inside.
 """
 
 import math
-import threading
+import weakref
 from collections.abc import Callable, Sequence
-from contextvars import Context, copy_context
+from contextvars import Context
 from functools import cache, lru_cache
 from typing import Any
 
@@ -28,7 +34,7 @@ from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.numbers import computation
 from fgrad.run.program import Program
-from fgrad.run.small import Small, small
+from fgrad.run.small import SIZE_LIMIT, Small, small
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Reading
 
@@ -46,17 +52,12 @@ _ARRAYS: set[type] = set()
 Readings = tuple[tuple[int, Reading], ...]
 
 
-class _Silence(threading.local):
-    """A context of each thread's in which NumPy says nothing of infinities and NaNs: entering it takes no time."""
+#: the elements of small arrays of JAX's that were made here, by the arrays' identities; see NOTE [NumPy begets NumPy]
+_copies: dict[int, tuple[np.ndarray, weakref.ref[Any]]] = {}
 
-    context: Context
-
-    def __init__(self) -> None:
-        with np.errstate(all="ignore"):
-            self.context = copy_context()
-
-
-_silence = _Silence()
+#: where NumPy says nothing of infinities and NaNs; each run has a copy, which takes no time, for none is entered twice
+_SILENT = Context()
+_SILENT.run(np.seterr, all="ignore")
 
 
 @cache
@@ -91,13 +92,13 @@ class Routine:
             for x in values:
                 if x.__class__ is np.ndarray:
                     flat.append(x)
-                elif x.__class__ in _ARRAYS and not x.committed:
-                    flat.append(np.asarray(x))
+                elif (held := _copies.get(id(x))) is not None:
+                    flat.append(held[0])
                 else:
                     break
             else:
                 if not checks_each_primitive():
-                    return _silence.context.run(run, flat)
+                    return _SILENT.copy().run(run, flat)
         compiled = self.program.compiled
         if compiled is not None:
             for x in values:
@@ -193,7 +194,13 @@ def concrete(value: Any) -> np.ndarray:
 def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value."""
     with jax.enable_x64(True):
-        return copied(value)
+        made = copied(value)
+    if value.size <= SIZE_LIMIT:
+        kept = np.array(value)
+        kept.setflags(write=False)
+        place = id(made)
+        _copies[place] = kept, weakref.ref(made, lambda _: _copies.pop(place, None))
+    return made
 
 
 def as_jax(value: Any) -> Any:

@@ -92,3 +92,16 @@ def test_hook_of_a_node_sees_what_was_asked_for(name: str, inputs: str):
         return log, x.grad, w.grad
 
     agree(Case(name, run), theirs)
+
+
+def test_a_leaf_that_became_a_result():
+    """What was computed while it was a leaf leads to its ``.grad``, which only leaves have."""
+
+    def run(torch: Any) -> Any:
+        x, w = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+        y = (x * 2).sum()
+        x.requires_grad_(False)
+        x.mul_(w)
+        y.backward()
+
+    agree(Case("all", run), theirs)

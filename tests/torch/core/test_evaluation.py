@@ -1,5 +1,6 @@
 """How operations get their values: small ones from NumPy, the same to whoever looks."""
 
+import gc
 import warnings
 
 import jax
@@ -45,3 +46,38 @@ def test_an_array_that_was_put_on_a_device_stays_there():
     x = torch.from_jax(jax.device_put(np.ones(3, "float32"), device))
     for _ in range(50):
         assert torch.to_jax(x * x).devices() == {device}
+
+
+def test_operations_inside_a_finalizer():
+    """The collector may run anywhere, in the middle of another operation too."""
+
+    class Finalized:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            found.append((x * x).sum().item())
+
+    found: list[float] = []
+    x = torch.ones(3)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(50):
+            Finalized()
+            y = x * x + x
+            assert y.shape == (3,)
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert found == [3.0] * 50
+
+
+def test_numpy_begets_numpy():
+    """And what a compiled program gave is not waited for."""
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert isinstance((x * 2 + x)._value(), np.ndarray)
+    assert isinstance((x.t() * 2)._value(), np.ndarray)
+    product = x @ x
+    assert isinstance(product._value(), jax.Array)
+    assert isinstance((product * 2)._value(), jax.Array)
