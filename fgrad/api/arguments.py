@@ -150,11 +150,12 @@ def with_positions(args: Sequence[Any], positions: Sequence[int], values: Sequen
 
 
 def matching(
-    tree: Any, pattern: Any, types: Sequence[ShapedArray], what: str, of: str, integers: bool = False
+    tree: Any, pattern: Any, types: Sequence[ShapedArray], what: str, of: str, integers: str = "float0"
 ) -> list[Any]:
     """The leaves of ``tree``, which must have the structure ``pattern`` and be (co)tangents of values of ``types``.
 
-    With ``integers``, those of integers are integers of the same type, as in the transpose of a linear function.
+    Those of integers are of type ``float0``; with ``integers="own"`` they are integers of the same type, as in the
+    transpose of a linear function, and with "any" whatever has the same shape, for they are not read.
 
     Raises:
       TypeError: the structures differ.
@@ -165,18 +166,20 @@ def matching(
         raise TypeError(f"The structure of {what} must be that of {of}.\n  expected: {pattern}\n  got:      {treedef}")
     return [
         _matched(
-            x, ShapedArray(t.shape, t.dtype if integers else tangent_dtype(t.dtype)),
-            lambda i=i: path_of(tree, i, what), of,
+            x, ShapedArray(t.shape, t.dtype if integers == "own" else tangent_dtype(t.dtype)),
+            lambda i=i: path_of(tree, i, what), of, integers == "any",
         )
         for i, (x, t) in enumerate(zip(flat, types, strict=True))
     ]  # fmt: skip
 
 
-def _matched(x: Any, expected: ShapedArray, path: Callable[[], str], of: str) -> Any:
+def _matched(x: Any, expected: ShapedArray, path: Callable[[], str], of: str, unread: bool) -> Any:
     if not isinstance(x, Tracer | jax.Array):
         x = _as_value(x, path, "A derivative's argument")
     got = typeof(x)
-    if got.shape == expected.shape and got.dtype == expected.dtype:
+    if got.shape == expected.shape and (
+        got.dtype == expected.dtype or (unread and expected.dtype == jax.dtypes.float0)
+    ):
         return x
     takes_numbers = expected.dtype != jax.dtypes.float0 and got.shape == expected.shape and got.weak_type
     if takes_numbers and jax.numpy.result_type(x, expected.dtype) == expected.dtype:

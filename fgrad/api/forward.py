@@ -247,7 +247,7 @@ class Transposed:
 
     def __call__(self, lifted: Sequence[Any], ct: Any) -> Any:
         cts = matching(
-            ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output", integers=True
+            ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output", integers="own"
         )
         found = run(self.graph, [*lifted, *map(stripped, cts)])
         outs = [

@@ -234,6 +234,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Returns:
       ``(output, vjp_fun)``, or ``(output, vjp_fun, aux)``.  ``vjp_fun(ct)`` takes a pytree of the output's structure,
       shapes and dtypes and returns a tuple with a cotangent for each primal.  It may be called any number of times.
+      The cotangent of an integer is not read: it may be of any dtype.
 
     Raises:
       TypeError, ValueError: a primal is not an array, or a cotangent has another structure, shape or dtype than the
@@ -269,7 +270,8 @@ class Pullback:
     out_tree: Any
 
     def __call__(self, residuals: Sequence[Any], ct: Any) -> Any:
-        cts = matching(ct, self.out_tree, self.out_types, "the cotangent given to vjp's function", "the output")
+        what = "the cotangent given to vjp's function"
+        cts = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
         live = [x for x, t in zip(cts, self.out_types, strict=True) if is_inexact(t)]
         found = run(self.graph, [*residuals, *map(stripped, live)])
         # from strong cotangents come strong ones, from Python numbers weak ones where the primal is weak; as in JAX

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax, tree_util
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
 from fgrad.graph.regions import (
     Deferred,
@@ -155,15 +155,40 @@ def _cond(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     return intern(cond, {"branches": tuple([from_jaxpr(b) for b in params["branches"]])}, in_types)
 
 
-def _while(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
-    return intern(
-        while_,
-        {
-            "cond": from_jaxpr(params["cond_jaxpr"]), "body": from_jaxpr(params["body_jaxpr"]),
-            "cond_consts": params["cond_nconsts"], "body_consts": params["body_nconsts"],
-        },
-        in_types,
-    )  # fmt: skip
+def _while(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op | Graph:
+    cond, body = from_jaxpr(params["cond_jaxpr"]), from_jaxpr(params["body_jaxpr"])
+    nc, nb = params["cond_nconsts"], params["body_nconsts"]
+    if cond.out_types[0].shape:
+        return _while_of_many(cond, body, nc, nb, in_types)
+    return intern(while_, {"cond": cond, "body": body, "cond_consts": nc, "body_consts": nb}, in_types)
+
+
+def _while_of_many(cond: Graph, body: Graph, nc: int, nb: int, in_types: Sequence[ShapedArray]) -> Graph:
+    """A loop whose condition is an array, as ``jax.vmap`` makes it: each part stops on its own."""
+
+    def goes_on(*args: Any) -> Any:
+        return lax.reduce_or(evaluate(cond, args)[0], tuple(range(len(cond.out_types[0].shape))))
+
+    def step(*args: Any) -> list[Any]:
+        carry = args[nc + nb :]
+        going = evaluate(cond, [*args[:nc], *carry])[0]
+        return [
+            lax.select(lax.broadcast_in_dim(going, new.shape, tuple(range(going.ndim))), new, old)
+            for new, old in zip(evaluate(body, args[nc:]), carry, strict=True)
+        ]
+
+    types = [plain(t) for t in in_types]
+    params = {
+        "cond": from_jaxpr(jax.make_jaxpr(goes_on)(*types[:nc], *types[nc + nb :])),
+        "body": from_jaxpr(jax.make_jaxpr(step)(*types)),
+        "cond_consts": nc,
+        "body_consts": nc + nb,
+    }
+    builder = Builder(in_types)
+    at = builder.inputs
+    op = intern(while_, params, [*in_types[:nc], *in_types])
+    first = builder.emit(op, (*at[:nc], *at))
+    return builder.finish(range(first, first + len(op.out_types)))
 
 
 def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
@@ -311,7 +336,8 @@ def vjp_rule(
 
 
 def _is_value(x: Any) -> bool:
-    return not hasattr(x, "aval") or isinstance(x, jax.Array | Tracer)
+    """Whether this is a number or an array: literals say what type they are of, and symbolic zeros do too."""
+    return not hasattr(x, "aval") or isinstance(x, jax.Array | Tracer | np.ndarray | complex | float | int)
 
 
 def _custom_vmap(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:

@@ -63,7 +63,7 @@ def stacked(type: ShapedArray, length: int) -> ShapedArray:
     """The type of so many values in one; they get a new sharding, but vary among the parts of a shard_map as before."""
     shape = (length, *type.shape)
     if not varying_axes(type):
-        return ShapedArray(shape, type.dtype)
+        return ShapedArray(shape, type.dtype, weak_type=type.weak_type)
     sharding = NamedSharding(type.sharding.mesh, PartitionSpec(*[None] * len(shape)))
     return type.update(shape=shape, weak_type=False, sharding=sharding)
 
@@ -80,28 +80,29 @@ class Cond(Region):
     name = "cond"
 
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
-        types = params["branches"][0].out_types
+        types = _joined(params["branches"])
         calls = [_typed(branch, types) for branch in params["branches"]]
         if len(calls) == 1:
             return calls[0](*args[1:])
         return lax.switch(args[0], calls, *args[1:])
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
-        return [strong(t) for t in params["branches"][0].out_types]
+        return _joined(params["branches"])
 
     def has_effects(self, params: dict[str, Any]) -> bool:
         return any(branch.effects for branch in params["branches"])
 
 
+def _joined(branches: Sequence[Graph]) -> list[ShapedArray]:
+    """The types of what one of some graphs gives: weak where it is weak in all of them."""
+    types = zip(*[branch.out_types for branch in branches], strict=True)
+    return [ts[0] if all(t.weak_type for t in ts) else strong(ts[0]) for ts in types]
+
+
 def _typed(graph: Graph, types: Sequence[ShapedArray]) -> Any:
     def call(*args: Any) -> Any:
         outs = evaluate(graph, args)
-        return tuple(
-            [
-                lax.convert_element_type(x, t.dtype) if jax.typeof(x).weak_type else x
-                for x, t in zip(outs, types, strict=True)
-            ]
-        )
+        return tuple([_as_type(x, t) for x, t in zip(outs, types, strict=True)])
 
     return call
 

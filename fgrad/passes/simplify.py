@@ -252,8 +252,10 @@ def _broadcast(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | No
 
 
 def _reshape(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    if op.name == "reshape" and op.params.get("dimensions") is not None:
+        return None  # it reads the axes in another order, so that the same shape is not the same array
     found = _broadcast(w, op, args, source)
-    if found is not None or op.name != "reshape" or op.params.get("dimensions") is not None:
+    if found is not None or op.name != "reshape":
         return found
     made = w.made_by.get(args[0])
     if made is not None and made[0].name == "reshape" and made[0].params.get("dimensions") is None:

@@ -11,20 +11,16 @@ from typing import Any
 import numpy as np
 
 from fgrad.torch import dtypes, formats
-from fgrad.torch.core.overridable import raw
 from fgrad.torch.core.tensor import Tensor, of_class
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype, set_default_dtype
 from fgrad.torch.methods.subclasses import checked_class
 from fgrad.torch.ops.creation import filled, sizes_of
-from fgrad.torch.ops.data import tensor as public_tensor
+from fgrad.torch.ops.data import made_of
 from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.views import alias_of
 from fgrad.torch.random.scalars import cpp_name
 from fgrad.torch.size import Size
 from fgrad.torch.type_names import type_name
-
-#: modes see no call where a constructor makes a tensor
-tensor = raw(public_tensor)
 
 _SIGNATURES = (
     "*, torch.device device = None",
@@ -60,7 +56,7 @@ def construct(dtype: Dtype, given: tuple[Any, ...], device: Any = None) -> Tenso
         raise TypeError("new(): invalid data type 'str'")
     if not isinstance(data, list | tuple | range | np.ndarray):
         raise TypeError(f"new(): data must be a sequence (got {type_name(data)})")
-    return tensor(data, dtype=dtype, device=device)
+    return made_of(data, dtype, device)
 
 
 class tensortype(type):

@@ -268,3 +268,55 @@ def test_sharded_arrays(kind):
         got = d(x)
         same(got, jax.jit(jax.grad(g))(x))
         assert got.sharding.is_equivalent_to(sharding, 1)
+
+
+def stops_apart(x, n):
+    return jax.lax.while_loop(lambda c: c[1] < n, lambda c: (jnp.sin(c[0]) * 2, c[1] + 1), (x, 0))[0]
+
+
+@pytest.mark.parametrize(
+    ("g", "n"),
+    [
+        (jax.vmap(stops_apart), [0, 2, 5]),
+        (jax.jit(jax.vmap(stops_apart)), [0, 2, 5]),
+        (jax.vmap(jax.vmap(stops_apart), (None, 0)), [[0, 2, 5], [1, 1, 3]]),
+    ],
+    ids=["vmap", "jit vmap", "vmap vmap"],
+)
+def test_jax_vmap_of_a_loop_whose_examples_stop_apart(g, n):
+    n = jnp.array(n)
+    same(fgrad.jvp(lambda x: g(x, n), (X,), (X,)), jax.jvp(lambda x: g(x, n), (X,), (X,)), weak=False)
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        lambda x: jax.lax.cond(x > 0, lambda x: x * x, jnp.sin, x),
+        lambda x: jax.lax.scan(lambda c, _: (c * 2, c), x, None, length=2)[1],
+        lambda x: jax.lax.map(lambda _: x, jnp.arange(2)),
+    ],
+    ids=["cond", "scan", "map"],
+)
+def test_weak_types_go_through_regions(region):
+    def weighed(x):
+        return jnp.sum(region(x) * jnp.ones(2, jnp.bfloat16))
+
+    same(fgrad.value_and_grad(weighed)(2.0), jax.value_and_grad(weighed)(2.0), 1e-2)
+    same(fgrad.jit(weighed)(2.0), jax.jit(weighed)(2.0), 1e-2)
+
+
+def test_a_custom_gradient_that_is_a_constant():
+    @jax.custom_gradient
+    def function(x, y):
+        return x * y, lambda ct: (ct * y, 7.0)
+
+    same(fgrad.grad(function, (0, 1))(2.0, 3.0), (jnp.asarray(3.0), jnp.asarray(7.0)), weak=False)
+
+
+def test_a_reshape_in_column_order_to_the_transposed_shape():
+    def function(x):
+        return jnp.reshape(x, (3, 2), order="F")
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    same(fgrad.jvp(function, (x,), (x * 2,)), jax.jvp(function, (x,), (x * 2,)))
+    same(fgrad.jit(function)(x), function(x))

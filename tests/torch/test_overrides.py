@@ -219,10 +219,11 @@ def _without_default(function):
 
 
 #: PyTorch's parser tries sizes as a tuple before it looks at the tensor, which changes the order of types; ``apply_``
-#: and ``==`` look at the tensor alone; ``l1_loss`` forgets its ``weight``
+#: and ``==`` look at the tensor alone; ``l1_loss`` forgets its ``weight``; NumPy 2 gives ``__array_wrap__`` more
+#: than the array
 DIFFER = {
     *(f"Tensor.{name}" for name in names("broadcast_to expand flip permute reshape resize_ sum_to_size")),
-    *("Tensor.apply_", "Tensor.__eq__", "nn.functional.l1_loss"),
+    *("Tensor.apply_", "Tensor.__array_wrap__", "Tensor.__eq__", "nn.functional.l1_loss"),
 }
 
 

@@ -30,21 +30,28 @@ def hooked(hooks: dict[int, Any], grad: Tensor | None, type: TensorType) -> Tens
     for hook in list(hooks.values()):
         found = hook(grad)
         if found is not None:
-            if grad is None:
-                raise RuntimeError("can't replace a None gradient with a non-None value")
-            if not isinstance(found, Tensor):
-                raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
             check_replacement(hook, found, grad)
             grad = found
     return grad
 
 
-def check_replacement(hook: Any, found: Tensor, grad: Tensor) -> None:
-    name = getattr(hook, "__name__", "<unknown>")
+def check_replacement(hook: Any, found: Any, grad: Tensor | None) -> None:
+    """Raise PyTorch's error where a hook's value cannot stand for a gradient."""
+    if found is None:
+        return
+    if grad is None:
+        raise RuntimeError("can't replace a None gradient with a non-None value")
+    if not isinstance(found, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
     if found._type.dtype is not grad._type.dtype:
-        raise RuntimeError(f"hook '{name}' has changed the type of value (was {legacy(grad)} got {legacy(found)})")
+        types = f"(was {legacy(grad)} got {legacy(found)})"
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the type of value {types}")
     if found._type.shape != grad._type.shape:
-        raise RuntimeError(f"hook '{name}' has changed the size of value")
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
+
+
+def _name(hook: Any) -> str:
+    return getattr(hook, "__name__", "<unknown>")
 
 
 def legacy(tensor: Tensor) -> str:
@@ -53,9 +60,9 @@ def legacy(tensor: Tensor) -> str:
 
 def pre_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
     for hook in list((node.pre_hooks or {}).values()):
-        found = hook(tuple(grads))
-        if found is not None:
-            grads = listed(hook, found, len(grads))
+        replaced = hook(tuple(grads))
+        if replaced is not None:
+            grads = checked(hook, replaced, grads)
     return grads
 
 
@@ -63,15 +70,19 @@ def post_hooks(node: Node, found: Sequence[Tensor | None], grads: Sequence[Tenso
     for hook in list((node.post_hooks or {}).values()):
         replaced = hook(tuple(found), tuple(grads))
         if replaced is not None:
-            found = listed(hook, replaced, len(found))
+            found = checked(hook, replaced, found)
     return found
 
 
-def listed(hook: Any, found: Any, count: int) -> list[Tensor | None]:
-    name = getattr(hook, "__name__", "<unknown>")
-    values = list(found) if isinstance(found, tuple | list) else [found]
-    if len(values) != count:
+def checked(hook: Any, replaced: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """What a hook of a node gives instead of all of its gradients."""
+    if not isinstance(replaced, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{replaced.__class__.__name__}'")
+    if len(replaced) != len(grads):
         raise RuntimeError(
-            f"hook '{name}' has returned an incorrect number of values (got {len(values)}, but expected {count})"
+            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(replaced)}, but expected "
+            f"{len(grads)})"
         )
-    return values
+    for found, grad in zip(replaced, grads, strict=True):
+        check_replacement(hook, found, grad)
+    return list(replaced)

@@ -1,11 +1,8 @@
 """Handles of hooks: what ``register_hook`` and its kin return."""
 
-import itertools
 import weakref
 from collections import OrderedDict
 from typing import Any
-
-_ids = itertools.count()
 
 
 class RemovableHandle:
@@ -19,11 +16,12 @@ class RemovableHandle:
     Source: `torch.utils.hooks.RemovableHandle <https://docs.pytorch.org/docs/stable/notes/autograd.html>`_.
     """
 
+    #: the number of the next handle
+    next_id: int = 0
+
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None):
-        self.hooks_dict_ref = weakref.ref(hooks_dict)
-        self.id = next(_ids)
         extras = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
-        self.extra_dict_ref = tuple([weakref.ref(d) for d in extras])
+        self.__setstate__((hooks_dict, RemovableHandle.next_id, tuple(extras)))
 
     def remove(self) -> None:
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
@@ -31,11 +29,27 @@ class RemovableHandle:
             if hooks is not None and self.id in hooks:
                 del hooks[self.id]
 
+    # what has handles can be copied and pickled: a copy's handles remove the copy's hooks
+
+    def __getstate__(self) -> tuple[Any, int, tuple[Any, ...]]:
+        return self.hooks_dict_ref(), self.id, tuple([ref() for ref in self.extra_dict_ref])
+
+    def __setstate__(self, state: tuple[Any, int, tuple[Any, ...]]) -> None:
+        hooks, self.id, extras = state
+        self.hooks_dict_ref = _reference(hooks)
+        self.extra_dict_ref = tuple([_reference(extra) for extra in extras])
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
     def __enter__(self) -> "RemovableHandle":
         return self
 
     def __exit__(self, *exception: Any) -> None:
         self.remove()
+
+
+def _reference(hooks: Any) -> Any:
+    """A weak reference to a dict of hooks, or to one that is gone."""
+    return weakref.ref(OrderedDict() if hooks is None else hooks)
 
 
 def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:

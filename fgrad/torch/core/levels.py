@@ -20,7 +20,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core import operation as operations
 from fgrad.torch.core.batched import Batched
-from fgrad.torch.core.evaluation import Routine, array_type, constant, recorded
+from fgrad.torch.core.evaluation import Routine, array_type, concrete, constant, recorded
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node
@@ -159,6 +159,10 @@ RANDOM = (
     "randomness flags on vmap or perform the randomness operation out of vmap"
 )
 
+SAME_RANDOM = (
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+)
+
 
 def drawn(draw: Callable[[Ints], Any]) -> Any:
     """The value of random numbers that ``draw`` makes for axes to stand before its own.
@@ -168,11 +172,44 @@ def drawn(draw: Callable[[Ints], Any]) -> Any:
     Raises:
       RuntimeError: a level refuses random numbers.
     """
+    different = _different()
+    return _batched(draw(tuple([level.size for level in different])), different)
+
+
+def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
+    """The value of random numbers that ``draw`` makes of arrays of parameters.
+
+    Inside ``vmap`` the arrays have an axis for each level that wants other numbers for each example.
+
+    Raises:
+      RuntimeError: a level refuses random numbers, or wants the same ones for parameters that differ.
+    """
+    different = _different()
+    rank = max([len(value.shape) for value in parameters])
+    arrays = []
+    for value in parameters:
+        lead = (1,) * (rank - len(value.shape))
+        for level in reversed(modes.maps):
+            if level in different:
+                value = value_out(value, level)
+            elif is_mapped(value, level):
+                raise RuntimeError(SAME_RANDOM)
+        array = concrete(value)
+        before = len(different)
+        arrays.append(array.reshape(array.shape[:before] + lead + array.shape[before:]) if lead else array)
+    return _batched(draw(*arrays), different)
+
+
+def _different() -> list[MapLevel]:
+    """The levels that want other random numbers for each example."""
     if any(level.randomness == "error" for level in modes.maps):
         raise RuntimeError(RANDOM)
-    different = [level for level in modes.maps if level.randomness == "different"]
-    value = constant(draw(tuple([level.size for level in different])))
-    for level in different:
+    return [level for level in modes.maps if level.randomness == "different"]
+
+
+def _batched(array: Any, maps: Sequence[MapLevel]) -> Any:
+    value = constant(array)
+    for level in maps:
         value = Batched(value, level.number)
     return value
 
@@ -298,11 +335,17 @@ def check_write(tensor: Tensor, value: Any) -> None:
             "functionalize: a tensor from outside of the function is written inside it, which would be lost when the "
             "function's graph runs again. Pass the tensor as an argument, or write to a clone() of it."
         )
-    have = tensor._storage.array
-    if value.__class__ is not Batched or root._level >= value.level:
-        return
-    if have.__class__ is not Batched or have.level < value.level:
+    if outgrows(tensor, value):
         raise RuntimeError(INPLACE)
+
+
+def outgrows(tensor: Tensor, value: Any) -> bool:
+    """Whether a value is one for each example of a level, and a tensor from outside of it is not."""
+    root = tensor if tensor._view is None else tensor._view.base
+    if value.__class__ is not Batched or root._level >= value.level:
+        return False
+    have = tensor._storage.array
+    return have.__class__ is not Batched or have.level < value.level
 
 
 operations.levels.lifted = lifted

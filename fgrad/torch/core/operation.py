@@ -202,7 +202,23 @@ def cast(x: Any, dtype: Dtype) -> Any:
         return lax.ne(x, lax.full_like(x, 0))
     if x.dtype.kind == "c" and new.kind != "c":
         x = lax.real(x)
+    if new.kind in "iu" and x.dtype.kind not in "biu":
+        return _truncated(x, new)
     return lax.convert_element_type(x, new)
+
+
+def _truncated(x: Any, new: np.dtype[Any]) -> Any:
+    """Floating-point numbers as integers, those that do not fit as the instructions of x86 have them.
+
+    They become the least integer of 32 or of 64 bits, of which smaller types have the lowest bits.
+    """
+    if x.dtype.itemsize == 2:
+        x = lax.convert_element_type(x, np.float32)  # whose range holds the bounds
+    wide = np.dtype(np.int32 if new.itemsize < 4 or new == np.int32 else np.int64)
+    least = int(np.iinfo(wide).min)
+    fits = lax.ge(x, lax.full_like(x, least)) & lax.lt(x, lax.full_like(x, -least))
+    found = lax.convert_element_type(x, wide)
+    return lax.convert_element_type(lax.select(fits, found, lax.full_like(found, least)), new)
 
 
 def check_cast(result: Dtype, into: Dtype) -> None:

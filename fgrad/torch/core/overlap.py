@@ -51,6 +51,10 @@ def unchecked(tensor: Tensor, others: Sequence[Any]) -> None:
     """Let every tensor be written: the kernel writes one value everywhere."""
 
 
+def in_order(tensor: Tensor, others: Sequence[Any]) -> None:
+    """Let every tensor be written: the kernel does not look, and writes element after element."""
+
+
 def check_repeated(tensor: Tensor, others: Sequence[Any] = ()) -> None:
     """Raise PyTorch's error if elements to be written share a place with one another."""
     if _repeats(tensor):

@@ -48,7 +48,7 @@ class SavedTensor:
     __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "written", "owner", "name")
 
     def __init__(self, tensor: Tensor, name: str, *, output: bool = False, written: Node | None = None):
-        if tensor._inference:
+        if tensor._inference and not modes.transforms:
             raise RuntimeError(INFERENCE)
         self.name = name
         self.output = output

@@ -15,11 +15,9 @@ import numpy as np
 from jax.scipy.special import digamma
 
 from fgrad.api.rules import define_rule
-from fgrad.torch import dtypes
-from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.levels import drawn_for
 from fgrad.torch.core.operation import Operation, apply
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.creation import made
+from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.gamma import dirichlet
 
@@ -73,5 +71,5 @@ _DIRICHLET = Operation(
 
 def sample_dirichlet(concentration: Tensor) -> Tensor:
     """A point of the simplex for each row of concentrations, through which they get gradients."""
-    values = dirichlet(concrete(concentration._value()), default_generator)
-    return apply(_DIRICHLET, (concentration, made(values, dtypes.from_numpy(values.dtype))))
+    value = drawn_for(lambda each: dirichlet(each, default_generator), concentration._value())
+    return apply(_DIRICHLET, (concentration, new_tensor(value, concentration._type)))

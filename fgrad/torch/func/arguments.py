@@ -1,9 +1,10 @@
 """Which arguments a transformation differentiates with respect to, and what it demands of results."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.func.trees import map_leaves
 
 Argnums = int | tuple[int, ...]
 
@@ -57,6 +58,21 @@ def split_aux(result: Any, has_aux: bool, function: str) -> tuple[Any, Any]:
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(f"{function}: output of function f should be a tuple: (output, aux) if has_aux is True")
     return result
+
+
+def undone(leave: Callable[[Tensor], Tensor], tree: Any) -> Any:
+    """A tree with its tensors taken out of a level.
+
+    Raises:
+      RuntimeError: something else than a tensor is in it.
+    """
+
+    def out(x: Any) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(x)}")
+        return leave(x)
+
+    return map_leaves(out, tree)
 
 
 def check_outputs(outputs: Sequence[Any], function: str) -> None:

@@ -11,6 +11,7 @@ to a leaf or to a level that is still open.  Only when a path does is the backwa
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.torch.autograd.graph import disable_saved_tensors_hooks
 from fgrad.torch.core import engine
 from fgrad.torch.core.forward import carry
 from fgrad.torch.core.levels import brought_in
@@ -18,6 +19,11 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node, next_sequence
 from fgrad.torch.core.operation import zeros
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, gradient_edge, is_tracked
+
+SAVED_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
+    "case."
+)
 
 
 class Entry(Node):
@@ -41,8 +47,13 @@ class GradLevel:
       start: every node of this level has a greater sequence number, every older one a smaller.
     """
 
+    def __init__(self) -> None:
+        self.hooks = disable_saved_tensors_hooks(SAVED_HOOKS)
+
     def __enter__(self) -> "GradLevel":
+        self.hooks.__enter__()
         self.recording = modes.grad
+        self.inference, modes.inference = modes.inference, False
         self.open = True
         self.start = next_sequence()
         self.before = modes.transforms
@@ -54,7 +65,9 @@ class GradLevel:
 
     def __exit__(self, *exception: Any) -> None:
         modes.grad = self.recording
+        modes.inference = self.inference
         modes.transforms = self.before
+        self.hooks.__exit__(*exception)
         self.open = False
 
     def enter(self, x: Any) -> Tensor:
@@ -68,11 +81,11 @@ class GradLevel:
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
         if not x._type.inexact:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        if self.recording:
-            x = brought_in(x)
+        x = brought_in(x)
         handle = alias(x)
         handle._level = modes.level
-        entry = Entry(self, x, gradient_edge(x) if self.recording and is_tracked(x) else None)
+        handle._inference = False
+        entry = Entry(self, x, gradient_edge(x) if is_tracked(x) else None)
         handle._requires_grad = True
         handle._accumulator = lambda: entry
         _carry_tangents(x, handle)
@@ -143,8 +156,12 @@ class GradLevel:
             for x, ct in zip(outputs, cotangents, strict=True)
             if is_tracked(x) and (edge := gradient_edge(x)) is not None
         ]
-        found = engine.run_backward(roots, retain_graph, create_graph, edges, False)
-        return [zeros(x._type) if g is None else g for g, x in zip(found, entered, strict=True)]
+        inference, modes.inference = modes.inference, False
+        try:
+            found = engine.run_backward(roots, retain_graph, create_graph, edges, False)
+            return [zeros(x._type) if g is None else g for g, x in zip(found, entered, strict=True)]
+        finally:
+            modes.inference = inference
 
 
 def _carry_tangents(tensor: Tensor, handle: Tensor) -> None:

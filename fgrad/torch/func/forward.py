@@ -7,23 +7,26 @@ from fgrad.torch.autograd.forward_ad import make_dual, unpack_dual
 from fgrad.torch.core.forward import enter_level, exit_level
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux
+from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
 from fgrad.torch.func.entries import GradLevel
-from fgrad.torch.func.trees import flatten, map_leaves, unflatten
+from fgrad.torch.func.trees import flatten, unflatten
 
 _JVP = "jvp(f, primals, tangents)"
 
 
 class JvpLevel:
-    """Opens a level of forward mode for a block; inside, ``no_grad`` does not concern tangents."""
+    """Opens a level of forward mode for a block, which ``no_grad`` and ``inference_mode`` around it do not concern."""
 
     def __enter__(self) -> "JvpLevel":
         self.before = modes.transforms
         modes.transforms = (*modes.transforms, self)
         self.number = enter_level()
+        self.around = modes.forward_grad, modes.inference
+        modes.forward_grad, modes.inference = True, False
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        modes.forward_grad, modes.inference = self.around
         exit_level()
         modes.transforms = self.before
 
@@ -83,15 +86,21 @@ def jvp_at(
             if not isinstance(x, Tensor):
                 raise RuntimeError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(x)}")
     with JvpLevel():
-        duals = unflatten([make_dual(p, t) for p, t in zip(leaves, directions, strict=True)], structure)
+        duals = unflatten([_dual(p, t) for p, t in zip(leaves, directions, strict=True)], structure)
         args = duals if argnums is None else replaced(primals, argnums, duals)
         result, aux = split_aux(func(*args), has_aux, _JVP)
         outputs, out_structure = flatten(result)
         check_outputs(outputs, _JVP)
         pairs = [_unpacked(x, strict) for x in outputs]
-        aux = map_leaves(lambda x: unpack_dual(x).primal if isinstance(x, Tensor) else x, aux)
+        aux = undone(lambda x: unpack_dual(x).primal, aux) if has_aux else None
     found = unflatten([p for p, _ in pairs], out_structure), unflatten([t for _, t in pairs], out_structure)
     return (*found, aux) if has_aux else found
+
+
+def _dual(primal: Tensor, tangent: Tensor) -> Tensor:
+    dual = make_dual(primal, tangent)
+    dual._inference = False
+    return dual
 
 
 def _unpacked(dual: Tensor, strict: bool) -> tuple[Tensor, Tensor]:

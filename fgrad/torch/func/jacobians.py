@@ -66,7 +66,7 @@ def jacrev(
         sizes = [x.numel() for x in outputs]
         by_input = [
             [
-                part.view(*out.shape, *primal.shape)
+                part.view((*out.shape, *primal.shape))
                 for part, out in zip(ops.split(whole, sizes, 0), outputs, strict=True)
             ]
             for whole, primal in zip(stacked, primals, strict=True)
@@ -118,7 +118,7 @@ def jacfwd(
             [
                 unflatten(
                     [
-                        part.reshape(*part.shape[:-1], *primal.shape)
+                        part.reshape((*part.shape[:-1], *primal.shape))
                         for part, primal in zip(ops.split(out.movedim(0, -1), sizes, -1), primals, strict=True)
                     ],
                     structure,
@@ -160,6 +160,6 @@ def _bases(tensors: Sequence[Tensor], chunk_size: int | None) -> Iterator[list[T
         for x, size in zip(tensors, sizes, strict=True):
             block = x.new_zeros(count, size)
             block.diagonal(start - begin).fill_(1)
-            vectors.append(block.view(count, *x.shape))
+            vectors.append(block.view((count, *x.shape)))
             begin += size
         yield vectors

@@ -4,9 +4,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.torch.autograd.backward import seeds
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux
+from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
 from fgrad.torch.func.entries import GradLevel
 from fgrad.torch.func.trees import flatten, map_leaves, shown, unflatten
 
@@ -82,7 +83,7 @@ def _grad_and_value(
         found = level.gradients([output], leaves, [output.new_ones(())], out, out)
         gradient = unflatten([level.leave(g) for g in found], structure)
         value = level.leave(output)
-        return gradient, (value, map_leaves(level.leave, aux)) if has_aux else value
+        return gradient, (value, undone(level.leave, aux)) if has_aux else value
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
@@ -127,9 +128,8 @@ def vjp_at(
                     f"{x._type.dtype}"
                 )
         value = unflatten([level.leave(x) for x in outputs], structure)
-        aux = map_leaves(level.leave, aux)
+        aux = undone(level.leave, aux) if has_aux else None
     leaves, entered_structure = flatten(entered)
-    recorded = any(level.leads_out(x) for x in outputs)
 
     def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given, given_structure = flatten(cotangents)
@@ -138,20 +138,15 @@ def vjp_at(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
                 f"function. cotangents: {shown(given_structure)}, primal output: {shown(structure)}"
             )
+        pairs = [(x, ct) for x, ct in zip(outputs, given, strict=True) if is_tracked(x)]
+        varied = [x for x, _ in pairs]
+        starts = seeds(varied, [ct for _, ct in pairs], False)
+        # whether the rest is recorded is asked now: vjp may have been called in no_grad, and this function outside
+        level.recording = modes.grad
+        recorded = any(level.leads_out(x) for x in outputs)
         wanted = modes.grad if create_graph is None else create_graph
-        create = wanted and (recorded or any(isinstance(x, Tensor) and is_tracked(x) for x in given))
-        found = level.gradients(outputs, leaves, _fitting(outputs, given), retain_graph or recorded, create)
+        create = wanted and (recorded or any(x is not None and is_tracked(x) for x in starts))
+        found = level.gradients(varied, leaves, starts, retain_graph or recorded, create)
         return unflatten([level.leave(g) for g in found], entered_structure)
 
     return (value, pull_back, aux) if has_aux else (value, pull_back)
-
-
-def _fitting(outputs: list[Tensor], cotangents: list[Any]) -> list[Tensor]:
-    """The cotangents, checked against the outputs as ``autograd.grad`` does."""
-    for i, (x, ct) in enumerate(zip(outputs, cotangents, strict=True)):
-        if is_tracked(x) and ct._type.shape != x._type.shape:
-            raise RuntimeError(
-                f"Mismatch in shape: grad_output[{i}] has a shape of {ct.shape} and output[{i}] has a shape of "
-                f"{x.shape}."
-            )
-    return cotangents

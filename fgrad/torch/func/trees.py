@@ -6,6 +6,8 @@ from typing import Any
 
 from attrs import frozen
 
+from fgrad.torch.return_types import Result
+
 
 @frozen
 class Structure:
@@ -36,6 +38,8 @@ class Structure:
 
 LEAF = Structure()
 
+_DICTS = (dict, OrderedDict, defaultdict)
+
 
 class _Asterisk:
     def __repr__(self) -> str:
@@ -60,7 +64,7 @@ def _opened(tree: Any) -> tuple[Any, Any, Sequence[Any]] | None:
         return cls, [tree.default_factory, list(tree)], list(tree.values())
     if cls is deque:
         return cls, tree.maxlen, list(tree)
-    if issubclass(cls, tuple) and hasattr(cls, "fields") and not hasattr(cls, "_fields"):
+    if issubclass(cls, Result):
         return cls, None, tree
     return (namedtuple, cls, tree) if _is_named_tuple(cls) else None
 
@@ -120,12 +124,14 @@ def spread(prefix: Any, structure: Structure) -> list[Any] | None:
     if opened is None:
         return [prefix] * structure.leaves
     cls, context, children = opened
-    if cls is not structure.type or len(children) != len(structure.children):
+    same = cls is structure.type or (cls in _DICTS and structure.type in _DICTS)
+    if not same or len(children) != len(structure.children):
         return None
     if isinstance(context, list):
-        if set(map(str, context)) != set(map(str, structure.context)):
+        keys = structure.context[1] if structure.type is defaultdict else structure.context
+        if set(prefix) != set(keys):
             return None
-        children = [prefix[key] for key in (structure.context if cls is not defaultdict else structure.context[1])]
+        children = [prefix[key] for key in keys]
     found: list[Any] = []
     for child, below in zip(children, structure.children, strict=True):
         leaves = spread(child, below)

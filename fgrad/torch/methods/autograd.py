@@ -13,6 +13,7 @@ from fgrad.torch.core.operation import note_origin
 from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor, alias, gradient_function, is_tracked
 from fgrad.torch.random.scalars import cpp_name
+from fgrad.torch.type_names import type_name
 
 NON_LEAF = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
@@ -34,6 +35,11 @@ TRANSFORMED_LEAF = (
     "function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch "
     "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
     "transformed instead."
+)
+TRANSFORMED_RETAIN = (
+    "You are attempting to call Tensor.retain_grad() inside of a function being transformed by a functorch transform. "
+    "This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
+    "call retain_grad() outside of a function being transformed instead."
 )
 
 
@@ -79,7 +85,7 @@ def backward(
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
-    if value not in (True, False):
+    if not isinstance(value, bool):
         raise RuntimeError("requires_grad must be a bool")
     # the node as it was found last: PyTorch does not ask whether the base of a view was written since
     if self._grad_fn is not None:
@@ -94,7 +100,7 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     if self._inference and value and not modes.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-    self._requires_grad = bool(value)
+    self._requires_grad = value
 
 
 Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)  # type: ignore[attr-defined]
@@ -103,6 +109,10 @@ Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)  # type: 
 @method
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Set whether gradients are recorded for this tensor; returns it."""
+    if not isinstance(requires_grad, bool):
+        raise TypeError(
+            f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type_name(requires_grad)}"
+        )
     if modes.transforms and requires_grad:
         raise RuntimeError(TRANSFORMED_LEAF)
     if requires_grad and not self._type.inexact:
@@ -175,6 +185,8 @@ def retain_grad(self: Tensor) -> None:
 
     Source: `torch.Tensor.retain_grad <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.retain_grad.html>`_.
     """
+    if modes.transforms:
+        raise RuntimeError(TRANSFORMED_RETAIN)
     if not is_tracked(self):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     node = gradient_function(self)
@@ -249,15 +261,26 @@ def detach_(self: Tensor) -> Tensor:
     self._requires_grad = False
     self._grad_fn = None
     self._output_nr = 0
+    self._tangents = None
     return self
+
+
+def _mapped() -> bool:
+    """Whether the innermost transformation is ``vmap``."""
+    return bool(modes.maps) and modes.transforms[-1] is modes.maps[-1]
 
 
 def _get_data(self: Tensor) -> Tensor:
     """The same elements without history, and with a version counter of their own: writes go unnoticed."""
+    if _mapped():
+        raise RuntimeError("accessing `data` under vmap transform is not allowed")
     return _without_history(alias(self, VersionCounter()), self, "data")
 
 
 def _set_data(self: Tensor, other: Any) -> None:
+    if modes.transforms:
+        where = "under vmap" if _mapped() else "inside functorch"
+        raise RuntimeError(f"mutating directly with `.data` {where} transform is not allowed.")
     if not isinstance(other, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
     if other._type.dtype.is_complex != self._type.dtype.is_complex and is_tracked(self) and not other._type.inexact:

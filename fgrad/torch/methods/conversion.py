@@ -18,6 +18,8 @@ from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.methods.autograd import method
 from fgrad.torch.ops.copying import converted, format_strides
+from fgrad.torch.ops.data import from_numpy
+from fgrad.torch.ops.numbers import check_number
 from fgrad.torch.printing import tensor_text
 
 
@@ -62,6 +64,12 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if modes.grad and is_tracked(self) and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     _left(self, "numpy()")
+    g = self._geometry_of()
+    for flag, name, way in ((g.conj, "conjugate", "conj"), (g.neg, "negative", "neg")):
+        if flag and not force:
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {name} bit set. Use tensor.resolve_{way}().numpy() instead."
+            )
     if self._type.dtype is dtypes.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
     found = concrete(self._value())
@@ -75,6 +83,12 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> np.ndarray:
     found = numpy(self)
     return found if dtype is None else found.astype(dtype)
+
+
+@method
+def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """What NumPy's functions made of this tensor, as a tensor; truth values are numbers of 8 bits, as in PyTorch."""
+    return from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
 
 @method
@@ -112,14 +126,22 @@ def _scalar(self: Tensor) -> Any:
     return item(self)
 
 
+def _real_scalar(self: Tensor, dtype: Dtype) -> Any:
+    found = _scalar(self)
+    if not isinstance(found, complex):
+        return found
+    check_number(found, dtype)
+    return found.real
+
+
 @method
 def __int__(self: Tensor) -> int:
-    return int(_scalar(self))
+    return int(_real_scalar(self, dtypes.int64))
 
 
 @method
 def __float__(self: Tensor) -> float:
-    return float(_scalar(self))
+    return float(_real_scalar(self, dtypes.float64))
 
 
 @method

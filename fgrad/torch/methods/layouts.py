@@ -4,7 +4,9 @@ All elements of a tensor are there, in strides; PyTorch's tensors on the CPU tha
 same.
 """
 
+import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fgrad.torch import formats
@@ -122,13 +124,24 @@ def get_device(input: Any) -> int:
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """A tensor of another shape with the elements of this one, in their order; deprecated in PyTorch."""
     warnings.warn("non-inplace resize is deprecated", stacklevel=2)
-    return views.reshape(copying.clone(self), sizes)
+    return _resized(self, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes)
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """``resize`` to the shape of another tensor."""
     warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
-    return views.reshape(copying.clone(self), tensor._type.shape)
+    return _resized(self, tensor._type.shape)
+
+
+def _resized(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
+    count, have = math.prod(sizes), tensor._type.numel
+    if count != have:
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the given tensor has a "
+            f"size of {'x'.join(map(str, tensor._type.shape))} ({have} elements). autograd's resize can only change "
+            "the shape of a given tensor, while preserving the number of elements. "
+        )
+    return views.reshape(copying.clone(tensor), tuple(sizes))
 
 
 def grad_dtype(self: Tensor) -> Dtype:

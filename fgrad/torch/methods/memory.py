@@ -14,7 +14,7 @@ from fgrad.torch.core.tensor import FIELDS, Tensor, alias, is_tracked, new_tenso
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.copying import channels_last
-from fgrad.torch.ops.views import wrap_dim
+from fgrad.torch.ops.views import check_sizes, wrap_dim
 from fgrad.torch.size import Size
 
 _CPU = devices.device("cpu")
@@ -211,21 +211,28 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Give the tensor another size over the same storage, which grows if need be (new elements are zero).
 
     Raises:
-      RuntimeError: the tensor requires grad.
+      RuntimeError: the tensor requires grad, or the memory format does not go with the sizes.
     """
     check_inference(self)
     if is_tracked(self) and not self._inference:
         raise RuntimeError("cannot resize variables that require grad")
     wanted = tuple(map(int, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes))
-    if wanted == self._type.shape:
+    check_sizes(wanted)
+    strides = contiguous_strides(wanted)
+    if memory_format is not None:
+        if memory_format.name == "preserve_format":
+            raise RuntimeError("Unsupported memory formatPreserve")
+        if memory_format.name != "contiguous_format":
+            strides = channels_last(wanted, memory_format.name)
+    if wanted == self._type.shape and (memory_format is None or strides == self._geometry_of().strides):
         return self
     offset = self._geometry_of().offset
-    count = extent(wanted, contiguous_strides(wanted), offset)
+    count = extent(wanted, strides, offset)
     item = self._storage.dtype.itemsize
     need = -(-count * self._type.dtype.itemsize // item)
     if need > self._storage.count:
         self._storage.resize(need)
-    self._geometry = Geometry(wanted, contiguous_strides(wanted), offset, self._type.dtype)
+    self._geometry = Geometry(wanted, strides, offset, self._type.dtype)
     self._type = tensor_type(self._type.dtype, wanted)
     self._cache = None
     self._bump("resize_", here(2))
@@ -288,7 +295,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         memo[id(self)] = found
         if self._grad is not None:
             found._grad = copy.deepcopy(self._grad, memo)
-        found.__dict__.update(copy.deepcopy(_of_the_user(self), memo))
+        found.__dict__.update(copy.deepcopy(of_the_user(self), memo))
     return found
 
 
@@ -300,7 +307,7 @@ _NO_NEW_EMPTY = (
 )
 
 
-def _of_the_user(tensor: Tensor) -> dict[str, Any]:
+def of_the_user(tensor: Tensor) -> dict[str, Any]:
     """The attributes that the user has set on a tensor."""
     return {name: value for name, value in vars(tensor).items() if name not in FIELDS}
 
@@ -310,7 +317,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """How a tensor is pickled: its elements, type and layout; the history does not travel."""
     g = self._geometry_of()
     parts = (type(self), concrete(self._value()), self._type.dtype, g.strides, self._requires_grad)
-    return _rebuilt, parts, _of_the_user(self) or None
+    return _rebuilt, parts, of_the_user(self) or None
 
 
 def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bool) -> Tensor:

@@ -19,6 +19,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn.functional.padding import pad
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.table import Array, Fixed, Number
+from fgrad.torch.type_names import type_name
 
 
 class _Fields(NamedTuple):
@@ -106,6 +107,10 @@ class PackedSequence(_Fields):
     def is_cuda(self) -> bool:
         """Whether it is on a GPU."""
         return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        """Whether it is in page-locked memory."""
+        return self.data.is_pinned()
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -273,6 +278,9 @@ def pad_sequence(
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    for i, sequence in enumerate(given):
+        if not isinstance(sequence, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type_name(sequence)}")
     first = given[0]
     if not first.dim():
         raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")

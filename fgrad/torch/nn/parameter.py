@@ -7,6 +7,7 @@ from fgrad.torch.core.overrides import disabled_torch_function_impl, plain
 from fgrad.torch.core.tensor import Tensor, alias
 from fgrad.torch.methods.autograd import requires_grad_
 from fgrad.torch.methods.conversion import plain_classes
+from fgrad.torch.methods.memory import of_the_user
 
 
 def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
@@ -64,7 +65,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return Parameter, (self.data, self.requires_grad)
+        return Parameter, (self.data, self.requires_grad), of_the_user(self) or None
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -120,12 +121,15 @@ class UninitializedTensorMixin:
         self.__class__ = self.cls_to_become
         self.data = new
 
-    def _value(self) -> Any:
-        # every operation asks for the elements, and there are none to give
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # the wrappers are what attributes are read and set by
+        if getattr(func, "__name__", None) in _OF_THE_UNINITIALIZED or type(func).__name__ == "method-wrapper":
+            return disabled_torch_function_impl(func, types, args, kwargs)
         raise ValueError(
-            "Attempted to use an uninitialized parameter. This error happens when you are using a `LazyModule` or "
-            f"explicitly manipulating `torch.nn.parameter.{type(self).__name__}` objects. When using LazyModules Call "
-            "`forward` with a dummy batch to initialize the parameters before calling torch functions"
+            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a "
+            f"`LazyModule` or explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using "
+            "LazyModules Call `forward` with a dummy batch to initialize the parameters before calling torch functions"
         )
 
     @property
@@ -147,6 +151,13 @@ class UninitializedTensorMixin:
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         return type(self), (self.requires_grad,)
+
+
+#: what may be asked of a tensor that has no shape yet
+_OF_THE_UNINITIALIZED = frozenset(
+    ("__hash__", "size", "copy_", "is_complex", "is_floating_point", "get_device", "to", "cuda", "cpu")
+    + ("half", "float", "double", "char", "short", "int", "long")
+)
 
 
 def is_lazy(param: Any) -> bool:
@@ -196,7 +207,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     cls_to_become = Tensor
-    __torch_function__ = disabled_torch_function_impl
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fgrad.torch import ops
+from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.packing import moments
 
@@ -82,6 +83,8 @@ def gru_cell(input: Any, hx: Any, *weights: Any) -> Any:
 
 def lstm_cell(input: Any, hx: Any, *weights: Any) -> tuple[Any, ...]:
     """One step of ``lstm``: the new hidden state and cell."""
+    if isinstance(hx, Tensor):
+        raise TypeError("lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not Tensor")
     return _step(_lstm, input, tuple(hx), weights)
 
 
@@ -166,6 +169,8 @@ def _layers(
 
 def _run(cell: Cell, x: Any, state: tuple[Any, ...], weights: Weights, backwards: bool) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction: its outputs and the state after the last step."""
+    if not x.size(0):
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     steps = weights.from_input(x).unbind(0)
     outputs = []
     for gates in reversed(steps) if backwards else steps:

@@ -83,7 +83,7 @@ def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:  # type
 def _difference(types: Types, params: dict[str, Any]) -> Dtype:
     """The common type of the operands of a subtraction, which takes no booleans."""
     bools = [t is bool or (isinstance(t, TensorType) and t.dtype is bool_) for t in types[:2]]
-    if all(isinstance(t, TensorType) for t in types[:2]) and all(bools):
+    if all(bools):
         raise RuntimeError(_BOOLS)
     if any(bools):
         raise RuntimeError(_BOOL)

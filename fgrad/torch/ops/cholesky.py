@@ -1,5 +1,6 @@
 """The Cholesky factorisation."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -134,12 +135,21 @@ def _cholesky(input: Array, upper: bool) -> Any:
     return _cholesky_factor(input, upper)
 
 
+_CHOLESKY = (
+    "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
+    "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, "
+    "upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\nThis transform will produce equivalent "
+    "results for all valid (symmetric positive definite) inputs."
+)
+
+
 @composite()
 def cholesky(input: Array, upper: bool = False) -> Tensor:
     """The Cholesky factor; PyTorch recommends ``linalg.cholesky``.
 
     Source: `torch.cholesky <https://docs.pytorch.org/docs/stable/generated/torch.cholesky.html>`_.
     """
+    warnings.warn(_CHOLESKY, UserWarning, stacklevel=3)
     found = _cholesky(input, upper)
     _check_definite("cholesky", _minors(input, found.detach().isnan().any(-1).any(-1).to(dtypes.int32)))
     return found

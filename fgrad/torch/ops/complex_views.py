@@ -7,6 +7,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import bfloat16
 from fgrad.torch.ops.table import Array, composite, view
 from fgrad.torch.ops.views import _select
 
@@ -43,7 +44,7 @@ def view_as_real(input: Array) -> Any:
 
 
 def _view_as_complex_geometry(g: Geometry) -> Geometry:
-    if not g.dtype.is_floating_point:
+    if not g.dtype.is_floating_point or g.dtype is bfloat16:
         raise RuntimeError(
             f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
             f"{g.dtype.scalar_name}"

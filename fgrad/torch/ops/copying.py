@@ -8,6 +8,7 @@ import numpy as np
 from attrs import evolve
 from jax import lax, numpy as jnp
 
+from fgrad.torch import formats
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
 from fgrad.torch.core.inplace import apply_inplace, check_inplace
@@ -17,6 +18,7 @@ from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops import table
+from fgrad.torch.ops.numbers import check_number
 from fgrad.torch.ops.table import composite
 
 #: lax's own copy is an operation that compilers keep; the identity on immutable values needs none
@@ -73,6 +75,14 @@ def channels_last(shape: Ints, name: str) -> Ints:
     return tuple(made)
 
 
+def suggested_format(tensor: Tensor) -> Any:
+    """The memory format that a tensor is in."""
+    g = tensor._geometry_of()
+    name = {4: "channels_last", 5: "channels_last_3d"}.get(len(g.sizes))
+    last = name is not None and not g.contiguous and g.strides == channels_last(g.sizes, name)
+    return getattr(formats, name) if last else formats.contiguous_format  # type: ignore[arg-type]
+
+
 def laid_out(tensor: Tensor, strides: Ints | None) -> Tensor:
     """A new tensor with these strides."""
     if strides is not None and strides != contiguous_strides(tensor._type.shape):
@@ -100,7 +110,14 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 
 def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
     """A copy with elements of another type."""
+    warn_of_imaginary(tensor, dtype)
     return laid_out(apply(_TO_COPY, (tensor,), (dtype,)), strides)
+
+
+def warn_of_imaginary(source: Tensor, dtype: Dtype) -> None:
+    """Warn where elements lose their imaginary parts."""
+    if source._type.dtype.is_complex and not dtype.is_complex and dtype.numpy != np.bool_:
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
 
 
 def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
@@ -139,6 +156,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    warn_of_imaginary(src, self._type.dtype)
     return apply_inplace(_COPY, (self, src), (self._type.shape, self._type.dtype))
 
 
@@ -169,6 +187,7 @@ def fill_(self: Any, value: Any) -> Tensor:
                 f"fill_ only supports 0-dimension value tensor but got tensor with {len(value._type.shape)} dimensions."
             )
         return apply_inplace(_FILL_INPLACE[1], (self, value), (self._type.dtype,))
+    check_number(value, self._type.dtype)
     return apply_inplace(_FILL_INPLACE[0], (self, value), (self._type.dtype,))
 
 
@@ -177,6 +196,7 @@ def fill(input: Any, value: Any) -> Tensor:
     """A tensor like the input with one value everywhere."""
     if isinstance(value, Tensor):
         return apply(_FILL[1], (input, value), (input._type.dtype,))
+    check_number(value, input._type.dtype)
     return apply(_FILL[0], (input, value), (input._type.dtype,))
 
 
@@ -189,7 +209,17 @@ def zero_(self: Any) -> Tensor:
 def into(target: Tensor, result: Tensor) -> None:
     """Write a result to a tensor given as ``out=``, which takes its shape and, if that is new, its strides."""
     old = target._type.shape
-    written = resized(target, result._type.shape)
+    shape = result._type.shape
+    if target._type.numel and target._type.shape != shape:
+        warnings.warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(target._type.shape)}, which does not match the required output shape {list(shape)}. This "
+            "behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have "
+            "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
+            "with t.resize_(0).",
+            stacklevel=3,
+        )
+    written = resized(target, shape)
     strides = kept_strides(result)
     if strides is not None and old != written._type.shape:
         assert written._geometry is not None
@@ -198,19 +228,8 @@ def into(target: Tensor, result: Tensor) -> None:
 
 
 def resized(target: Tensor, shape: Ints) -> Tensor:
-    """A tensor given as ``out=``, in the shape that is to be written; PyTorch warns if it had elements."""
-    if target._type.shape != shape:
-        if target._type.numel:
-            warnings.warn(
-                "An output with one or more elements was resized since it had shape "
-                f"{list(target._type.shape)}, which does not match the required output shape {list(shape)}. This "
-                "behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have "
-                "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
-                "with t.resize_(0).",
-                stacklevel=4,
-            )
-        target.resize_(shape)
-    return target
+    """A tensor given as ``out=``, in the shape that is to be written."""
+    return target if target._type.shape == shape else target.resize_(shape)
 
 
 table.writing.into = into

@@ -7,11 +7,11 @@ import numpy as np
 from fgrad.torch import devices, dtypes
 from fgrad.torch.core.evaluation import constant
 from fgrad.torch.core.geometry import contiguous_strides
-from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.torch.formats import preserve_format
-from fgrad.torch.ops.copying import fill_, format_strides, into, laid_out, resized
+from fgrad.torch.ops.copying import fill_, format_strides, laid_out, resized
 from fgrad.torch.ops.numbers import check_number
 from fgrad.torch.ops.table import composite
 from fgrad.torch.type_names import type_name
@@ -19,9 +19,9 @@ from fgrad.torch.type_names import type_name
 
 def made(array: np.ndarray, dtype: Dtype, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of a NumPy array's elements."""
-    tensor = new_tensor(
-        constant(np.asarray(array).astype(dtype.numpy, copy=False)), tensor_type(dtype, np.shape(array))
-    )
+    with np.errstate(all="ignore"):
+        elements = np.asarray(array).astype(dtype.numpy, copy=False)
+    tensor = new_tensor(constant(elements), tensor_type(dtype, np.shape(array)))
     placed(tensor, device)
     return asked(tensor) if requires_grad else tensor
 
@@ -49,13 +49,16 @@ def placed(tensor: Tensor, device: Any) -> Tensor:
 
 def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
     """A shape given spread out or as a sequence."""
+    if len(given) > 1 and isinstance(given[0], tuple | list):
+        raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given")
     found = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
     for i, n in enumerate(found):
-        if isinstance(n, bool) or not isinstance(n, int | np.integer | Tensor):
+        if not _is_size(n, i > 0):
             if not i:
-                raise TypeError(
-                    f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type_name(given[0])}"
+                wrong = (
+                    f"not {type_name(n)}" if found is given else f"but found element of type {type_name(n)} at pos 0"
                 )
+                raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, {wrong}")
             raise TypeError(
                 f"{function}(): argument 'size' failed to unpack the object at pos {i + 1} with error \"type must be "
                 f'tuple of ints,but got {type_name(n)}"'
@@ -69,13 +72,48 @@ def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
     return sizes
 
 
+def _is_size(n: Any, later: bool) -> bool:
+    """Whether something can be a size; PyTorch takes a bool for one where it is not the first."""
+    if isinstance(n, Tensor):
+        return n._type.numel == 1 and not n._type.inexact
+    return isinstance(n, int | np.integer) and (later or not isinstance(n, bool))
+
+
+def receiver(out: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """A tensor given as ``out=`` to a function that makes one, in the shape that is to be written.
+
+    Raises:
+      RuntimeError: a type is asked for that is not the tensor's.
+    """
+    if dtype is not None and dtype is not out._type.dtype:
+        raise RuntimeError(
+            f"dtype {dtype.scalar_name} does not match dtype of out parameter ({out._type.dtype.scalar_name})"
+        )
+    return resized(out, shape)
+
+
+def _number(function: str, value: Any) -> Any:
+    """A number that is to fill a tensor, which may be a tensor without axes."""
+    if isinstance(value, Tensor) and not value._type.shape and not is_tracked(value):
+        return value.item()
+    if not isinstance(value, bool | int | float | complex | np.number | np.bool_):
+        raise TypeError(f"{function}(): argument 'fill_value' (position 2) must be Number, not {type_name(value)}")
+    return value
+
+
 def filled(
-    shape: tuple[int, ...], value: Any, dtype: Any, device: Any, requires_grad: bool, out: Tensor | None = None
+    shape: tuple[int, ...],
+    value: Any,
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    out: Tensor | None = None,
+    function: str = "full",
 ) -> Tensor:
     """A tensor of one value everywhere, or the given one made so."""
     if out is not None:
-        return fill_(resized(out, shape), value)
-    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "full")
+        return fill_(receiver(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
     check_number(value, wanted)
     return made(np.full(shape, value).astype(wanted.numpy), wanted, device, requires_grad)
 
@@ -97,7 +135,7 @@ def _factory(
         raise TypeError(f"{function}() got an unexpected keyword argument '{next(iter(named))}'")
     if not size:
         raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
-    return filled(sizes_of(size, function), value, dtype, device, requires_grad, out)
+    return filled(sizes_of(size, function), value, dtype, device, requires_grad, out, function)
 
 
 @composite(method=False)
@@ -210,6 +248,13 @@ def empty_strided(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of these sizes and strides whose elements nobody has set: here, zeros."""
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
+    size = sizes_of((size,), "empty_strided")
+    if any(step < 0 for step in stride):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
     found = filled((max(1, 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))),), 0, dtype, device, False)
     result = found.as_strided(tuple(size), tuple(stride))
     result._view = None
@@ -231,8 +276,8 @@ def full(
     """A tensor of one value everywhere; its type is the value's if none is given."""
     if not isinstance(size, tuple | list):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type_name(size)}")
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    wanted = inferred_dtype(value) if dtype is None else dtype
+    value = _number("full", fill_value)
+    wanted = dtype if dtype is not None or out is not None else inferred_dtype(value)
     return filled(sizes_of((size,), "full"), value, wanted, device, requires_grad, out)
 
 
@@ -251,6 +296,8 @@ def _like(
     if not isinstance(input, Tensor):
         raise TypeError(f"{function}(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
     wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, function)
+    value = _number(function, value)
+    check_number(value, wanted)
     strides = format_strides(input, preserve_format if memory_format is None else memory_format)
     found = made(np.full(input._type.shape, value, wanted.numpy), wanted, device or input._device, requires_grad)
     return laid_out(found, strides)
@@ -325,9 +372,10 @@ def new_zeros(
     requires_grad: bool = False,
     layout: Any = None,
     pin_memory: bool = False,
+    **named: Any,
 ) -> Tensor:
     """Zeros of this tensor's type."""
-    return filled(sizes_of(size, "new_zeros"), 0, dtype or self._type.dtype, device or self._device, requires_grad)
+    return _factory("new_zeros", 0, size, named, dtype or self._type.dtype, device or self._device, requires_grad, None)
 
 
 @composite(function=False)
@@ -339,9 +387,10 @@ def new_ones(
     requires_grad: bool = False,
     layout: Any = None,
     pin_memory: bool = False,
+    **named: Any,
 ) -> Tensor:
     """Ones of this tensor's type."""
-    return filled(sizes_of(size, "new_ones"), 1, dtype or self._type.dtype, device or self._device, requires_grad)
+    return _factory("new_ones", 1, size, named, dtype or self._type.dtype, device or self._device, requires_grad, None)
 
 
 @composite(function=False)
@@ -353,9 +402,10 @@ def new_empty(
     requires_grad: bool = False,
     layout: Any = None,
     pin_memory: bool = False,
+    **named: Any,
 ) -> Tensor:
     """A tensor of this one's type, here of zeros."""
-    return filled(sizes_of(size, "new_empty"), 0, dtype or self._type.dtype, device or self._device, requires_grad)
+    return _factory("new_empty", 0, size, named, dtype or self._type.dtype, device or self._device, requires_grad, None)
 
 
 @composite(function=False)
@@ -372,7 +422,11 @@ def new_full(
 ) -> Tensor:
     """One value everywhere, of this tensor's type."""
     return filled(
-        sizes_of((size,), "new_full"), fill_value, dtype or self._type.dtype, device or self._device, requires_grad
+        sizes_of((size,), "new_full"),
+        _number("new_full", fill_value),
+        dtype or self._type.dtype,
+        device or self._device,
+        requires_grad,
     )
 
 
@@ -412,8 +466,8 @@ def eye(
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "eye")
     if out is None:
         return made(np.eye(n, m), wanted, device, requires_grad)
-    into(out, made(np.eye(n, m), out._type.dtype))
-    return out
+    target = receiver(out, (n, n if m is None else m), None if dtype is None else wanted)
+    return target.copy_(made(np.eye(n, m), target._type.dtype))
 
 
 @composite(method=False)

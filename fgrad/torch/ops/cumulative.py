@@ -23,7 +23,9 @@ def _accumulated(input: Any, dim: int, dtype: Any, scan: Any) -> Any:
     elif input.dtype.kind in "biu":
         input = cast(input, dtypes.int64)
     dim = wrap_dim(dim, input.ndim)
-    return scan(input, dim) if input.ndim else input
+    if not input.ndim:
+        return input
+    return scan(cast(input, dtypes.int8), dim) != 0 if input.dtype == np.bool_ else scan(input, dim)
 
 
 @operation("CumsumBackward0", inplace=True)

@@ -1,5 +1,6 @@
 """Tensors of data: nested lists, numbers, NumPy's and JAX's arrays, other tensors."""
 
+import warnings
 from functools import reduce
 from typing import Any
 
@@ -8,15 +9,28 @@ import numpy as np
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import as_jax, concrete
-from fgrad.torch.core.geometry import is_dense
+from fgrad.torch.core.geometry import Geometry, Ints, extent, is_dense
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
-from fgrad.torch.core.types import type_of
+from fgrad.torch.core.types import tensor_type, type_of
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.torch.ops.copying import laid_out
-from fgrad.torch.ops.creation import asked, inferred_dtype, made
+from fgrad.torch.ops.creation import asked, inferred_dtype, made, placed
 from fgrad.torch.ops.table import composite
 from fgrad.torch.promotion import promote_types
 from fgrad.torch.type_names import type_name
+
+_COPY_CONSTRUCTED = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than {}(sourceTensor)."
+)
+_UNSPECIFIED = (
+    "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
+    "requires_grad=False explicitly to get the old behavior and silence this warning."
+)
+_SLOW = (
+    "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
+    "single numpy.ndarray with numpy.array() before converting to a tensor."
+)
 
 
 def _inferred(data: Any, nested: bool = False) -> Dtype:
@@ -26,10 +40,10 @@ def _inferred(data: Any, nested: bool = False) -> Dtype:
         return reduce(promote_types, found) if found else get_default_dtype()
     if isinstance(data, Tensor):
         return data._type.dtype
-    if isinstance(data, bool | int | float | complex | np.integer | np.bool_) and not isinstance(data, np.ndarray):
-        return inferred_dtype(data) if nested or not isinstance(data, np.generic) else dtypes.from_numpy(data.dtype)
     if isinstance(data, np.generic | np.ndarray):
         return dtypes.from_numpy(data.dtype)
+    if isinstance(data, bool | int | float | complex):
+        return inferred_dtype(data)
     if isinstance(data, str):
         raise ValueError("too many dimensions 'str'") if nested else TypeError("new(): invalid data type 'str'")
     raise RuntimeError(f"Could not infer dtype of {type_name(data)}")
@@ -76,10 +90,18 @@ def _check_range(values: np.ndarray, dtype: Dtype) -> None:
         raise ValueError("Overflow when unpacking long long")
     if values.dtype.kind == "c" and not dtype.is_complex:
         raise TypeError("must be real number, not complex")
-    if values.dtype.kind == "i" and values.size and dtype.numpy.kind in "iu" and dtype.itemsize < 8:
-        highest = np.iinfo(dtype.numpy).max
-        if values.max() > highest or values.min() < (np.iinfo(dtype.numpy).min or -int(highest)):
-            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    if not values.size or dtype.numpy.kind not in "iu":
+        return
+    bounds = np.iinfo(dtype.numpy)
+    if values.dtype.kind == "i" and dtype.itemsize < 8:
+        fits = values.max() <= bounds.max and values.min() >= (bounds.min or -int(bounds.max))
+    elif values.dtype.kind == "f":
+        # what is cut off behind the point does not count, a not-a-number fits nowhere
+        fits = bool(np.all((values < float(bounds.max) + 1) & (values > bounds.min - 1)))
+    else:
+        return
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
 
 
 @composite(method=False)
@@ -95,6 +117,13 @@ def tensor(
 
     Source: `torch.tensor <https://docs.pytorch.org/docs/stable/generated/torch.tensor.html>`_.
     """
+    if isinstance(data, Tensor):
+        warnings.warn(_COPY_CONSTRUCTED.format("torch.tensor"), UserWarning, stacklevel=3)
+    return made_of(data, dtype, device, requires_grad)
+
+
+def made_of(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """``tensor`` of data that may be a tensor, which is copied."""
     wanted = None if dtype is None else dtypes.argument(dtype, "tensor")
     if isinstance(data, Tensor):
         found = data.detach().clone() if wanted is None else data.detach().to(wanted, copy=True)
@@ -107,6 +136,8 @@ def tensor(
     if isinstance(data, list | tuple | range):
         inferred = _inferred(data) if wanted is None else wanted
         plain = _plain(data)
+        if plain and isinstance(plain[0], np.ndarray) and plain[0].ndim:
+            warnings.warn(_SLOW, UserWarning, stacklevel=4)
         shape = _shape_of(plain)
         _check_nested(plain, shape, 0)
         values = np.zeros(shape) if 0 in shape else np.array(plain)
@@ -114,11 +145,33 @@ def tensor(
         return made(values, inferred, device, requires_grad)
     if hasattr(data, "__array__") and not isinstance(data, np.generic | np.ndarray):
         data = np.asarray(data)
-    inferred = _inferred(data)
+    inferred = _inferred(data) if wanted is None else wanted
     values = np.array(data)
-    if not isinstance(data, np.generic | np.ndarray):
-        _check_range(values, inferred if wanted is None else wanted)
-    return made(values, inferred if wanted is None else wanted, device, requires_grad)
+    if not isinstance(data, np.ndarray):
+        _check_range(values, inferred)
+        return made(values, inferred, device, requires_grad)
+    strides = _strides_of(data)
+    return laid_out(made(values, inferred, device, requires_grad), strides if is_dense(data.shape, strides) else None)
+
+
+def _strides_of(array: np.ndarray) -> Ints:
+    """The strides of an array in elements.
+
+    Raises:
+      ValueError: one is negative, or lies within an element.
+    """
+    if any(step % array.itemsize for step in array.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the "
+            "memory."
+        )
+    if any(step < 0 for step in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array  with "
+            "array.copy().) "
+        )
+    return tuple([step // array.itemsize for step in array.strides])
 
 
 @composite(method=False)
@@ -126,14 +179,16 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor as it is; anything else as ``tensor`` makes it."""
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
-    return tensor(data, dtype=dtype, device=device)
+    if isinstance(data, np.ndarray) and (dtype is None or dtypes.argument(dtype, "as_tensor").numpy == data.dtype):
+        return placed(_shared(data), device)
+    return made_of(data, dtype, device)
 
 
 @composite(method=False)
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool = False
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """``as_tensor`` with NumPy's name."""
+    """``as_tensor`` with NumPy's name, which may cut off the history."""
     found = as_tensor(obj, dtype, device)
     if copy is False and isinstance(obj, Tensor) and found is not obj:
         raise ValueError(
@@ -142,7 +197,11 @@ def asarray(
         )
     if copy and found is obj:
         found = found.clone()
-    return found.requires_grad_() if requires_grad else found
+    if requires_grad is None:
+        if isinstance(obj, Tensor) and is_tracked(obj):
+            warnings.warn(_UNSPECIFIED, UserWarning, stacklevel=3)
+        return found
+    return found.requires_grad_() if requires_grad else found.detach() if is_tracked(found) else found
 
 
 @composite(method=False)
@@ -153,15 +212,20 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
-    found = made(ndarray, dtypes.from_numpy(ndarray.dtype))
-    if any(step < 0 for step in ndarray.strides):
-        raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. (You can probably work around this by making a copy of your array  with "
-            "array.copy().) "
-        )
-    strides = tuple([step // ndarray.itemsize for step in ndarray.strides])
-    return laid_out(found, strides) if is_dense(ndarray.shape, strides) else found
+    return _shared(ndarray)
+
+
+def _shared(array: np.ndarray) -> Tensor:
+    """A tensor that lies in its storage as an array lies in memory."""
+    dtype, shape = dtypes.from_numpy(array.dtype), array.shape
+    strides = _strides_of(array)
+    if is_dense(shape, strides):
+        return laid_out(made(array, dtype), strides)
+    memory = np.lib.stride_tricks.as_strided(array, (extent(shape, strides, 0),), (array.itemsize,))
+    found = made(memory.copy(), dtype)
+    found._geometry = Geometry(shape, strides, 0, dtype)
+    found._type = tensor_type(dtype, shape)
+    return found
 
 
 @composite(method=False)
@@ -181,7 +245,9 @@ def new_tensor_of(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of data with this tensor's type."""
-    return tensor(data, dtype=dtype or self._type.dtype, device=device, requires_grad=requires_grad)
+    if isinstance(data, Tensor):
+        warnings.warn(_COPY_CONSTRUCTED.format("tensor.new_tensor"), UserWarning, stacklevel=3)
+    return made_of(data, dtype or self._type.dtype, device, requires_grad)
 
 
 def numbers_of(tensor: Tensor) -> np.ndarray:

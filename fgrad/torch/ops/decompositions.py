@@ -1,5 +1,6 @@
 """Factorisations of matrices."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -63,12 +64,20 @@ def linalg_qr(A: Array, mode: str = "reduced") -> Any:
     return return_types.linalg_qr(apply(_linalg_qr.operation, (A,), (mode,)))
 
 
+_QR = (
+    "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\n"
+    "The boolean parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\n"
+    "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
+)
+
+
 @composite()
 def qr(input: Array, some: bool = True) -> Any:
     """``linalg.qr``; ``some=False`` gives the complete factors.
 
     Source: `torch.qr <https://docs.pytorch.org/docs/stable/generated/torch.qr.html>`_.
     """
+    warnings.warn(_QR, UserWarning, stacklevel=3)
     return return_types.qr(linalg_qr(input, "reduced" if some else "complete"))
 
 

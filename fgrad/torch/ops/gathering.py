@@ -244,6 +244,8 @@ def argwhere(input: Any) -> Tensor:
 def _nonzero_static(input: Fixed, size: int, fill_value: int) -> Any:
     if not input.ndim:
         return jnp.zeros((size, 0), np.int64)
+    if not input.size:
+        return jnp.full((size, input.ndim), fill_value, np.int64)
     return jnp.stack(jnp.nonzero(input, size=size, fill_value=fill_value), -1).astype(np.int64)
 
 

@@ -4,7 +4,9 @@ The index is gone through from left to right as PyTorch does it (torch/csrc/auto
 integers, slices, None and ``...`` each become a view; tensors, lists and booleans are collected and indexed at the end.
 """
 
+import math
 import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +20,9 @@ from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_apart, deprecated
 from fgrad.torch.core.tensor import Tensor, find_nodes
-from fgrad.torch.ops.copying import copy_, fill_, laid_out
+from fgrad.torch.ops.copying import copy_, fill_, laid_out, warn_of_imaginary
 from fgrad.torch.ops.creation import made
-from fgrad.torch.ops.data import tensor as make_tensor
+from fgrad.torch.ops.data import made_of
 from fgrad.torch.ops.numbers import check_number
 from fgrad.torch.ops.strides import of_index
 from fgrad.torch.ops.table import composite
@@ -31,27 +33,36 @@ from fgrad.torch.type_names import type_name
 _MOST = 64
 #: from this length on a list of numbers and other things is no tuple
 _LONG = 32
+_NO_TUPLE = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
+    "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
+    "which will result either in an error or a different result"
+)
+_BYTES = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
 _ONLY = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})"
 
 
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
-#: for each item of an index: None for a whole axis, "index" for an index tensor, for a mask how many of it are true
+#: for each item of an index: None for a whole axis, "index" for an index tensor, for a mask how many of it are true, or
+#: "mask" where a single value is written to all of them
 Spec = tuple[int | str | None, ...]
 
 
 def _placed(spec: Spec, indices: Sequence[Any]) -> tuple[Any, ...]:
-    """An index in NumPy's manner, masks being made index tensors."""
+    """An index in NumPy's manner, masks being made index tensors: as many as they have axes."""
     it = iter(indices)
     found: list[Any] = []
     for each in spec:
         if each is None:
             found.append(slice(None))
-        elif isinstance(each, int):
-            found += jnp.nonzero(next(it), size=each)
-        else:
-            found.append(next(it))
+            continue
+        index = next(it)
+        if isinstance(each, str):
+            found.append(index)
+        elif index.shape:
+            found += jnp.nonzero(index, size=each)
     return tuple(found)
 
 
@@ -60,7 +71,11 @@ def _index(array: Any, *indices: Any, spec: Spec) -> Any:
 
 
 def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: bool) -> Any:
+    if "mask" in spec:
+        return _filled(array, values, indices[0], spec.index("mask"))
     places = _placed(spec, indices)
+    if not places:
+        raise RuntimeError("index_put: a mask without axes says nothing of where values go that are not a single one")
     place = array.at[places]
     shape = _result_shape(array.shape, places)
     if len(values.shape) > len(shape) or any(
@@ -79,6 +94,12 @@ def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: b
         return place.add(values, mode="promise_in_bounds", wrap_negative_indices=True)
     # of values written to one place any may win, and PyTorch gives each its gradient
     return place.set(values, mode="promise_in_bounds", wrap_negative_indices=True, unique_indices=True)
+
+
+def _filled(array: Any, value: Any, mask: Any, before: int) -> Any:
+    """An array with a single value where a mask is true, which leaves out so many axes before its own."""
+    after = array.ndim - before - mask.ndim
+    return jnp.where(mask.reshape(*[1] * before, *mask.shape, *[1] * after), value.reshape(()), array)
 
 
 def _result_shape(shape: Sequence[int], places: Sequence[Any]) -> tuple[int, ...]:
@@ -143,6 +164,7 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
     spec: list[int | str | None] = []
     found: list[Tensor] = []
     sizes: list[tuple[int, ...]] = []
+    bounded: list[tuple[Tensor, int, int]] = []
     axis = 0
     for index in indices:
         if index is None:
@@ -170,7 +192,7 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if axis >= len(shape):
             raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-        _check_bounds(index, len(sizes), shape[axis])
+        bounded.append((index, len(sizes), shape[axis]))
         spec.append("index")
         found.append(index)
         sizes.append(index._type.shape)
@@ -178,21 +200,24 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
     if axis > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     try:
-        np.broadcast_shapes(*sizes)
+        count = math.prod(np.broadcast_shapes(*sizes))
     except ValueError:
         shapes = ", ".join(str(list(n)) for n in sizes)
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
+    if count and not all(size for _, _, size in bounded):
+        raise IndexError("index is out of bounds for dimension with size 0")
+    if count and tensor._type.numel:
+        for each in bounded:
+            _check_bounds(*each)
     return tuple(spec), found
 
 
 def _check_bounds(index: Tensor, axis: int, size: int) -> None:
     value = index._value()
-    if is_abstract(value) or not index._type.numel:
+    if is_abstract(value):
         return
-    if not size:
-        raise IndexError("index is out of bounds for dimension with size 0")
     values = concrete(value)
     low, high = int(values.min()), int(values.max())
     if low < -size or high >= size:
@@ -204,10 +229,17 @@ def index_tensors(tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """The elements at index tensors, one for each leading axis, None for all of an axis."""
     find_nodes((tensor,))
     spec, found = _prepared(tensor, indices)
+    _warn_of_bytes(found)
     result = apply(_INDEX, (tensor, *found), (spec,))
     if tensor._geometry is None and tensor._storage.strides is None:
         return result
     return laid_out(result, of_index(tensor._geometry_of(), spec, found))
+
+
+def _warn_of_bytes(indices: Sequence[Tensor]) -> None:
+    for index in indices:
+        if index._type.dtype is dtypes.uint8:
+            warnings.warn(_BYTES, UserWarning, stacklevel=4)
 
 
 def _checked(function: str, tensor: Tensor, indices: Any, values: Any) -> None:
@@ -235,10 +267,23 @@ def _converted(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor)
     return values.to(tensor._type.dtype)
 
 
+def _written(
+    tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool
+) -> tuple[list[Tensor], tuple[Any, ...]]:
+    """The operands and parameters of a write at index tensors."""
+    spec, found = _prepared(tensor, indices)
+    if accumulate or not _is_fill(found, values):
+        _warn_of_bytes(found)
+    elif found[0]._type.dtype is dtypes.uint8:
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
+    else:
+        spec = tuple(["mask" if isinstance(each, int) else each for each in spec])
+    return [tensor, _converted(tensor, indices, values), *found], (spec, accumulate)
+
+
 def put_at(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values at index tensors, one for each leading axis, None for all of an axis."""
-    spec, found = _prepared(tensor, indices)
-    return apply_inplace(_INDEX_PUT, (tensor, _converted(tensor, indices, values), *found), (spec, accumulate))
+    return apply_inplace(_INDEX_PUT, *_written(tensor, indices, values, accumulate))
 
 
 @composite(function=False)
@@ -263,8 +308,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     Source: `torch.Tensor.index_put <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_put.html>`_.
     """
     _checked("index_put", input, indices, values)
-    spec, found = _prepared(input, indices)
-    return apply(_INDEX_PUT, (input, _converted(input, indices, values), *found), (spec, accumulate))
+    return apply(_INDEX_PUT, *_written(input, indices, values, accumulate))
 
 
 # -- the index as it is written --------------------------------------------------------------------------------------
@@ -274,13 +318,14 @@ def _items(index: Any) -> list[Any]:
     """The items of an index; a short list with something else in it than numbers counts as a tuple."""
     if isinstance(index, tuple):
         return list(index)
-    if isinstance(index, list) and len(index) < _LONG and any(map(_is_item, index)):
-        return index
+    if isinstance(index, list | str) and len(index) < _LONG and any(map(_is_item, index)):
+        warnings.warn(_NO_TUPLE, UserWarning, stacklevel=4)
+        return list(index)
     return [index]
 
 
 def _is_item(x: Any) -> bool:
-    return x is None or x is Ellipsis or isinstance(x, Tensor | slice | list | tuple | range | np.ndarray)
+    return x is None or x is Ellipsis or isinstance(x, Tensor | slice | list | tuple | range | str | np.ndarray)
 
 
 def _integer(x: Any) -> bool:
@@ -290,9 +335,8 @@ def _integer(x: Any) -> bool:
 def _as_index(x: Any) -> Any:
     """A sequence of numbers, or a NumPy array, as a tensor; a tensor that is one integer as a number."""
     if isinstance(x, np.ndarray | list | tuple | range):
-        given = x if isinstance(x, np.ndarray) else list(x)
-        x = make_tensor(given)
-        if not x._type.numel and not isinstance(given, np.ndarray):
+        x = made_of(x if isinstance(x, np.ndarray) else list(x))
+        if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
             x = x.to(dtypes.int64)
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
         if x._type.dtype in (dtypes.bool_, dtypes.uint8) or is_abstract(x._value()):
@@ -358,8 +402,6 @@ def _bound(x: Any) -> int | None:
     """
     if x is None:
         return None
-    if isinstance(x, Tensor):
-        return int(x.item())
     if not hasattr(x, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     return operator.index(x)
@@ -431,7 +473,7 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if index is False:
         return
-    result, pending = _sliced(self, index, True)
+    result, pending = _sliced(self, None if index is True else index, True)
     given = value if isinstance(value, Tensor) else _assigned(self, value)
     if any(p is not None for p in pending):
         sizes = _stripped(given._type.shape)
@@ -445,6 +487,8 @@ def _assigned(tensor: Tensor, value: Any) -> Tensor:
     if not isinstance(value, bool | int | float | complex):
         raise TypeError(f"can't assign a {type_name(value)} to a torch.{tensor._type.dtype.scalar_name}Tensor")
     check_number(value, tensor._type.dtype)
+    if isinstance(value, complex) and not tensor._type.dtype.is_complex:
+        value = value.real
     return made(np.asarray(value), tensor._type.dtype)
 
 
@@ -455,6 +499,7 @@ def copy_to(target: Tensor, value: Tensor) -> None:
         copy_(target, value)
         return
     if not value._type.shape:
+        warn_of_imaginary(value, target._type.dtype)
         fill_(target, value)
         return
     given = view_sizes(value, _stripped(value._type.shape))

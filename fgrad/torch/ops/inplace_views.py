@@ -15,6 +15,7 @@ from fgrad.torch.core.strided import AS_STRIDED
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.views import ViewOperation
+from fgrad.torch.ops.copying import suggested_format
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.pieces import checked_strided
 from fgrad.torch.ops.table import TABLE, composite
@@ -174,4 +175,6 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 
     Source: `torch.Tensor.resize_as_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.resize_as_.html>`_.
     """
-    return self.resize_(the_template._type.shape)
+    if memory_format is not None and memory_format.name == "preserve_format":
+        memory_format = suggested_format(the_template)
+    return self.resize_(the_template._type.shape, memory_format=memory_format)

@@ -10,7 +10,7 @@ from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.ops.copying import channels_last
 from fgrad.torch.ops.promotions import common
-from fgrad.torch.ops.reshaping import atleast_1d, atleast_2d, atleast_3d
+from fgrad.torch.ops.reshaping import atleast_1d, atleast_2d, atleast_3d, check_tensors
 from fgrad.torch.ops.table import Arrays, composite, operation, operation_of, run_into
 from fgrad.torch.ops.views import reshape, wrap_dim
 from fgrad.torch.type_names import type_name
@@ -26,9 +26,7 @@ def checked_sequence(function: str, tensors: Any) -> Sequence[Tensor]:
         raise TypeError(
             f"{function}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type_name(tensors)}"
         )
-    for i, x in enumerate(tensors):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type_name(x)}")
+    check_tensors(tensors)
     find_nodes(tensors)
     return tensors
 

@@ -44,6 +44,11 @@ def check_kinds(kernel: str, kinds: str, *arrays: Any) -> None:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
 
 
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is a floating-point one of 16 bits."""
+    return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
+
+
 def kind(x: Any) -> str:
     """The kind of an array's elements: "b", "i", "f" or "c"."""
     if x.dtype == np.bool_:

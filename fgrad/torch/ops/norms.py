@@ -11,6 +11,7 @@ from fgrad.torch import dtypes
 from fgrad.torch.core.operation import apply, cast
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.promotions import inexact
 from fgrad.torch.ops.reductions import Dims, axes_of
@@ -130,6 +131,7 @@ def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = Fa
 
 @overload("dist", "DistBackward0", promote=inexact, kept=("self", "other", "result"))
 def _dist(input: Array, other: Array, p: Any) -> Any:
+    check_broadcast(input, other)
     shape = jnp.broadcast_shapes(input.shape, other.shape)
 
     def reduced(ct: Any, x: Any) -> Any:

@@ -18,8 +18,8 @@ _NAMES = {
     "uint16": "uint16_t",
     "uint32": "uint32_t",
     "uint64": "uint64_t",
-    "float16": "at::Half",
-    "bfloat16": "at::BFloat16",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
     "float32": "float",
     "float64": "double",
 }
@@ -32,15 +32,15 @@ def is_one(factor: Any) -> bool:
 
 def check_number(value: Any, dtype: Dtype) -> None:
     """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
-    if dtype.is_complex or dtype.numpy == np.bool_:
-        return
-    if not isinstance(value, complex) and not _overflows(value, dtype):
+    if dtype.is_complex or dtype.numpy == np.bool_ or not _overflows(value, dtype):
         return
     raise RuntimeError(f"value cannot be converted to type {_NAMES[dtype.numpy.name]} without overflow")
 
 
 def _overflows(value: Any, dtype: Dtype) -> bool:
-    if isinstance(value, bool) or value != value:
+    if isinstance(value, complex):
+        return bool(value.imag) or _overflows(value.real, dtype)
+    if isinstance(value, bool):
         return False
     if dtype.is_floating_point:
         return abs(value) != float("inf") and abs(value) > float(jnp.finfo(dtype.numpy).max)

@@ -14,6 +14,7 @@ from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops import arithmetic, bitwise, complex_views, powers, signs, views
+from fgrad.torch.ops.data import from_numpy
 from fgrad.torch.ops.overloads import chooser_of
 from fgrad.torch.ops.table import NUMBERS, TABLE, operation_of
 
@@ -87,7 +88,7 @@ def _quotient_of(self: Tensor, other: Any) -> Tensor:
     return powers.reciprocal(self) * other
 
 
-_operator("__rtruediv__", _quotient_of, _quotient_of)
+_enter("__rtruediv__", _quotient_of)
 for _name in ("__div__", "__rdiv__", "__idiv__"):
     setattr(Tensor, _name, getattr(Tensor, _name.replace("div", "truediv")))
 
@@ -124,6 +125,16 @@ _enter("__invert__", _invert)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _function = TABLE[_name].call
     _operator(f"__{_name}__", _chosen(_function), _function)
+
+
+def _equal(self: Tensor, other: Any, compared: Binary = Tensor.__eq__) -> Any:
+    """Equality answers for NumPy's arrays of numbers too; the other comparisons leave them to NumPy."""
+    if isinstance(other, np.ndarray) and other.dtype.kind in "biufc":
+        other = from_numpy(other)
+    return compared(self, other)
+
+
+_enter("__eq__", _equal)
 
 # -- attributes ------------------------------------------------------------------------------------------------------
 

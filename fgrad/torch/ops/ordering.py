@@ -14,6 +14,7 @@ from fgrad.torch.ops import reductions
 from fgrad.torch.ops.arithmetic import lerp
 from fgrad.torch.ops.bitwise import logical_not
 from fgrad.torch.ops.comparison import isnan
+from fgrad.torch.ops.copying import as_first
 from fgrad.torch.ops.creation import full_like, made
 from fgrad.torch.ops.extrema import check_kernel, picked, place_of_largest, shared
 from fgrad.torch.ops.gathering import gather
@@ -51,12 +52,12 @@ def _sorted(input: Any, dim: int, descending: bool) -> Any:
 # -- sorting ---------------------------------------------------------------------------------------------------------
 
 
-@overload("sort", "SortBackward0", outputs=_KEPT)
+@overload("sort", "SortBackward0", outputs=_KEPT, strides=as_first)
 def _sort(input: Array, dim: int, descending: bool) -> Any:
     return _sorted(input, dim, descending)
 
 
-@overload("sort", "SortBackward1", outputs=_KEPT)
+@overload("sort", "SortBackward1", outputs=_KEPT, strides=as_first)
 def _sort_stable(input: Array, stable: bool, dim: int, descending: bool) -> Any:
     return _sorted(input, dim, descending)
 

@@ -71,6 +71,9 @@ def unfold(input: Array, dimension: int, size: int, step: int) -> Any:
     return jnp.moveaxis(jnp.take(input, places, axis), axis + 1, -1)
 
 
+_MOST_BYTES = (1 << 63) - 1
+
+
 def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geometry:
     """The geometry of ``as_strided``, if it lies within the storage."""
     if len(size) != len(stride):
@@ -81,6 +84,8 @@ def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geo
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     g = input._geometry_of()
     storage = input._storage
+    if any(n < 0 for n in size) or extent(size, stride, offset) * g.dtype.itemsize > _MOST_BYTES:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
     held = storage.count * storage.dtype.itemsize
     if extent(size, stride, offset) * g.dtype.itemsize > held:
         raise RuntimeError(

@@ -5,6 +5,7 @@ PyTorch draws in the order of memory: the transpose of a contiguous matrix gets 
 numbers are drawn for the axes from the slowest to the fastest in memory, and then brought in the tensor's order.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,10 +20,11 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation
 from fgrad.torch.core.overlap import OVERLAP
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
+from fgrad.torch.core.types import tensor_type
 from fgrad.torch.dtypes import get_default_dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops.copying import format_strides, laid_out, resized
-from fgrad.torch.ops.creation import asked, made, sizes_of
+from fgrad.torch.ops.creation import asked, made, placed, sizes_of
 from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.table import composite
 from fgrad.torch.random import (
@@ -180,8 +182,16 @@ def randperm(
     Source: `torch.randperm <https://docs.pytorch.org/docs/stable/generated/torch.randperm.html>`_.
     """
     wanted = dtypes.argument(dtype, "randperm") if out is None else out._type.dtype
-    values = integers.randperm(int(n), wanted.numpy, source_of(generator))
-    found = made(values, wanted, device, requires_grad)
+    source = source_of(generator)
+
+    def draw(batch: Ints) -> np.ndarray:
+        each = [integers.randperm(int(n), wanted.numpy, source) for _ in range(math.prod(batch))]
+        return np.reshape(each, (*batch, int(n))).astype(wanted.numpy, copy=False)
+
+    value = drawn(draw)
+    found = placed(new_tensor(value, tensor_type(wanted, tuple(value.shape))), device)
+    if requires_grad:
+        asked(found)
     return found if out is None else resized(out, found._type.shape).copy_(found)
 
 

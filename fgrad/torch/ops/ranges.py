@@ -11,7 +11,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.torch.ops.copying import resized
 from fgrad.torch.ops.creation import made
-from fgrad.torch.ops.overloads import no_match
+from fgrad.torch.ops.overloads import no_match, types_of
 from fgrad.torch.ops.table import composite
 from fgrad.torch.type_names import type_name
 
@@ -24,6 +24,16 @@ _ARANGE_SIGNATURES = tuple(
         ("Number start, Number end, Number step = 1", "Tensor out = None, "),
     )
 )
+
+
+def _spaced_signatures(function: str) -> list[str]:
+    """How PyTorch lists the overloads of ``linspace`` and ``logspace``."""
+    base = "float base = 10.0, " if function == "logspace" else ""
+    return [
+        f"{start} start, {end} end, int steps, {base}*, Tensor out = None, torch.dtype dtype = None, torch.layout "
+        "layout = None, torch.device device = None, bool pin_memory = False, bool requires_grad = False"
+        for start, end in (("Tensor", "Tensor"), ("Number", "Tensor"), ("Tensor", "Number"), ("Number", "Number"))
+    ]
 
 
 @composite(method=False)
@@ -59,12 +69,13 @@ def arange(
     start = named.get("start", start)
     assert end is not None
     integers = all(isinstance(x, int) for x in (start, end, step))
-    if out is not None:
-        wanted = out._type.dtype
-    elif dtype is None:
-        wanted = dtypes.int64 if integers else get_default_dtype()
-    else:
+    if dtype is not None:
         wanted = dtypes.argument(dtype, "arange")
+    elif out is not None:
+        wanted = out._type.dtype
+    else:
+        wanted = dtypes.int64 if integers else get_default_dtype()
+    _check_type(wanted, out)
     if not math.isfinite(start) or not math.isfinite(end):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     _check_steps(start, end, step)
@@ -75,9 +86,31 @@ def arange(
         if not step:
             raise ValueError("step must be nonzero")
     count = max(0, math.ceil((end - start) / step))
+    if out is not None and out._type.numel not in (0, count):
+        warnings.warn(
+            f"The number of elements in the out tensor of shape {list(out._type.shape)} is {out._type.numel} which "
+            f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
+            f"error. The out tensor will be resized to a tensor of shape ({count},).",
+            stacklevel=3,
+        )
     exact = np.int64 if wanted.numpy.kind in "iu" or integers else np.float64
-    found = made(start + np.arange(count, dtype=exact) * step, wanted, device, requires_grad)
-    return found if out is None else resized(out, found._type.shape).copy_(found)
+    return _given(made(start + np.arange(count, dtype=exact) * step, wanted, device, requires_grad), out)
+
+
+def _given(found: Tensor, out: Tensor | None) -> Tensor:
+    """Numbers in a row, or a tensor of as many elements, else of their shape, with them written to it."""
+    if out is None:
+        return found
+    if out._type.numel != found._type.numel:
+        resized(out, found._type.shape)
+    return out.copy_(found.reshape(out._type.shape))
+
+
+def _check_type(dtype: Dtype, out: Tensor | None) -> None:
+    if out is not None and out._type.dtype is not dtype:
+        raise RuntimeError(
+            f"dtype {dtype.scalar_name} does not match dtype of out parameter ({out._type.dtype.scalar_name})"
+        )
 
 
 def _check_steps(start: Any, end: Any, step: Any) -> None:
@@ -111,8 +144,7 @@ def inclusive_range(
     _check_steps(start, end, step)
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "range")
     values = start + np.arange(int((end - start) / step) + 1) * step
-    found = made(values, wanted, device, requires_grad)
-    return found if out is None else resized(out, found._type.shape).copy_(found)
+    return _given(made(values, wanted, device, requires_grad), out)
 
 
 @composite(method=False)
@@ -129,8 +161,7 @@ def linspace(
 ) -> Tensor:
     """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
     wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
-    found = made(_even(start, end, steps, wanted), wanted, device, requires_grad)
-    return found if out is None else resized(out, found._type.shape).copy_(found)
+    return _given(made(_even(start, end, steps, wanted), wanted, device, requires_grad), out)
 
 
 def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, out: Tensor | None) -> Dtype:
@@ -146,10 +177,9 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, o
     else:
         complex_given = isinstance(start, complex) or isinstance(end, complex)
         wanted = dtypes.default_complex_dtype() if complex_given else get_default_dtype()
-    if out is not None and out._type.dtype is not wanted:
-        raise RuntimeError(
-            f"dtype {wanted.scalar_name} does not match dtype of out parameter ({out._type.dtype.scalar_name})"
-        )
+    _check_type(wanted, out)
+    if not isinstance(steps, int | np.integer | Tensor):
+        raise TypeError(no_match(function, types_of((start, end, steps)), _spaced_signatures(function)))
     if wanted is dtypes.bool_ and steps > 1:
         raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
     return wanted
@@ -166,10 +196,11 @@ def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
         work = np.dtype(np.float32)
     if steps == 1:
         return np.full((1,), start, work)
-    step = work.type((end - start) / max(steps - 1, 1))
     i = np.arange(steps)
-    low = work.type(start) + step * i.astype(work)
-    high = work.type(end) - step * (steps - 1 - i).astype(work)
+    with np.errstate(all="ignore"):
+        step = work.type((end - start) / max(steps - 1, 1))
+        low = work.type(start) + step * i.astype(work)
+        high = work.type(end) - step * (steps - 1 - i).astype(work)
     found = np.where(i < steps // 2, low, high)
     return found if dtype.is_floating_point or dtype.is_complex else np.trunc(found)
 
@@ -189,5 +220,7 @@ def logspace(
 ) -> Tensor:
     """``base`` to the power of ``steps`` numbers at equal distance."""
     wanted = _spaced_dtype("logspace", start, end, steps, dtype, out)
-    found = made(np.power(base, _even(start, end, steps, dtypes.float64)), wanted, device, requires_grad)
-    return found if out is None else resized(out, found._type.shape).copy_(found)
+    exponents = _even(start, end, steps, dtypes.complex128 if wanted.is_complex else dtypes.float64)
+    with np.errstate(all="ignore"):
+        powers = np.power(base, exponents)
+    return _given(made(powers, wanted, device, requires_grad), out)

@@ -13,7 +13,7 @@ from fgrad.torch.core.operation import apply, cast
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.creation import sizes_of
-from fgrad.torch.ops.kinds import kind
+from fgrad.torch.ops.kinds import is_half, kind
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.promotions import inexact
 from fgrad.torch.ops.table import Array, composite, operation
@@ -49,10 +49,17 @@ def _widened(input: Any, dtype: Dtype | None) -> Any:
     return cast(input, dtypes.int64) if input.dtype.kind in "biu" else input
 
 
+def _total(input: Any, axes: Ints, keepdim: bool = False) -> Any:
+    """The sum over axes in the type of the elements; of booleans, whether one is true."""
+    if input.dtype == np.bool_:
+        return jnp.any(input, axes, keepdims=keepdim)
+    return jnp.sum(input, axes, dtype=input.dtype, keepdims=keepdim)
+
+
 def _summed(input: Any, axes: Ints, keepdim: bool) -> Any:
     """The sum over axes; a reshape where each has one element, so that the gradient is one, as PyTorch's formula is."""
     shape = [1 if i in axes else n for i, n in enumerate(input.shape) if keepdim or i not in axes]
-    return lax.reshape(input if counted(input.shape, axes) == 1 else jnp.sum(input, axes), shape)
+    return lax.reshape(input if counted(input.shape, axes) == 1 else _total(input, axes), shape)
 
 
 # -- sums ------------------------------------------------------------------------------------------------------------
@@ -60,13 +67,13 @@ def _summed(input: Any, axes: Ints, keepdim: bool) -> Any:
 
 @overload("sum", "SumBackward0")
 def _sum_all(input: Array, *, dtype: Any = None) -> Any:
-    return jnp.sum(_widened(input, dtype))
+    return _total(_widened(input, dtype), tuple(range(input.ndim)))
 
 
 @overload("sum", "SumBackward1")
 def _sum_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dim == () and not keepdim:
-        return jnp.sum(_widened(input, dtype))
+        return _total(_widened(input, dtype), tuple(range(input.ndim)))
     return _summed(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
@@ -126,8 +133,8 @@ def _nansum(input: Any, dim: Dims, keepdim: bool, dtype: Any) -> Any:
         raise RuntimeError("nansum on CPU does not support complex inputs")
     input = _widened(input, dtype)
     if kind(input) != "f":
-        return jnp.sum(input, axes_of(dim, input.ndim), keepdims=keepdim)
-    return jnp.sum(jnp.where(lax.ne(input, input), 0, input), axes_of(dim, input.ndim), keepdims=keepdim)
+        return _total(input, axes_of(dim, input.ndim), keepdim)
+    return _total(jnp.where(lax.ne(input, input), 0, input), axes_of(dim, input.ndim), keepdim)
 
 
 @operation("NansumBackward0")
@@ -155,9 +162,14 @@ def _mean(input: Any, dim: Dims, keepdim: bool, dtype: Dtype | None) -> Any:
                 f"dtype. Got: {dtype.scalar_name}"
             )
         input = cast(input, dtype)
-    axes = axes_of(dim, input.ndim)
-    total = _summed(input, axes, keepdim)
-    return lax.div(total, lax.full_like(total, counted(input.shape, axes)))
+    return average(input, axes_of(dim, input.ndim), keepdim)
+
+
+def average(input: Any, axes: Ints, keepdim: bool) -> Any:
+    """The mean over axes; of elements of 16 bits it is rounded once, at the end."""
+    wide = cast(input, dtypes.float32) if is_half(input.dtype) else input
+    total = _summed(wide, axes, keepdim)
+    return lax.convert_element_type(lax.div(total, lax.full_like(total, counted(input.shape, axes))), input.dtype)
 
 
 @overload("mean", "MeanBackward0")
@@ -220,8 +232,10 @@ def _others(x: Any, axes: Ints) -> Any:
 def _prod(input: Any, axes: Ints, keepdim: bool) -> Any:
     if not input.ndim:
         return input  # so that its gradient does not depend on it, as in PyTorch
+    if input.dtype == np.bool_:
+        return jnp.all(input, axes, keepdims=keepdim)
     if kind(input) not in "fc" or not counted(input.shape, axes):
-        return jnp.prod(input, axes, keepdims=keepdim)
+        return jnp.prod(input, axes, dtype=input.dtype, keepdims=keepdim)
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         # as PyTorch: the result divided by the element, unless one is zero
@@ -285,7 +299,9 @@ def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Any:
 
 
 def _tested(input: Any, dim: Dims, keepdim: bool, test: Any) -> Any:
-    found = test(lax.ne(input, lax.full_like(input, 0)), axes_of(dim, input.ndim), keepdims=keepdim)
+    # no axes at all are none here, and not all as for sums
+    axes = () if dim == () else axes_of(dim, input.ndim)
+    found = test(lax.ne(input, lax.full_like(input, 0)), axes, keepdims=keepdim)
     return cast(found, dtypes.uint8) if input.dtype == np.uint8 else found
 
 

@@ -12,12 +12,22 @@ from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.table import composite
 from fgrad.torch.ops.views import expand, reshape, unsqueeze, view_sizes
 from fgrad.torch.size import Size
+from fgrad.torch.type_names import type_name
+
+
+def check_tensors(tensors: Sequence[Any]) -> None:
+    """Raise PyTorch's error for an element of a sequence that is no tensor."""
+    for i, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type_name(x)}")
 
 
 def _each(raised: Callable[[Tensor], Tensor], tensors: tuple[Any, ...], as_tuple: bool) -> Any:
     """The result for one tensor, a tuple of them for several or for a sequence."""
     if len(tensors) == 1 and isinstance(tensors[0], tuple | list):
+        check_tensors(tensors[0])
         return tuple(map(raised, tensors[0]))
+    check_tensors(tensors)
     found = tuple(map(raised, tensors))
     return found[0] if len(found) == 1 and not as_tuple else found
 
@@ -73,10 +83,12 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
     Source: `torch.broadcast_tensors <https://docs.pytorch.org/docs/stable/generated/torch.broadcast_tensors.html>`_.
     """
-    found = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
-    check_broadcast(*[x._type for x in found])
-    shape = np.broadcast_shapes(*[x._type.shape for x in found])
-    return tuple([x if x._type.shape == shape else expand(x, shape) for x in found])
+    check_tensors(tensors)
+    if not tensors:
+        return ()
+    check_broadcast(*[x._type for x in tensors])
+    shape = np.broadcast_shapes(*[x._type.shape for x in tensors])
+    return tuple([x if x._type.shape == shape else expand(x, shape) for x in tensors])
 
 
 @composite(method=False)
@@ -89,6 +101,9 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
     Source: `torch.broadcast_shapes <https://docs.pytorch.org/docs/stable/generated/torch.broadcast_shapes.html>`_.
     """
+    for shape in shapes:
+        if not isinstance(shape, int | tuple | list):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
     given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     found = [1] * max(map(len, given), default=0)
     for i, shape in enumerate(given):
@@ -127,17 +142,18 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     Source: `torch.meshgrid <https://docs.pytorch.org/docs/stable/generated/torch.meshgrid.html>`_.
     """
     found = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors)
+    check_tensors(found)
     if indexing is None:
         warnings.warn(
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
         )
     if not found:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if any(x._type.dtype is not found[0]._type.dtype for x in found):
+        raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     for x in found:
         if len(x._type.shape) > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}")
-    if any(x._type.dtype is not found[0]._type.dtype for x in found):
-        raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     swapped = indexing == "xy" and len(found) > 1

@@ -7,18 +7,18 @@ from jax import lax
 
 from fgrad.api.rules import define_rule
 from fgrad.torch import dtypes
-from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.levels import drawn_for
 from fgrad.torch.core.operation import NOT_IMPLEMENTED, Operation, apply
-from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
+from fgrad.torch.core.types import tensor_type
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.copying import resized
-from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.random import FACTORY, new, normal_, source_of
 from fgrad.torch.ops.table import composite, write_all
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
 from fgrad.torch.random.gamma import standard_gamma
-from fgrad.torch.random.multinomial import multinomial as drawn_categories
+from fgrad.torch.random.multinomial import multinomial as categories
 from fgrad.torch.type_names import type_name
 
 _NORMAL_SIGNATURES = (
@@ -26,6 +26,11 @@ _NORMAL_SIGNATURES = (
     "Tensor mean, float std = 1, *, torch.Generator generator = None, Tensor out = None",
     "float mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
     f"float mean, float std, tuple of ints size, *, torch.Generator generator = None, {FACTORY}",
+)
+
+_BERNOULLI_SIGNATURES = (
+    "Tensor input, *, torch.Generator generator = None, Tensor out = None",
+    "Tensor input, float p, *, torch.Generator generator = None",
 )
 
 
@@ -44,12 +49,12 @@ _POISSON = _sampler("poisson", "PoissonBackward0", "self")
 _BINOMIAL = _sampler("binomial", NOT_IMPLEMENTED, "count", "prob")
 
 
-def _sampled(operation: Operation, operands: tuple[Tensor, ...], values: np.ndarray) -> Tensor:
-    return apply(operation, (*operands, made(values, dtypes.from_numpy(values.dtype))))
+def _sampled(operation: Operation, operands: tuple[Tensor, ...], value: Any) -> Tensor:
+    return apply(operation, (*operands, _tensor(value)))
 
 
-def _numbers(tensor: Tensor) -> np.ndarray:
-    return concrete(tensor._value())
+def _tensor(value: Any) -> Tensor:
+    return new_tensor(value, tensor_type(dtypes.from_numpy(value.dtype), tuple(value.shape)))
 
 
 @composite(method=False)
@@ -76,20 +81,25 @@ def normal(
     shaped = mean if isinstance(mean, Tensor) else std
     dtype = shaped._type.dtype.numpy
     if not isinstance(std, Tensor):
-        values = normals.normal(mean._type.shape, dtype, source, 0.0, float(std)) + _numbers(mean)
         operation, operands = _NORMAL_MEAN, (mean,)
     else:
-        deviations = _numbers(std)
         if std._type.dtype.is_complex:
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if (deviations < 0).any():
-            raise RuntimeError("normal expects all elements of std >= 0.0")
         operation, operands = (_NORMAL_BOTH, (mean, std)) if shaped is mean else (_NORMAL_STD, (std,))
         check_broadcast(*[x._type for x in operands])
-        shape = np.broadcast_shapes(*[x._type.shape for x in operands])
+
+    def draw(*parameters: np.ndarray) -> np.ndarray:
+        if not isinstance(std, Tensor):
+            (means,) = parameters
+            return (normals.normal(means.shape, dtype, source, 0.0, float(std)) + means).astype(dtype)
+        *means, deviations = parameters
+        if (deviations < 0).any():
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+        shape = np.broadcast_shapes(*[x.shape for x in parameters])
         values = (normals.normal(shape, dtype, source) * deviations).astype(dtype)
-        values = values + (_numbers(mean) if shaped is mean else np.asarray(mean, dtype))
-    found = _sampled(operation, operands, values.astype(dtype))
+        return (values + (means[0] if means else np.asarray(mean, dtype))).astype(dtype)
+
+    found = _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
     return found if out is None else resized(out, found._type.shape).copy_(found)
 
 
@@ -100,12 +110,18 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     Source: `torch.bernoulli <https://docs.pytorch.org/docs/stable/generated/torch.bernoulli.html>`_.
     """
     source, type = source_of(generator), input._type
+    dtype = type.dtype.numpy
     if p is None:
-        values = uniforms.bernoulli(type.shape, type.dtype.numpy, source, _numbers(input))
-        found = _sampled(_BERNOULLI_OF, (input,), values)
+        value = drawn_for(lambda chances: uniforms.bernoulli(chances.shape, dtype, source, chances), input._value())
+        found = _sampled(_BERNOULLI_OF, (input,), value)
     else:
-        chances = np.asarray(_numbers(p)) if isinstance(p, Tensor) else float(p)
-        found = _sampled(_BERNOULLI_LIKE, (input,), uniforms.bernoulli(type.shape, type.dtype.numpy, source, chances))
+        if isinstance(p, Tensor):
+            if p._type.shape or is_tracked(p):
+                raise TypeError(no_match("bernoulli", "Tensor, Tensor", _BERNOULLI_SIGNATURES))
+            p = p.item()
+        chance = float(p)
+        value = drawn_for(lambda like: uniforms.bernoulli(like.shape, dtype, source, chance), input._value())
+        found = _sampled(_BERNOULLI_LIKE, (input,), value)
     return found if out is None else resized(out, type.shape).copy_(found)
 
 
@@ -115,7 +131,8 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
 
     Source: `torch.poisson <https://docs.pytorch.org/docs/stable/generated/torch.poisson.html>`_.
     """
-    return _sampled(_POISSON, (input,), poissons.poisson(_numbers(input), source_of(generator)))
+    source = source_of(generator)
+    return _sampled(_POISSON, (input,), drawn_for(lambda rates: poissons.poisson(rates, source), input._value()))
 
 
 @composite(method=False)
@@ -124,8 +141,9 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
 
     Source: `torch.Tensor binomial <https://docs.pytorch.org/docs/stable/generated/torch.binomial.html>`_.
     """
-    values = binomials.binomial(_numbers(count), _numbers(prob), source_of(generator))
-    return _sampled(_BINOMIAL, (count, prob), values)
+    source = source_of(generator)
+    value = drawn_for(lambda n, p: binomials.binomial(n, p, source), count._value(), prob._value())
+    return _sampled(_BINOMIAL, (count, prob), value)
 
 
 @composite()
@@ -136,8 +154,15 @@ def multinomial(
 
     Source: `torch.multinomial <https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html>`_.
     """
-    values = drawn_categories(_numbers(input), int(num_samples), bool(replacement), source_of(generator))
-    found = made(values, dtypes.int64)
+    source = source_of(generator)
+
+    def draw(weights: np.ndarray) -> np.ndarray:
+        rank = len(input._type.shape)
+        rows = weights.reshape((-1, weights.shape[-1])) if rank in (1, 2) and weights.ndim > 2 else weights
+        values = categories(rows, int(num_samples), bool(replacement), source)
+        return values.reshape((*weights.shape[:-1], int(num_samples)))
+
+    found = _tensor(drawn_for(draw, input._value()))
     return found if out is None else write_all("multinomial", None, (input,), found, out)
 
 
@@ -158,4 +183,6 @@ _STANDARD_GAMMA = Operation(
 @composite(method=False)
 def _standard_gamma(input: Any, generator: Any = None) -> Tensor:
     """Gamma numbers of unit scale, with the gradient that moves them along their distribution function."""
-    return _sampled(_STANDARD_GAMMA, (input,), standard_gamma(_numbers(input), source_of(generator)))
+    source = source_of(generator)
+    value = drawn_for(lambda shapes: standard_gamma(shapes, source), input._value())
+    return _sampled(_STANDARD_GAMMA, (input,), value)

@@ -1,5 +1,7 @@
 """Variances and standard deviations, covariances, and how often integers occur."""
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,10 @@ from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.creation import made
-from fgrad.torch.ops.kinds import check_kinds, kind
+from fgrad.torch.ops.kinds import check_kinds, is_half, kind
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.products import matmul
-from fgrad.torch.ops.reductions import Dims, axes_of, counted, mean, static_dims, sum
+from fgrad.torch.ops.reductions import Dims, average, axes_of, counted, mean, static_dims, sum
 from fgrad.torch.ops.table import Array, composite
 from fgrad.torch.ops.views import reshape
 
@@ -27,13 +29,8 @@ def _moments(input: Any, dim: Dims, correction: float) -> tuple[Any, Any, Any, A
         raise RuntimeError("std and var only support floating point and complex dtypes")
     axes = axes_of(dim, input.ndim)
     count = counted(input.shape, axes)
-    center = _average(input, axes, True)
+    center = average(input, axes, True)
     return axes, max(count - correction, 0), center, input - center
-
-
-def _average(x: Any, axes: Any, keepdim: bool) -> Any:
-    total = jnp.sum(x, axes, keepdims=keepdim)
-    return lax.div(total, lax.full_like(total, counted(x.shape, axes)))
 
 
 def _over(x: Any, freedom: float) -> Any:
@@ -56,6 +53,13 @@ def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: float) -> Any:
     return lax.full_like(deviations, 2.0 / freedom) * ct * deviations
 
 
+def _wide(function: Any, x: Any) -> Any:
+    """A function of an array; of elements of 16 bits it is rounded once, at the end."""
+    if not is_half(x.dtype):
+        return function(x)
+    return lax.convert_element_type(function(lax.convert_element_type(x, np.float32)), x.dtype)
+
+
 def _kept(x: Any, dim: Dims, keepdim: bool, rank: int) -> Any:
     return x if keepdim else lax.expand_dims(x, axes_of(dim, rank))
 
@@ -64,7 +68,7 @@ def _var(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         return (_variance_pullback(_kept(ct, dim, keepdim, x.ndim), x, dim, correction),)
 
-    return fgrad.define_rule(lambda x: _variance(x, dim, correction, keepdim), vjp=pullback)(input)
+    return fgrad.define_rule(lambda x: _wide(lambda y: _variance(y, dim, correction, keepdim), x), vjp=pullback)(input)
 
 
 def _std(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
@@ -74,7 +78,10 @@ def _std(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
         ct = jnp.where(zero, 0, ct / jnp.where(zero, 1, out * 2))
         return (_variance_pullback(_kept(ct, dim, keepdim, x.ndim), x, dim, correction),)
 
-    return fgrad.define_rule(lambda x: lax.sqrt(_variance(x, dim, correction, keepdim)), vjp=pullback)(input)
+    def forward(x: Any) -> Any:
+        return lax.sqrt(_variance(x, dim, correction, keepdim))
+
+    return fgrad.define_rule(lambda x: _wide(forward, x), vjp=pullback)(input)
 
 
 @overload("var", "VarBackward0")
@@ -89,21 +96,34 @@ def _std_of(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
 
 @overload("var_mean", "VarMeanBackward0", outputs=("result0", "result1"))
 def _var_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
-    return _var(input, dim, correction, keepdim), _average(input, axes_of(dim, input.ndim), keepdim)
+    return _var(input, dim, correction, keepdim), average(input, axes_of(dim, input.ndim), keepdim)
 
 
 @overload("std_mean", "StdMeanBackward0", outputs=("result0", "result1"))
 def _std_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
-    return _std(input, dim, correction, keepdim), _average(input, axes_of(dim, input.ndim), keepdim)
+    return _std(input, dim, correction, keepdim), average(input, axes_of(dim, input.ndim), keepdim)
 
 
-def _parameters(dim: Any, unbiased: Any, keepdim: Any, correction: Any) -> tuple[Any, float, bool]:
+def _parameters(
+    function: str, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any
+) -> tuple[Any, float, bool]:
     """The parameters of a variance: ``var(unbiased)`` has its flag where others have the axes."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
-    return static_dims(dim), correction, bool(keepdim)
+    dims = static_dims(dim)
+    shape = input._type.shape
+    axes = axes_of(dims, len(shape))
+    results = math.prod([n for i, n in enumerate(shape) if i not in axes])
+    if input._type.inexact and (counted(shape, axes) if results else 0) - correction <= 0:
+        warnings.warn(
+            f"{function}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            UserWarning,
+            stacklevel=4,
+        )
+    return dims, correction, bool(keepdim)
 
 
 @composite()
@@ -125,7 +145,7 @@ def var(
 
     Source: `torch.var <https://docs.pytorch.org/docs/stable/generated/torch.var.html>`_.
     """
-    return apply(_var_of.operation, (input,), _parameters(dim, unbiased, keepdim, correction))
+    return apply(_var_of.operation, (input,), _parameters("var", input, dim, unbiased, keepdim, correction))
 
 
 @composite()
@@ -136,7 +156,7 @@ def std(
 
     Source: `torch.std <https://docs.pytorch.org/docs/stable/generated/torch.std.html>`_.
     """
-    return apply(_std_of.operation, (input,), _parameters(dim, unbiased, keepdim, correction))
+    return apply(_std_of.operation, (input,), _parameters("std", input, dim, unbiased, keepdim, correction))
 
 
 @composite(method=False)
@@ -147,7 +167,7 @@ def var_mean(
 
     Source: `torch.var_mean <https://docs.pytorch.org/docs/stable/generated/torch.var_mean.html>`_.
     """
-    return apply(_var_mean.operation, (input,), _parameters(dim, unbiased, keepdim, correction))
+    return apply(_var_mean.operation, (input,), _parameters("var_mean", input, dim, unbiased, keepdim, correction))
 
 
 @composite(method=False)
@@ -158,7 +178,7 @@ def std_mean(
 
     Source: `torch.std_mean <https://docs.pytorch.org/docs/stable/generated/torch.std_mean.html>`_.
     """
-    return apply(_std_mean.operation, (input,), _parameters(dim, unbiased, keepdim, correction))
+    return apply(_std_mean.operation, (input,), _parameters("std_mean", input, dim, unbiased, keepdim, correction))
 
 
 # -- covariances -----------------------------------------------------------------------------------------------------
@@ -221,6 +241,12 @@ def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: An
         norm = total - correction
     else:
         norm = total - correction * sum(weights * aweights) / total
+    if norm <= 0:
+        warnings.warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            UserWarning,
+            stacklevel=3,
+        )
     norm = norm.clamp(0) if isinstance(norm, Tensor) else max(norm, 0)
     scaled = centered if weights is None else centered * weights
     turned = scaled.t().conj() if input._type.dtype.is_complex else scaled.t()

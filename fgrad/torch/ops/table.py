@@ -92,10 +92,12 @@ def enter_row(
 class Signature:
     """Binds a call's arguments to operands and static parameters."""
 
-    __slots__ = ("name", "names", "kinds", "defaults", "keyword_only", "operands", "statics", "plain")
+    __slots__ = ("name", "names", "kinds", "defaults", "keyword_only", "operands", "statics", "plain", "first")
 
-    def __init__(self, name: str, function: Callable[..., Any]):
+    def __init__(self, name: str, function: Callable[..., Any], first: int = 1):
         self.name = name
+        #: how errors number the first argument: the tensor whose method is called does not count
+        self.first = first
         parameters = list(inspect.signature(function).parameters.values())
         self.names = [p.name for p in parameters]
         self.kinds = [p.annotation if p.annotation in (*_OPERANDS, Ints) else None for p in parameters]
@@ -119,9 +121,10 @@ class Signature:
                 values[i] = tuple(args[i:])
                 break
             if i >= len(names) or self.keyword_only[i]:
+                most = sum(not k for k in self.keyword_only)
                 raise TypeError(
-                    f"{self.name}() takes {sum(not k for k in self.keyword_only)} positional arguments but "
-                    f"{len(args)} were given"
+                    f"{self.name}() takes {most} positional argument{'s' * (most != 1)} but {len(args)} "
+                    f"{'was' if len(args) == 1 else 'were'} given"
                 )
             values[i] = value
         for key, value in kwargs.items():
@@ -182,7 +185,8 @@ class Signature:
                 return kind_of(value)
         wanted = "Number" if kind is Number else "tuple of Tensors" if kind is Arrays else "Tensor"
         raise TypeError(
-            f"{self.name}(): argument '{self.names[i]}' (position {i + 1}) must be {wanted}, not {type_name(value)}"
+            f"{self.name}(): argument '{self.names[i]}' (position {i + self.first}) must be {wanted}, not "
+            f"{type_name(value)}"
         )
 
 
@@ -299,7 +303,7 @@ def composite(
 
     def enter(public: Callable[..., Any]) -> Callable[..., Any]:
         called = f"{namespace}.{name or public.__name__}" if namespace else name or public.__name__
-        signature = Signature(name or public.__name__, public)
+        signature = Signature(name or public.__name__, public, int(function))
         if signature.operands:
             public = _checked(called, signature, public)
         return enter_row(called, public, None, public if method else None, False, function)

@@ -6,8 +6,10 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch import dtypes
+from fgrad.torch.core.overlap import in_order
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.creation import empty, made
+from fgrad.torch.ops.reshaping import check_tensors
 from fgrad.torch.ops.table import Array, Arrays, composite, operation
 from fgrad.torch.ops.views import reshape, wrap_dim
 
@@ -17,7 +19,7 @@ def _check_matrix(function: str, array: Any) -> None:
         raise RuntimeError(f"{function}: input tensor must have at least 2 dimensions")
 
 
-@operation("TrilBackward0", inplace=True)
+@operation("TrilBackward0", inplace=True, overlap=in_order)
 def tril(input: Array, diagonal: int = 0) -> Any:
     """Matrices with zeros above a diagonal.
 
@@ -27,7 +29,7 @@ def tril(input: Array, diagonal: int = 0) -> Any:
     return jnp.tril(input, diagonal)
 
 
-@operation("TriuBackward0", inplace=True)
+@operation("TriuBackward0", inplace=True, overlap=in_order)
 def triu(input: Array, diagonal: int = 0) -> Any:
     """Matrices with zeros below a diagonal.
 
@@ -146,6 +148,9 @@ def block_diag(*tensors: Any) -> Tensor:
 
     Source: `torch.block_diag <https://docs.pytorch.org/docs/stable/generated/torch.block_diag.html>`_.
     """
+    check_tensors(tensors)
+    if not tensors:
+        return empty(1, 0)
     for i, tensor in enumerate(tensors):
         if len(tensor._type.shape) > 2:
             raise RuntimeError(

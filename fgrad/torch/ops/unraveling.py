@@ -7,7 +7,7 @@ from typing import Any
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.data import tensor
+from fgrad.torch.ops.data import made_of
 from fgrad.torch.ops.table import composite
 
 
@@ -41,5 +41,5 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     steps = list(itertools.accumulate(reversed((*sizes[1:], 1)), operator.mul))[::-1] if sizes else []
     device = indices.device
-    quotients = indices.unsqueeze(-1).floor_divide(tensor(steps, dtype=dtypes.int64, device=device))
-    return (quotients % tensor(sizes, dtype=dtypes.int64, device=device)).unbind(-1)
+    quotients = indices.unsqueeze(-1).floor_divide(made_of(steps, dtypes.int64, device))
+    return (quotients % made_of(sizes, dtypes.int64, device)).unbind(-1)

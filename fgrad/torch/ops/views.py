@@ -8,7 +8,8 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Geometry, Ints, viewed_strides
-from fgrad.torch.core.tensor import Tensor, find_nodes
+from fgrad.torch.core.tensor import Tensor, alias, find_nodes
+from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.views import let_go
 from fgrad.torch.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.table import Array, Ints as SpreadInts, Number, composite, view
@@ -36,6 +37,12 @@ def wrap_dims(dims: Sequence[int], rank: int) -> Ints:
         if found.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     return tuple(found)
+
+
+def check_sizes(sizes: Sequence[int]) -> None:
+    """Raise PyTorch's error for a size below zero."""
+    if any(n < 0 for n in sizes):
+        raise RuntimeError("numel: integer multiplication overflow")
 
 
 # -- selecting -------------------------------------------------------------------------------------------------------
@@ -336,7 +343,19 @@ def _retyped_geometry(g: Geometry, dtype: Dtype) -> Geometry:
 
 @view("ViewBackward1", _retyped_geometry, method=False, function=False)
 def _retyped(input: Array, dtype: Dtype) -> Any:
-    return lax.bitcast_convert_type(input, dtype.numpy)
+    old, new = input.dtype.itemsize, dtype.itemsize
+    if old < new:
+        input = lax.reshape(input, (*input.shape[:-1], input.shape[-1] * old // new, new // old))
+    found = lax.bitcast_convert_type(input, dtype.numpy)
+    return lax.collapse(found, found.ndim - 2) if old > new else found
+
+
+def _reinterpreted(tensor: Tensor, dtype: Dtype) -> Tensor:
+    """The same memory with elements of another type, without history or base; the count of writes is shared."""
+    result = alias(tensor)
+    result._geometry = _retyped_geometry(tensor._geometry_of(), dtype)
+    result._type = tensor_type(dtype, result._geometry.sizes)
+    return result
 
 
 def _tensor_view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
@@ -347,7 +366,7 @@ def _tensor_view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None)
     if shape and isinstance(shape[0], Dtype):
         dtype = shape[0]
     if dtype is not None:
-        return self if dtype is self._type.dtype else _retyped(self, dtype)
+        return _reinterpreted(self, dtype)
     if not shape and size is None:
         raise TypeError(
             "view() received an invalid combination of arguments - got (), but expected one of:\n"
@@ -360,7 +379,7 @@ Tensor.view = _tensor_view  # type: ignore[method-assign]
 
 
 @composite(function=False)
-def view_as(self: Tensor, other: Tensor) -> Tensor:
+def view_as(self: Array, other: Array) -> Tensor:
     """``view`` in the shape of another tensor."""
     return view_sizes(self, tuple(other._type.shape))
 
@@ -383,6 +402,8 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     """
     if "shape" in named:
         shape = (named["shape"],)
+    if not shape:
+        raise TypeError('reshape() missing 1 required positional arguments: "shape"')
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     g = input._geometry_of()
     if g.contiguous:
@@ -401,7 +422,7 @@ def _reshape_alias(input: Array, size: SpreadInts) -> Any:
 
 
 @composite(function=False)
-def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+def reshape_as(self: Array, other: Array) -> Tensor:
     """``reshape`` in the shape of another tensor."""
     return reshape(self, tuple(other._type.shape))
 
@@ -469,8 +490,9 @@ def _expand_geometry(g: Geometry, size: Ints) -> Geometry:
             f"be greater or equal to the number of dimensions in the tensor ({len(g.sizes)})"
         )
     sizes, strides = list(size), [0] * len(size)
-    if not g.sizes and -1 not in size:
-        return evolve(g, sizes=tuple(sizes), strides=tuple(strides))
+    if not g.sizes:
+        check_sizes(size)
+        return evolve(g, sizes=size, strides=tuple(strides))
     for i in reversed(range(len(size))):
         at = i - extra
         have = g.sizes[at] if at >= 0 else 1
@@ -490,6 +512,7 @@ def _expand_geometry(g: Geometry, size: Ints) -> Geometry:
                 )
             step = 0
         sizes[i], strides[i] = want, step
+    check_sizes(sizes)
     return evolve(g, sizes=tuple(sizes), strides=tuple(strides))
 
 
@@ -501,7 +524,7 @@ def expand(input: Array, size: SpreadInts) -> Any:
 
 
 @composite(function=False)
-def expand_as(self: Tensor, other: Tensor) -> Tensor:
+def expand_as(self: Array, other: Array) -> Tensor:
     """``expand`` to the shape of another tensor."""
     return expand(self, tuple(other._type.shape))
 
@@ -514,7 +537,7 @@ def broadcast_to(input: Any, *size: Any) -> Tensor:
 
 def _squeezable(sizes: Ints, dims: Ints | None) -> list[int]:
     """The axes that stay."""
-    wanted = range(len(sizes)) if dims is None else [wrap_dim(d, len(sizes)) for d in dims]
+    wanted = range(len(sizes)) if dims is None else wrap_dims(dims, len(sizes))
     return [i for i, n in enumerate(sizes) if n != 1 or i not in wanted]
 
 

@@ -14,7 +14,7 @@ import contextlib
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -76,7 +76,7 @@ def save(obj: Any, f: File) -> None:
 
 def load(
     f: File,
-    map_location: "devices.device | str | None" = None,
+    map_location: "devices.device | str | dict[str, str] | Callable[[Any, str], Any] | None" = None,
     *,
     weights_only: bool | None = None,
 ) -> Any:
@@ -84,7 +84,9 @@ def load(
 
     Arguments:
       f: a path, or a file open for reading bytes, of which all is read.
-      map_location: the device for all tensors; otherwise each goes where it was.
+      map_location: the device for all tensors; or which one stands for which; or a function of a storage, which is on
+        the CPU, and of where it was: the tensor stays on the CPU if the storage comes back, and goes where it was if
+        None does.  Otherwise each tensor goes where it was.
       weights_only: for programs that say so; nothing but data is ever loaded.
 
     Raises:
@@ -101,7 +103,8 @@ def load(
     Source: `torch.load <https://docs.pytorch.org/docs/2.13/generated/torch.load.html>`_; the format is
     `safetensors <https://huggingface.co/docs/safetensors/index#format>`_, not pickle.
     """
-    place = None if map_location is None else devices.argument(map_location, "load", "map_location")
+    if not (map_location is None or isinstance(map_location, dict) or callable(map_location)):
+        map_location = devices.argument(map_location, "load", "map_location")
     if not isinstance(f, str | os.PathLike) and not hasattr(f, "read"):
         raise AttributeError(
             f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is "
@@ -109,7 +112,7 @@ def load(
         )
     with open(f, "rb") if isinstance(f, str | os.PathLike) else contextlib.nullcontext(f) as stream:
         arrays, metadata = safetensors.loads(stream.read())
-    tensors = _Loaded(arrays, place)
+    tensors = _Loaded(arrays, map_location)
     if _STRUCTURE not in metadata:
         return {name: tensors.make({"tensor": name}) for name in arrays}
     try:
@@ -194,9 +197,9 @@ def _span(geometry: Geometry) -> tuple[int, int]:
 class _Loaded:
     """The tensors of a file, made when the structure asks for them."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], place: "devices.device | None"):
+    def __init__(self, arrays: dict[str, np.ndarray], map_location: Any):
         self._arrays = arrays
-        self._place = place
+        self._map_location = map_location
         self._first: dict[str, Tensor] = {}
         self._handles: dict[tuple[str, int], Tensor] = {}
 
@@ -224,7 +227,7 @@ class _Loaded:
         if name not in self._first:
             array = _complex(name, self._arrays[name]) if complex else self._arrays[name]
             tensor = new_tensor(constant(array), type_of(array), _dense(name, array, strides))
-            self._first[name] = _moved(tensor, devices.device(device) if self._place is None else self._place)
+            self._first[name] = _moved(tensor, self._place(tensor, device))
         tensor = alias(self._first[name], VersionCounter())
         if (requires_grad or parameter) and not tensor._type.inexact:
             raise ValueError(f"tensor {name!r} of {tensor._type.dtype} cannot require gradients")
@@ -232,6 +235,15 @@ class _Loaded:
             return Parameter(tensor, parameter)
         tensor._requires_grad = requires_grad
         return tensor
+
+    def _place(self, tensor: Tensor, location: str) -> "devices.device":
+        """Where a tensor goes that was at a location."""
+        mapped = self._map_location
+        if callable(mapped):
+            return devices.device(location if mapped(tensor.untyped_storage(), location) is None else "cpu")
+        if isinstance(mapped, dict):
+            mapped = mapped.get(location)
+        return devices.device(location if mapped is None else mapped)
 
     def check_complete(self) -> None:
         """Every array must have a place in the structure."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,29 @@ def no_grad_inside(t: Any, x: Any) -> Any:
     return t.func.grad(f)(x)
 
 
+def in_inference_mode(function: Any) -> Any:
+    """A function in inference mode, with a tensor from outside of the mode and with one from inside."""
+
+    def run(t: Any, x: Any) -> Any:
+        with t.inference_mode():
+            return function(t, x), function(t, x.clone())
+
+    return run
+
+
+def no_grad_around_vjp(t: Any, x: Any) -> Any:
+    x.requires_grad_()
+    with t.no_grad():
+        output, pull_back = t.func.vjp(lambda x: x**2, x)
+    (found,) = pull_back(t.ones(()))
+    return output, found, t.autograd.grad(found, x)
+
+
+def forward_grad_off(t: Any, x: Any) -> Any:
+    with t.autograd.forward_ad._set_fwd_grad_enabled(False):
+        return push(t, t.sin, x)
+
+
 def written(y: Any, x: Any) -> Any:
     y[1:].mul_(x[0])
     return y
@@ -58,6 +82,8 @@ PURE = [
     Case("vmap axes", lambda t, x: t.func.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(x), (BATCH,)),
     Case("vmap negative axis", lambda t, x: t.func.vmap(lambda a: a * 2, in_dims=-1)(x), (BATCH,)),
     Case("vmap trees", lambda t, x: t.func.vmap(lambda d: {"z": d["a"][0], "b": [d["a"][1]]})({"a": (x, x * 2)}), (X,)),
+    Case("vmap named result", lambda t, x: t.func.vmap(lambda a: t.max(a, 0))(x).indices, (BATCH,)),
+    Case("vmap other dict", lambda t, x: t.func.vmap(lambda a: OrderedDict(z=a), out_dims={"z": 1})(x), (BATCH,)),
     Case("vmap no batch", lambda t, x: t.func.vmap(lambda a: t.ones(2))(x), (X,)),
     Case("vmap out None", lambda t, x: t.func.vmap(lambda a: (a, t.ones(2)), out_dims=(0, None))(x), (X,)),
     Case(
@@ -78,6 +104,20 @@ PURE = [
     Case("grad aux", lambda t, x: t.func.grad(lambda a: (a.sum(), {"q": a * 2}), has_aux=True)(x), (X,)),
     Case("grad_and_value", lambda t, x: t.func.grad_and_value(lambda a: (a**2).sum())(x), (X,)),
     Case("grad in place", lambda t, x: t.func.grad(lambda a: written(a.clone(), a).sum())(x), (X,)),
+    *[
+        Case(f"{name} in inference mode", in_inference_mode(function), (X,))
+        for name, function in {
+            "grad": lambda t, x: t.func.grad(lambda a: (a**3).sum())(x),
+            "grad's mode": lambda t, x: t.func.grad(lambda a: (a**3).sum())(x).is_inference(),
+            "grad of captured": lambda t, x: t.func.grad(lambda a: (a**3 * x).sum())(x),
+            "vjp": lambda t, x: pull(t, lambda a: a**3, x)[1][0],
+            "jvp of views": lambda t, x: push(t, lambda a: (a * 2)[:1] * a, x)[1],
+            "hessian": lambda t, x: t.func.hessian(lambda a: (a**3).sum())(x),
+            "vmap grad": lambda t, x: t.func.vmap(t.func.grad(lambda a: a**3))(x),
+        }.items()
+    ],
+    Case("vjp, no_grad around it", no_grad_around_vjp, (ONE,)),
+    Case("jvp, forward mode off outside", forward_grad_off, (X,)),
     Case("grad no_grad outside", no_grad_outside, (X,)),
     Case("grad no_grad inside", no_grad_inside, (X,)),
     Case("vmap grad", lambda t, x: t.func.vmap(t.func.grad(lambda a: a.sin().sum()))(x), (BATCH,)),
@@ -94,6 +134,7 @@ PURE = [
     Case("jvp", lambda t, x: push(t, t.sin, x), (X,)),
     Case("jvp in place", lambda t, x: push(t, lambda a: written(a.clone(), a), x), (X,)),
     Case("jvp jvp in place", lambda t, x: push(t, lambda a: push(t, lambda b: written(b.clone(), b), a)[1], x), (X,)),
+    Case("jvp detach_", lambda t, x: push(t, lambda a: (a * 2).detach_() * a, x), (X,)),
     Case("jvp jvp", lambda t, x: push(t, lambda a: push(t, lambda b: b**3 * a, a)[1], x), (ONE,)),
     Case("jvp grad", lambda t, x: push(t, t.func.grad(lambda a: (a**3).sum()), x), (X,)),
     Case("grad jvp", lambda t, x: t.func.grad(lambda a: push(t, lambda b: b**3, a)[1].sum())(x), (X,)),
@@ -105,6 +146,8 @@ PURE = [
     Case("jvp independent", lambda t, x: push(t, lambda a: t.ones(2), x), (X,)),
     Case("linearize", lambda t, x: (t.func.linearize(t.sin, x)[0], t.func.linearize(t.sin, x)[1](x)), (X,)),
     Case("jacrev", lambda t, x: t.func.jacrev(lambda a: (a.sin(), a.sum()))(x), (X,)),
+    Case("jacrev of a number", lambda t, x: t.func.jacrev(t.sin)(x), (ONE,)),
+    Case("jacfwd of a number", lambda t, x: t.func.jacfwd(t.sin)(x), (ONE,)),
     *[
         Case(f"jacrev chunk {n}", lambda t, x, n=n: t.func.jacrev(lambda a: (a.sin(), a.sum()), chunk_size=n)(x), (X,))
         for n in (1, 2, 10)
@@ -192,6 +235,12 @@ TAPED = [
     ),
 ]
 
+
+def with_hooks(t: Any, function: Any) -> Any:
+    with t.autograd.graph.save_on_cpu():
+        return function()
+
+
 ERRORS = {
     "no number": lambda t, x: t.func.grad(lambda a: a * 2)(x),
     "no tensor": lambda t, x: t.func.grad(lambda a: 2.0)(x),
@@ -229,6 +278,19 @@ ERRORS = {
     "jacrev chunk_size": lambda t, x: t.func.jacrev(lambda a: a, chunk_size=0),
     "vjp number": lambda t, x: t.func.vjp(lambda a: 3, x),
     "vjp integer": lambda t, x: t.func.vjp(lambda a: a.long(), x),
+    "vjp None": lambda t, x: t.func.vjp(lambda a: a, x)[1](None),
+    "vjp number given": lambda t, x: t.func.vjp(lambda a: a, x)[1](1.0),
+    "grad aux number": lambda t, x: t.func.grad(lambda a: (a.sum(), 1), has_aux=True)(x),
+    "vjp aux text": lambda t, x: t.func.vjp(lambda a: (a, [a, "q"]), x, has_aux=True),
+    "jvp aux number": lambda t, x: t.func.jvp(lambda a: (a, 1.5), (x,), (x,), has_aux=True),
+    "jacfwd aux number": lambda t, x: t.func.jacfwd(lambda a: (a, 1), has_aux=True)(x),
+    "saved hooks": lambda t, x: t.func.grad(lambda a: with_hooks(t, lambda: a.sin().sum()))(x),
+    "saved hooks outside": lambda t, x: with_hooks(t, lambda: t.func.vjp(t.sin, x)),
+    "retain_grad": lambda t, x: t.func.grad(lambda a: ((b := a * 2).retain_grad(), b.sum())[1])(x),
+    "vmap data": lambda t, x: t.func.vmap(lambda a: a.data)(x),
+    "data set": lambda t, x: t.func.grad(lambda a: (setattr(b := a.clone(), "data", x), b.sum())[1])(x),
+    "vmap data set": lambda t, x: t.func.vmap(lambda a: (setattr(b := a.clone(), "data", x), b)[1])(x),
+    "running statistics": lambda t, x: t.func.vmap(t.nn.BatchNorm1d(3))(x.expand(2, 4, 3)),
     "vjp structure": lambda t, x: t.func.vjp(lambda a: (a, a), x)[1](x),
     "vjp shape": lambda t, x: t.func.vjp(lambda a: a, x)[1](x[:2]),
     "jvp no tuple": lambda t, x: t.func.jvp(lambda a: a, x, x),
@@ -273,8 +335,20 @@ def seeded(mode: str, function: Any, **options: Any) -> Any:
         lambda t, a: t.nn.functional.dropout(a),
         lambda t, a: t.randn_like(a),
         lambda t, a: a.new_empty(2).uniform_(),
+        lambda t, a: t.randperm(5),
+        lambda t, a: t.bernoulli(a.sigmoid()),
+        lambda t, a: t.bernoulli(t.full((3,), 0.5)),
+        lambda t, a: t.bernoulli(a, 0.5),
+        lambda t, a: t.normal(a, t.ones(3)),
+        lambda t, a: t.normal(0.0, t.ones(3)),
+        lambda t, a: t.poisson(a.exp()),
+        lambda t, a: t.binomial(t.full((3,), 9.0), a.sigmoid()),
+        lambda t, a: t.multinomial(a.exp(), 2),
+        lambda t, a: t.multinomial(t.ones(2, 4), 5, True),
+        lambda t, a: t._standard_gamma(a.exp()),
+        lambda t, a: t.nn.functional.gumbel_softmax(a),
+        lambda t, a: t.nn.functional.alpha_dropout(a, training=True),
     ],
-    ids=["rand", "dropout", "randn_like", "uniform_"],
 )
 def test_randomness(mode: str, function: Any) -> None:
     if mode == "different" and function(torch, torch.zeros(3)).shape == (2,):

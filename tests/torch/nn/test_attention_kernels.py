@@ -29,6 +29,11 @@ def play(torch: Any, tell: Story) -> None:
         tell(torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled())
     tell(torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled())
 
+    key = torch.arange(6.0).reshape(1, 1, 3, 2)
+    mask = torch.eye(3)
+    masked = torch.nn.functional.scaled_dot_product_attention(query, key, key, mask, is_causal=True)
+    tell([round(x, 4) for x in masked.flatten().tolist()], masked.grad_fn.name())
+
 
 def test_kernels_are_pytorchs():
     pytorch = pytest.importorskip("torch")

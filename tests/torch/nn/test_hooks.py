@@ -1,6 +1,8 @@
 """Hooks of modules against PyTorch's: their order, what they are given, what they may return, what they refuse."""
 
+import copy
 import gc
+import pickle
 import weakref
 from collections import namedtuple
 from collections.abc import Callable
@@ -249,6 +251,46 @@ def deprecated_backward(torch: Any, tell: Story) -> None:
     module = Odd(lambda x: x * 2)
     module.register_full_backward_hook(teller(tell, "new"))
     tell.attempt(module.register_backward_hook, teller(tell, "old"))
+
+
+@scenario
+def what_backward_hooks_may_not_return(torch: Any, tell: Story) -> None:
+    x = torch.ones(3, requires_grad=True)
+
+    def of_node(register: str, hook: Callable[..., Any]) -> None:
+        y = x * 2
+        getattr(y.grad_fn, register)(hook)
+        y.sum().backward()
+
+    for result in (1, (1, None), [x, None], (x[:2], None), (x.double(), None), (x, x), (x,), (None, None)):
+        tell.attempt(of_node, "register_hook", lambda grad_in, grad_out, result=result: result)
+    for result in (1, (1,), (x[:2],), (x.double(),), (), (None,)):
+        tell.attempt(of_node, "register_prehook", lambda grad_out, result=result: result)
+
+    def of_module(register: str, result: Any) -> None:
+        module = torch.nn.Tanh()
+        getattr(module, register)(lambda module, *grads: result)
+        module(x).sum().backward()
+
+    for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
+        for result in (1, (1,), x, [x], (x[:2],), (x.double(),), (None,)):
+            tell.attempt(of_module, register, result)
+
+    def shortening(module: Any, grad_input: Any, grad_output: Any) -> Any:
+        return ()
+
+    module = torch.nn.Tanh()
+    module.register_backward_hook(shortening)
+    tell.attempt(lambda: module(x).sum().backward())
+
+
+@scenario
+def copies_have_their_own_hooks(torch: Any, tell: Story) -> None:
+    for copied in (copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))):
+        lazy = torch.nn.LazyLinear(2)
+        twin = copied(lazy)
+        tell(tuple(twin(torch.ones(1, 3)).shape), type(twin), type(lazy))
+        tell(tuple(lazy(torch.ones(1, 4)).shape), type(lazy), len(lazy._forward_pre_hooks))
 
 
 @scenario

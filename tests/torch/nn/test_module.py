@@ -1,6 +1,7 @@
 """``Module`` against PyTorch's: each scenario is played with both libraries and must tell the same story."""
 
 import copy
+import pickle
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -56,6 +57,7 @@ def registering_parameters(torch: Any, tell: Story) -> None:
     tell.attempt(Early, lambda self: self.register_parameter("a", None))
     tell.attempt(Early, lambda self: self.register_buffer("a", None))
     tell.attempt(Early, lambda self: setattr(self, "a", nn.Parameter(one)))
+    tell.attempt(Early, lambda self: setattr(self, "a", nn.Buffer(one)))
     tell.attempt(Early, lambda self: setattr(self, "a", nn.ReLU()))
     tell.attempt(Early, lambda self: self.a)
     tell.attempt(nn.Module, 1, 2)
@@ -429,3 +431,11 @@ def extra_state(torch: Any, tell: Story) -> None:
     tell.attempt(torch.nn.ReLU().load_state_dict, {"_extra_state": 1})
     tell.attempt(torch.nn.ReLU().get_extra_state)
     tell.attempt(torch.nn.ReLU().set_extra_state, 1)
+
+
+@scenario
+def pickled_parameters_keep_their_attributes(torch: Any, tell: Story) -> None:
+    parameter = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    parameter.note = "kept"
+    copied = pickle.loads(pickle.dumps(parameter))
+    tell(type(copied).__name__, copied.note, copied.requires_grad, copied.tolist())

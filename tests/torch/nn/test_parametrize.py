@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -141,3 +142,39 @@ def spectral_norm(torch: Any, tell: Story) -> None:
         tell([round(x, 3) for x in next(module.parametrizations.parameters()).grad.flatten().tolist()])
         module.eval()
         tell(module.weight.tolist() == module.weight.tolist())
+
+
+@scenario
+def orthogonal(torch: Any, tell: Story) -> None:
+    made = torch.nn.utils.parametrizations.orthogonal
+    for name in ("matrix_exp", "cayley", "householder", None):
+        for sizes in ((3, 3), (2, 3), (3, 2)):
+            torch.manual_seed(0)
+            module = made(torch.nn.Linear(*sizes), orthogonal_map=name)
+            tell(list(module.state_dict()), repr(module), rounded(module.weight))
+            (module.weight * torch.arange(6.0 if sizes[0] != sizes[1] else 9.0).view(sizes[::-1])).sum().backward()
+            tell(rounded(module.parametrizations.weight.original.grad))
+            module.weight = torch.eye(*sizes[::-1])
+            tell(rounded(module.weight))
+            torch.manual_seed(0)
+            tell.attempt(partial(made, torch.nn.Linear(*sizes), "weight", name, use_trivialization=False))
+    tell.attempt(made, torch.nn.Linear(2, 2), "nothing")
+    tell.attempt(made, torch.nn.Linear(2, 2), "bias")
+    tell.attempt(made, torch.nn.Linear(2, 2), orthogonal_map="wrong")
+    tell.attempt(made, torch.nn.Linear(2, 2, dtype=torch.complex64), orthogonal_map="householder")
+    tell.attempt(setattr, made(torch.nn.Linear(2, 2)), "weight", torch.ones(3, 2))
+
+
+def rounded(tensor: Any) -> list[float]:
+    return [round(x, 2) + 0.0 for x in tensor.flatten().tolist()]
+
+
+@scenario
+def transferring(torch: Any, tell: Story) -> None:
+    utils = torch.nn.utils
+    first, second = torch.nn.Linear(2, 3), torch.nn.Linear(2, 3)
+    tell(utils.parametrize.transfer_parametrizations_and_params(first, second) is second)
+    utils.parametrizations.weight_norm(first)
+    second = utils.parametrize.transfer_parametrizations_and_params(first, torch.nn.ReLU())
+    tell(sorted(second.state_dict()), bool((first.weight == second.weight).all()))
+    tell.attempt(utils.parametrize.transfer_parametrizations_and_params, first, torch.nn.ReLU(), "bias")

@@ -179,6 +179,13 @@ def test_paths_and_files(tmp_path):
         load(path, map_location=1.5)
 
 
+@pytest.mark.parametrize(
+    "mapped", [lambda storage, location: storage, lambda storage, location: None, {"cpu": "cpu"}, {"cuda:0": "cpu"}]
+)
+def test_functions_and_dictionaries_say_where_tensors_go(mapped):
+    assert values(load(io.BytesIO(saved(tensor([1.0]))), map_location=mapped)) == 1.0
+
+
 def test_a_failed_save_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "state"
     save(tensor([1.0]), path)

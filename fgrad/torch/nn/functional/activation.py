@@ -9,7 +9,7 @@ from fgrad.torch import ops
 from fgrad.torch.core.operation import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.limits import finfo
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, written
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, composite
 
@@ -65,6 +65,7 @@ def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
 
 
 @functional
+@takes("hardtanh(input)")
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """The elements, those outside ``[min_val, max_val]`` moved to its ends.
 
@@ -85,6 +86,7 @@ def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor
 
 
 @functional
+@takes("relu6(input)")
 def relu6(input: Any, inplace: bool = False) -> Tensor:
     """``hardtanh`` between 0 and 6."""
     return written(_hardtanh, input, 0, 6) if inplace else _hardtanh(input, 0, 6)
@@ -99,6 +101,7 @@ def _hardsigmoid(input: Array) -> Any:
 
 
 @functional
+@takes("hardsigmoid(input)")
 def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
     """A sigmoid of three straight pieces: ``relu6(input + 3) / 6``."""
     return written(_hardsigmoid, input) if inplace else _hardsigmoid(input)
@@ -114,6 +117,7 @@ def _hardswish(input: Array) -> Any:
 
 
 @functional
+@takes("hardswish(input)")
 def hardswish(input: Any, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``."""
     return written(_hardswish, input) if inplace else _hardswish(input)
@@ -127,6 +131,7 @@ def _hardshrink(input: Array, lambd: float) -> Any:
 
 @composite()
 @functional
+@takes("hardshrink(input)")
 def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     """The elements, those within ``[-lambd, lambd]`` set to zero."""
     return _hardshrink(input, lambd)
@@ -140,6 +145,7 @@ def _softshrink(input: Array, lambd: float) -> Any:
 
 
 @functional
+@takes("softshrink(input)")
 def softshrink(input: Any, lambd: float = 0.5) -> Tensor:
     """The elements moved towards zero by ``lambd``, and those that would pass it set to zero."""
     dtype = input.dtype

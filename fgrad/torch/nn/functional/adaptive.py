@@ -10,7 +10,7 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single
+from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single, takes
 from fgrad.torch.nn.functional.pooling import pooled
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.strides import spatial
@@ -88,6 +88,7 @@ def _averaged(input: Tensor, sizes: Ints) -> Tensor:
 
 @composite(method=False)
 @functional
+@takes("adaptive_avg_pool1d(input)")
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
     """The means of so many windows along the last axis."""
     sizes = _along(input, output_size, "adaptive_avg_pool1d")
@@ -187,6 +188,7 @@ def adaptive_max_pool3d_with_indices(
 
 
 @functional
+@takes("adaptive_max_pool1d(input)")
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of so many windows along the last axis."""
     found = adaptive_max_pool1d_with_indices(input, output_size)

@@ -14,7 +14,7 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.dtypes import bool_, float32
 from fgrad.torch.nn.functional.dropout import drop
-from fgrad.torch.nn.functional.kernels import functional, is_half, kernel, single
+from fgrad.torch.nn.functional.kernels import functional, is_half, kernel, single, takes
 from fgrad.torch.ops.table import Array, Fixed, operation_of
 from fgrad.torch.random.scalars import cpp_name
 
@@ -90,9 +90,7 @@ def _additive(mask: Tensor, like: Tensor) -> Tensor:
     return ops.zeros_like(mask, dtype=like.dtype).masked_fill_(mask.logical_not(), -math.inf)
 
 
-def _is_flash(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
-) -> bool:
+def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> bool:
     """Whether PyTorch takes its fused kernel (aten/src/ATen/native/transformers/sdp_utils_cpp.cpp)."""
     shapes = [x._type.shape for x in (query, key, value)]
     q, k, v = shapes
@@ -104,7 +102,7 @@ def _is_flash(
         return False
     if mask is None:
         return True
-    if is_causal or (modes.grad and is_tracked(mask)):
+    if modes.grad and is_tracked(mask):
         return False
     m = mask._type.shape
     full = (q[0], q[1], q[2], k[2])
@@ -112,6 +110,7 @@ def _is_flash(
 
 
 @functional
+@takes("scaled_dot_product_attention(query, key, value, attn_mask?)")
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
     scale: float | None = None, enable_gqa: bool = False,
@@ -137,7 +136,7 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask)
     if attn_mask is not None and attn_mask.dtype is bool_:
         attn_mask = _additive(attn_mask, query)
-    if kernels["flash"] and _is_flash(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
+    if kernels["flash"] and _is_flash(query, key, value, attn_mask, dropout_p, enable_gqa):
         return apply(_FLASH, (query, key, value, attn_mask), (0.0, bool(is_causal), scale))
     if not kernels["math"]:
         raise RuntimeError(

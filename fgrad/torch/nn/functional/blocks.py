@@ -12,7 +12,7 @@ from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy, int64
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel
+from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, takes
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.table import Array, Fixed
 
@@ -122,6 +122,7 @@ def _pair(value: Any, name: str) -> Ints:
 
 
 @functional
+@takes("im2col(input)")
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The blocks that a kernel meets as it slides over images, each as a column.
 
@@ -137,6 +138,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 @functional
+@takes("col2im(input)")
 def fold(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:

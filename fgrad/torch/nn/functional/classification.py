@@ -11,10 +11,11 @@ from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy, int64, uint8
-from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single
+from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.linear import linear
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
 from fgrad.torch.ops.arithmetic import scaled_by, shifted_by
+from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.promotions import common
 from fgrad.torch.ops.table import Array, Fixed, Number, composite, operation_of
 
@@ -138,6 +139,7 @@ def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_in
 
 
 @functional
+@takes("nll_loss_nd(input, target, weight?)")
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
     reduce: bool | None = None, reduction: str = "mean",
@@ -160,6 +162,7 @@ def nll_loss(
 
 
 @functional
+@takes("cross_entropy_loss(input, target, weight?)")
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
     reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
@@ -360,6 +363,8 @@ def _binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Fixed = None, pos_weight: Fixed = None, *, reduction: int
 ) -> Any:
     check_floating("log_sigmoid_cpu", input)
+    if pos_weight is not None:
+        check_broadcast(pos_weight, target)
     log_weight = 1 if pos_weight is None else (pos_weight - 1) * target + 1
     losses = (1 - target) * input + log_weight * nn.softplus(-input)
     return reduced(losses if weight is None else losses * weight, reduction)
@@ -396,12 +401,17 @@ def binary_cross_entropy_with_logits(
 @composite(method=False, name="kl_div")
 def _kl_div(input: Any, target: Any, reduction: int = NONE, *, log_target: bool = False) -> Tensor:
     """``torch.nn.functional.kl_div`` with the reduction as a number."""
+    for x in (input, target):
+        if not x.is_floating_point():
+            kind = "Complex" if x.is_complex() else "Integral"
+            raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     if log_target:
         return reduced_tensor(target.exp() * (target - input), reduction)
     return reduced_tensor(ops.xlogy(target, target) - target * input, reduction)
 
 
 @functional
+@takes("kl_div(input, target)")
 def kl_div(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     log_target: bool = False,
@@ -418,7 +428,7 @@ def kl_div(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
             "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
-            stacklevel=3,
+            stacklevel=4,
         )
     by_batch = reduction == "batchmean"
     found = _kl_div(input, target, SUM if by_batch else number(reduction), log_target=log_target)

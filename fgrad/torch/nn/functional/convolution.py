@@ -11,7 +11,7 @@ from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bfloat16, dtype as Dtype, float32, from_numpy, tensor_type as legacy_name
-from fgrad.torch.nn.functional.kernels import functional, kernel, single
+from fgrad.torch.nn.functional.kernels import functional, kernel, single, takes
 from fgrad.torch.nn.functional.padding import constant_pad_nd
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.arithmetic import scaled_by
@@ -89,8 +89,8 @@ def _check(input: Any, weight: Any, bias: Any, padding: Ints, dilation: Ints, tr
     outputs = sizes[1] * groups if transposed else sizes[0]
     if bias is not None and bias.shape != (outputs,):
         raise RuntimeError(
-            f"Given weight of size {sizes}, expected bias to be 1-dimensional with {outputs} elements, but got bias of "
-            f"size {list(bias.shape)} instead"
+            f"Given {'transposed=1, ' if transposed else ''}weight of size {sizes}, expected bias to be 1-dimensional "
+            f"with {outputs} elements, but got bias of size {list(bias.shape)} instead"
         )
     if not transposed:
         padded = [n + 2 * p for n, p in zip(shape[2:], padding, strict=True)]
@@ -209,15 +209,7 @@ def _each(value: Any, dims: int, of_weight: int, name: str) -> Ints:
 
 
 def _batched(input: Any, weight: Any, function: str, dims: int) -> bool:
-    """Whether the input has a batch axis; PyTorch's errors for operands that are no tensors, or of other ranks."""
-    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
-        rest = "Tensor bias = None, tuple of ints stride = 1, "
-        ends = ", tuple of ints dilation = 1, int groups = 1"
-        signatures = (
-            f"(Tensor input, Tensor weight, {rest}tuple of ints padding = 0{ends})",
-            f'(Tensor input, Tensor weight, {rest}str padding = "valid"{ends})',
-        )
-        raise TypeError(no_match(function, f"{type_name(input)}, {type_name(weight)}", signatures))
+    """Whether the input has a batch axis; PyTorch's errors for operands of other ranks."""
     rank = len(input._type.shape)
     if rank not in (dims + 1, dims + 2):
         raise RuntimeError(
@@ -232,6 +224,8 @@ def _batched(input: Any, weight: Any, function: str, dims: int) -> bool:
 def _plain(
     function: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor) and isinstance(bias, Tensor | None)):
+        raise _no_tensors(function, input, weight, bias, stride, padding, dilation, groups)
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
     of_weight = len(weight._type.shape) - 2
@@ -246,6 +240,16 @@ def _plain(
         ends = _each(0 if padding == "valid" else padding, dims, of_weight, "padding")
     found = run_convolution(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
     return found if batched else found.squeeze(0)
+
+
+def _no_tensors(function: str, *args: Any) -> TypeError:
+    """PyTorch's error for operands that are no tensors: it lists the arguments, as far as they are not the defaults."""
+    defaults = (None, 1, 0, 1, 1)
+    count = max([i for i, default in enumerate(defaults, 1) if args[i + 1] is not default], default=0)
+    rest = "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, "
+    ends = ", tuple of ints dilation = 1, int groups = 1"
+    signatures = (f"{rest}tuple of ints padding = 0{ends}", f'{rest}str padding = "valid"{ends}')
+    return TypeError(no_match(function, ", ".join(map(type_name, args[: 2 + count])), signatures))
 
 
 def _check_same(shape: Ints, weight: Ints, stride: Any, dilation: Any) -> None:
@@ -332,6 +336,7 @@ def conv3d(
 
 @composite(method=False)
 @functional
+@takes("conv_transpose1d(input, weight, bias?)")
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,
@@ -342,6 +347,7 @@ def conv_transpose1d(
 
 @composite(method=False)
 @functional
+@takes("conv_transpose2d(input, weight, bias?)")
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,
@@ -356,6 +362,7 @@ def conv_transpose2d(
 
 @composite(method=False)
 @functional
+@takes("conv_transpose3d(input, weight, bias?)")
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,

@@ -118,15 +118,14 @@ def _torch_ctc_loss(
         starts = np.arange(batch) * length
         if width > length:
             raise RuntimeError(
-                f"Expected tensor to have size at least {width} at dimension 1, but got size {list(targets.size())} "
-                "for argument #2 'targets' (while checking arguments for ctc_loss_cpu)"
+                f"Expected tensor to have size at least {width} at dimension 1, but got size {length} for argument "
+                "#2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
             )
     if inputs.max(initial=0) > steps:
         at = int(np.argmax(inputs > steps))
         raise RuntimeError(
             f"Expected input_lengths to have value at most {steps}, but got value {inputs[at]} (while checking "
-            "arguments "
-            "for ctc_loss_cpu)"
+            "arguments for ctc_loss_allocate_outputs)"
         )
     places = starts[:, None] + np.arange(width)
     operands = (x, targets, _tensor(places), _tensor(inputs), _tensor(wanted))

@@ -10,7 +10,7 @@ from fgrad.torch import ops
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
-from fgrad.torch.nn.functional.kernels import functional, is_half, kernel
+from fgrad.torch.nn.functional.kernels import functional, is_half, kernel, takes
 from fgrad.torch.ops.arithmetic import shifted_by
 from fgrad.torch.ops.norms import normed, vector_norm
 from fgrad.torch.ops.table import Array, composite
@@ -26,6 +26,7 @@ def _norm(input: Array, p: float, dim: int, keepdim: bool) -> Any:
 
 @composite(method=False)
 @functional
+@takes("pairwise_distance(x1, x2)")
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of the differences of rows; ``eps`` is added to each difference.
 
@@ -38,6 +39,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 @composite(method=False)
 @functional
+@takes("cosine_similarity(x1, x2)")
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis; norms count as ``eps`` at least.
 
@@ -85,6 +87,7 @@ def _pdist(input: Array, p: float) -> Any:
 
 @composite(method=False)
 @functional
+@takes("pdist(input)")
 def pdist(input: Any, p: float = 2) -> Tensor:
     """The p-norm distances of all pairs of rows.
 

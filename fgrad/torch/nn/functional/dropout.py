@@ -12,7 +12,7 @@ from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.levels import drawn
 from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.core.types import tensor_type
-from fgrad.torch.nn.functional.kernels import functional
+from fgrad.torch.nn.functional.kernels import functional, takes
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import composite
 from fgrad.torch.random.default import default_generator
@@ -50,19 +50,21 @@ def drop(
             return np.moveaxis(made, range(-len(shape), 0), [i - len(shape) for i in order])
 
         return multiply(_noise(draw, input, shape))
-    kept = bernoulli(tuple([shape[i] for i in order]), dtype, default_generator, 1 - p)
-    kept = np.moveaxis(kept, range(len(shape)), order)
     precision = FLOAT64 if dtype == FLOAT64 else FLOAT32
     scale = 1 / math.sqrt((_SATURATION * _SATURATION * p + 1) * (1 - p))
 
     def rounded(x: Any) -> Any:
         return x.astype(dtype).astype(precision)
 
-    wide = kept.astype(precision)
-    below = rounded(rounded(wide - 1) * precision.type(_SATURATION * scale))
-    below = rounded(below + precision.type(_SATURATION * scale * p))
-    noise = _tensor(rounded(wide * precision.type(scale)).astype(dtype), input)
-    return multiply(noise).add_(_tensor(below.astype(dtype), input))
+    def saturating(batch: Ints) -> np.ndarray:
+        made = bernoulli((*batch, *(shape[i] for i in order)), dtype, default_generator, 1 - p)
+        wide = np.moveaxis(made, range(-len(shape), 0), [i - len(shape) for i in order]).astype(precision)
+        below = rounded(rounded(wide - 1) * precision.type(_SATURATION * scale))
+        below = rounded(below + precision.type(_SATURATION * scale * p))
+        return np.stack([wide * precision.type(scale), below], axis=len(batch)).astype(dtype)
+
+    noise, below = _noise(saturating, input, (2, *shape)).unbind(0)
+    return multiply(noise).add_(below)
 
 
 def _memory_order(input: Tensor) -> Sequence[int]:
@@ -86,6 +88,7 @@ def _check(p: float) -> None:
 
 
 @functional
+@takes("dropout(input)")
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """The elements, each set to zero with probability ``p``, the others divided by ``1 - p``; nothing outside training.
 
@@ -101,6 +104,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 @functional
+@takes("alpha_dropout(input)")
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps the mean and variance of ``selu``'s results: dropped elements become its lowest value."""
     _check(p)
@@ -108,6 +112,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 @functional
+@takes("feature_alpha_dropout(input)")
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``alpha_dropout`` of whole channels."""
     _check(p)

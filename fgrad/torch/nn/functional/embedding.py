@@ -21,10 +21,10 @@ from fgrad.torch.dtypes import (
     float64,
     int32,
     int64,
-    tensor_type as legacy_name,
 )
-from fgrad.torch.nn.functional.kernels import functional, kernel
+from fgrad.torch.nn.functional.kernels import functional, kernel, takes
 from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
+from fgrad.torch.type_names import tensor_type_name
 
 _INDEX_TYPES = (int64, int32)
 _SPARSE = (
@@ -36,7 +36,7 @@ _SPARSE = (
 def _check_type(given: Tensor, name: str, position: int, function: str, allowed: tuple[Dtype, ...]) -> None:
     if given.dtype not in allowed:
         names = ", ".join([d.scalar_name for d in allowed])
-        shown = legacy_name(given.dtype)
+        shown = tensor_type_name(given.dtype.scalar_name)
         raise RuntimeError(
             f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types: {names}; "
             "but "
@@ -134,6 +134,7 @@ def _renorm(weight: Any, indices: Any, max_norm: float, norm_type: float) -> Non
 
 
 @functional
+@takes("embedding(weight, indices=input)")
 def embedding(
     input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
@@ -343,7 +344,8 @@ def _one_hot(tensor: Fixed, num_classes: int) -> Any:
 
 
 @functional
-def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
+@takes("one_hot(input)")
+def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     """For each number of a class, a row of zeros with a one at that number.
 
     >>> import fgrad.torch as torch
@@ -354,23 +356,23 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
     Source: `torch.nn.functional.one_hot
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html>`_.
     """
-    if tensor.dtype is not int64:
+    if input.dtype is not int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if not tensor.numel():
+    if not input.numel():
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return _one_hot(tensor, num_classes)
-    values = _known(tensor)
+        return _one_hot(input, num_classes)
+    values = _known(input)
     if values is None:
         if num_classes == -1:
             raise RuntimeError(
                 "one_hot() needs num_classes when its input is being recorded: the classes are not known."
             )
-        return _one_hot(tensor, num_classes)
+        return _one_hot(input, num_classes)
     if values.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
     if num_classes == -1:
         num_classes = int(values.max()) + 1
     elif num_classes <= values.max():
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return _one_hot(tensor, num_classes)
+    return _one_hot(input, num_classes)

@@ -84,6 +84,8 @@ def _pooled(
         batch = 1 if input.dim() == dims + 1 else input.size(0)
         drawn = uniform((batch, input.size(-dims - 1), dims), input.dtype.numpy, default_generator)
         samples = new_tensor(constant(drawn), tensor_type(input.dtype, drawn.shape))
+    elif samples.dtype is not input.dtype:
+        raise RuntimeError("Expect _random_samples to have the same dtype as input")
     kernel, sizes = expanded(kernel_size, dims), expanded(output_size, dims)
     if kernel is None:
         raise RuntimeError(

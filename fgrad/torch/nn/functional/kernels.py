@@ -1,7 +1,8 @@
 """How the functions of ``torch.nn.functional`` and the operations behind them are entered in the table."""
 
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.dtypes import from_numpy
+from fgrad.torch.ops.kinds import is_half as is_half
 from fgrad.torch.ops.table import composite, operation, operation_of
 from fgrad.torch.type_names import type_name
 
@@ -59,13 +61,41 @@ def single(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-def check_tensors(function: str, given: Sequence[tuple[str, Any]], first: int = 1) -> None:
-    """Raise PyTorch's error for an argument that is no tensor; ``first`` is the position of the first of these."""
-    for position, (name, value) in enumerate(given, first):
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type_name(value)}"
-            )
+def takes(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function raise PyTorch's error for an argument that is no tensor.
+
+    Arguments:
+      kernel: the name of PyTorch's kernel and its parameters, in its order: ``"embedding(weight, indices=input)"``.
+        What is not a tensor is "_"; one that may be None ends in "?"; what follows "=" is the function's name of it.
+    """
+    called, _, parameters = kernel.removesuffix(")").partition("(")
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        names = list(inspect.signature(function).parameters)
+        tensors = []
+        for position, parameter in enumerate(parameters.split(", "), 1):
+            if parameter != "_":
+                name, _, own = parameter.removesuffix("?").partition("=")
+                tensors.append((names.index(own or name), own or name, parameter[-1] == "?", name, position))
+
+        @functools.wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            given = len(args)
+            for place, own, optional, name, position in tensors:
+                value = args[place] if place < given else kwargs.get(own, _MISSING)
+                if isinstance(value, Tensor) or value is _MISSING or (optional and value is None):
+                    continue
+                raise TypeError(
+                    f"{called}(): argument '{name}' (position {position}) must be Tensor, not {type_name(value)}"
+                )
+            return function(*args, **kwargs)
+
+        return checked
+
+    return enter
+
+
+_MISSING = inspect.Parameter.empty
 
 
 def check_constant(function: str, **given: Any) -> None:
@@ -84,11 +114,6 @@ def _is_half_array(x: Any) -> bool:
 
 def _widened(x: Any) -> Any:
     return lax.convert_element_type(x, np.float32) if _is_half_array(x) else x
-
-
-def is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is a floating-point one of 16 bits."""
-    return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
 
 
 def check_floating(kernel: str, array: Any) -> None:

@@ -10,7 +10,7 @@ from fgrad.torch.core.evaluation import concrete, constant
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import is_grad_enabled
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, written
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
 from fgrad.torch.random.default import default_generator
@@ -36,6 +36,7 @@ def _leaky_relu_written(input: Array, negative_slope: float) -> Any:
 
 
 @functional
+@takes("leaky_relu(input)")
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """The elements, the negative ones times ``negative_slope``.
 
@@ -67,6 +68,7 @@ def _prelu_kernel(input: Array, weight: Array) -> Any:
 
 @composite()
 @functional
+@takes("prelu(input, weight)")
 def prelu(input: Any, weight: Any) -> Tensor:
     """The elements, the negative ones times the weight of all or of their channel.
 
@@ -145,6 +147,7 @@ def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training:
 
 
 @functional
+@takes("rrelu(input)")
 def rrelu(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:

@@ -1,5 +1,6 @@
 """Affine and bilinear maps of the last axis."""
 
+import math
 from typing import Any
 
 from jax import numpy as jnp
@@ -7,12 +8,14 @@ from jax import numpy as jnp
 from fgrad.torch import ops
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.nn.functional.kernels import check_tensors, functional, kernel
+from fgrad.torch.nn.functional.kernels import functional, kernel, takes
 from fgrad.torch.ops.products import ADDMM
 from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.random.scalars import cpp_name
 
 
 @functional
+@takes("linear(input, weight, bias?)")
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """``input @ weight.T + bias``.
 
@@ -23,17 +26,18 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     Source: `torch.nn.functional.linear
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html>`_.
     """
-    check_tensors("linear", (("input", input), ("weight", weight)))
-    if bias is None:
-        return ops.matmul(input, weight.t())
-    check_tensors("linear", (("bias", bias),), 3)
     shape = input._type.shape
     rank = len(shape)
+    if not (rank and weight._type.shape):
+        ranks = f"{rank}D and {len(weight._type.shape)}D"
+        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {ranks}")
+    if bias is None:
+        return ops.matmul(input, weight.t())
     if len(weight._type.shape) == 1:
         return ops.add(ops.matmul(input, weight.t()), bias) if rank == 1 else ops.addmm(bias, input, weight.t())
     if rank == 2:
         return apply(ADDMM, (bias, input, weight.t()))
-    flat = ops.addmm(bias, input.reshape(-1, shape[-1]), weight.t())
+    flat = ops.addmm(bias, input.reshape(math.prod(shape[:-1]), shape[-1]), weight.t())
     return flat.view(*shape[:-1], flat._type.shape[1])
 
 
@@ -44,12 +48,19 @@ def _trilinear(i1: Array, i2: Array, i3: Array) -> Any:
 
 @composite(method=False)
 @functional
+@takes("bilinear(input1, input2, weight, bias?)")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """``input1 @ weight[o] @ input2`` for each output ``o``, plus the bias.
 
     Source: `torch.nn.functional.bilinear
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.bilinear.html>`_.
     """
+    given = {"input1": input1, "input2": input2, "weight": weight}
+    if bias is not None:
+        given["bias"] = bias
+    if len({x.dtype for x in given.values()}) > 1:
+        kinds = ", ".join([f"{name}: {cpp_name(x.dtype.numpy)}" for name, x in given.items()])
+        raise RuntimeError(f"All tensors must have the same dtype, got {kinds}")
     if input1.dim() != input2.dim():
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
     for i in range(input1.dim() - 1):

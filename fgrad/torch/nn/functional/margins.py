@@ -12,7 +12,7 @@ from fgrad.torch.core.operation import NOT_IMPLEMENTED, apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional.distance import pairwise_distance
-from fgrad.torch.nn.functional.kernels import check_constant, functional, kernel, single
+from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.reduction import NONE, current, number, reduced, reduced_tensor
 from fgrad.torch.nn.functional.smooth import logsigmoid
 from fgrad.torch.ops.arithmetic import shifted_by
@@ -57,6 +57,7 @@ def _hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reductio
 
 
 @functional
+@takes("hinge_embedding_loss(input, target)")
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -86,6 +87,7 @@ def _cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float 
 
 
 @functional
+@takes("cosine_embedding_loss(input1, input2, target)")
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -103,6 +105,7 @@ def _soft_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
 
 
 @functional
+@takes("soft_margin_loss(input, target)")
 def soft_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -146,6 +149,7 @@ def _multi_margin_loss(
         )
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    check_floating("multi_margin_loss_cpu_kernel", input)
     _check_indices(target)
     right = target.reshape(-1, 1)
     gaps = margin - jnp.take_along_axis(matrix, right, 1) + matrix
@@ -157,6 +161,7 @@ def _multi_margin_loss(
 
 
 @functional
+@takes("multi_margin_loss(input, target)")
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -187,6 +192,7 @@ def _multilabel_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     _check_matrix(input)
     if target.shape != input.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    check_floating("multilabel_margin_loss_forward_out_frame", input)
     _check_indices(target)
     matrix, labels = (x if x.ndim == 2 else x.reshape(1, -1) for x in (input, target))
     classes = matrix.shape[1]
@@ -205,6 +211,7 @@ def _check_labels(labels: np.ndarray, classes: int) -> None:
 
 
 @functional
+@takes("multilabel_margin_loss(input, target)")
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -221,6 +228,7 @@ def multilabel_margin_loss(
 
 
 @functional
+@takes("log_sigmoid(input)")
 def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -267,6 +275,7 @@ def _triplet_margin_loss(
 
 
 @functional
+@takes("triplet_margin_loss(anchor, positive, negative)")
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",

@@ -9,11 +9,12 @@ from jax import lax, numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.torch import ops
 from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.levels import outgrows
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, alias
 from fgrad.torch.dtypes import bfloat16, float16, float32, from_numpy
 from fgrad.torch.limits import finfo
-from fgrad.torch.nn.functional.kernels import check_constant, functional, is_half, kernel, single
+from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, is_half, kernel, single, takes
 from fgrad.torch.nn.functional.padding import pad
 from fgrad.torch.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fgrad.torch.ops.arithmetic import shifted_by
@@ -108,6 +109,13 @@ def _running_statistics(input: Fixed, mean: Fixed, var: Fixed, momentum: Number)
 
 _BATCH_NORM, _STATISTICS = operation_of(_native_batch_norm), operation_of(_running_statistics)
 
+_SHARED_STATISTICS = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
+    "were not batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be "
+    "False.If you are using a prebuilt module and do not need eval mode, please see the functorch website for "
+    "resources on how to patch your module to work with vmap"
+)
+
 
 def _batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
@@ -122,6 +130,8 @@ def _batch_norm(
     if training and running_mean is not None:
         # the kernel writes these behind the version counter's back, in PyTorch too
         mean, var = apply(_STATISTICS, (input, running_mean, running_var, float(momentum)))
+        if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
+            raise RuntimeError(_SHARED_STATISTICS)
         running_mean._write(mean._value())
         running_var._write(var._value())
     return found
@@ -138,6 +148,7 @@ def _check_count(size: Any) -> None:
 
 
 @functional
+@takes("batch_norm(input, weight?, bias?, running_mean?, running_var?)")
 def batch_norm(
     input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-05,
@@ -235,9 +246,10 @@ def _check_shapes(input: Any, weight: Any, bias: Any, normalized_shape: Ints, ex
 
 
 def _check_mixed(kernel: str, input: Any, *given: Any) -> None:
-    dtype = from_numpy(input.dtype)
-    if not dtype.is_floating_point:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
+    mixed = any(x is not None and x.dtype != input.dtype for x in given)
+    if mixed and not from_numpy(input.dtype).is_floating_point:
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+    check_floating(kernel, input)
     for x in given:
         if x is not None and x.dtype != input.dtype and not (is_half(input.dtype) and from_numpy(x.dtype) is float32):
             raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
@@ -268,6 +280,7 @@ def _shape(given: Any, function: str) -> Ints:
 
 
 @functional
+@takes("layer_norm(input, _, weight?, bias?)")
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Tensor:
     """The input normalised over its last axes.
 
@@ -328,6 +341,7 @@ def _torch_group_norm(
 
 
 @functional
+@takes("group_norm(_, _, weight?, bias?)")
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Tensor:
     """The input normalised for each group of channels.
 
@@ -346,6 +360,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 @functional
 @composite(method=False)
+@takes("rms_norm(input, _, weight?)")
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """The input divided by the root of the mean of its squares over the last axes.
 
@@ -354,6 +369,8 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """
     shape = _shape(normalized_shape, "rms_norm")
     _check_shapes(input._type, None if weight is None else weight._type, None, shape, "*")
+    if not input._type.inexact:
+        raise NotImplementedError(f"\"rms_norm\" not implemented for '{input.dtype.scalar_name}'")
     dtype = input.dtype
     wide = dtype in (float16, bfloat16)
     x = input.to(float32) if wide else input

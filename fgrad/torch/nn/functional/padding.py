@@ -1,6 +1,6 @@
 """``pad``: more elements at the ends of axes, constant or taken from the tensor itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
-from fgrad.torch.nn.functional.kernels import functional, kernel
+from fgrad.torch.nn.functional.kernels import functional, kernel, takes
 from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, composite, operation_of
+from fgrad.torch.type_names import type_name
 
 #: the start and the end of each padded axis, the last axis first
 Pairs = Ints
@@ -180,6 +181,7 @@ def _part(tensor: Tensor, axis: int, start: int, stop: int) -> Tensor:
 
 
 @functional
+@takes("pad(input)")
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
     """A tensor with more elements at the ends of its last axes.
 
@@ -193,6 +195,17 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
 
     Source: `torch.nn.functional.pad <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html>`_.
     """
+    if not isinstance(pad, Sequence):
+        raise TypeError(f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type_name(pad)}")
+    for i, n in enumerate(pad):
+        if not isinstance(n, int | np.integer | Tensor):
+            raise TypeError(
+                f"pad(): argument 'pad' failed to unpack the object at pos {i + 1} with error \"type must be tuple of "
+                f'ints,but got {type_name(n)}"'
+                if i
+                else f"pad(): argument 'pad' (position 2) must be tuple of ints, but found element of type "
+                f"{type_name(n)} at pos 0"
+            )
     pairs = tuple(map(int, pad))
     rank = input.dim()
     if len(pairs) % 2:

@@ -1,6 +1,7 @@
 """Pooling over regular windows: the largest element, the mean, and the p-norm."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,22 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single
+from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single, takes
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, composite, operation_of
+from fgrad.torch.type_names import type_name
 
 _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
+_POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
 
 
 def _each(value: Any, dims: int, function: str, name: str, single: bool = True) -> Ints:
+    if not isinstance(value, int | np.integer | Tensor | Sequence) or isinstance(value, str):
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {_POSITIONS[name]}) must be tuple of ints, not "
+            f"{type_name(value)}"
+        )
     found = expanded(value, dims)
     if found is None:
         either = (
@@ -227,6 +235,7 @@ def max_pool3d_with_indices(
 
 
 @functional
+@takes("max_pool1d(input)")
 def max_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
@@ -234,11 +243,14 @@ def max_pool1d(
     """The largest element of each window along the last axis: see ``max_pool2d``."""
     if not return_indices:
         _check_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
+        if not input.dtype.is_floating_point:  # PyTorch has a kernel of its own for what needs no places
+            raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{input.dtype.scalar_name}'")
     found = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return found if return_indices else found[0]
 
 
 @functional
+@takes("max_pool2d(input)")
 def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
@@ -264,6 +276,7 @@ def max_pool2d(
 
 
 @functional
+@takes("max_pool3d(input)")
 def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
@@ -348,6 +361,7 @@ _AVG_POOL = operation_of(_avg_pool)
 
 @composite(method=False)
 @functional
+@takes("avg_pool1d(input)")
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -384,6 +398,7 @@ def _averaged(
 
 
 @functional
+@takes("avg_pool2d(input)")
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -401,6 +416,7 @@ def avg_pool2d(
 
 
 @functional
+@takes("avg_pool3d(input)")
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,

@@ -9,7 +9,7 @@ from jax import numpy as jnp
 from fgrad.torch import ops
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.reduction import current, number, reduced, reduced_tensor
 from fgrad.torch.ops.promotions import common
 from fgrad.torch.ops.table import Array, composite
@@ -156,6 +156,7 @@ def _poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps:
 
 
 @functional
+@takes("poisson_nll_loss(input, target)")
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",

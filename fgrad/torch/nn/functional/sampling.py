@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
-from fgrad.torch.nn.functional.kernels import functional, kernel, single
+from fgrad.torch.nn.functional.kernels import functional, kernel, single, takes
 from fgrad.torch.nn.functional.resampling import cubic_weights
 from fgrad.torch.ops.table import Array, composite
 
@@ -167,6 +167,7 @@ def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode
 
 
 @functional
+@takes("grid_sampler(input, grid)")
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:

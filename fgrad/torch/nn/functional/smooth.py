@@ -7,7 +7,7 @@ from jax import lax, nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, written
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, composite
 from fgrad.torch.ops.views import wrap_dim
@@ -57,6 +57,7 @@ def _by_result(input: Any, alpha: float, scale: float, input_scale: float) -> An
 
 
 @functional
+@takes("elu(input)")
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """The elements, the negative ones as ``alpha * (exp(x) - 1)``.
 
@@ -66,6 +67,7 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 @functional
+@takes("elu_(input)")
 def elu_(input: Any, alpha: float = 1.0) -> Tensor:
     """``elu`` in place."""
     return written(_elu_written, input, alpha, 1, 1)
@@ -85,6 +87,7 @@ def selu_(input: Any) -> Tensor:
 
 
 @functional
+@takes("selu(input)")
 def selu(input: Any, inplace: bool = False) -> Tensor:
     """``elu`` scaled so that layers of it normalise themselves."""
     return selu_(input) if inplace else _selu(input)
@@ -108,6 +111,7 @@ def celu_(input: Any, alpha: float = 1.0) -> Tensor:
 
 
 @functional
+@takes("celu(input)")
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """The elements, the negative ones as ``alpha * (exp(x / alpha) - 1)``."""
     return celu_(input, alpha) if inplace else _celu_of(input, alpha)
@@ -124,6 +128,7 @@ def _gelu(input: Array, approximate: str) -> Any:
 
 
 @functional
+@takes("gelu(input)")
 def gelu(input: Any, approximate: str = "none") -> Tensor:
     """The elements, each times the probability that a normal number is below it.
 
@@ -143,6 +148,7 @@ def _silu(input: Array) -> Any:
 
 
 @functional
+@takes("silu(input)")
 def silu(input: Any, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``."""
     return written(_silu, input) if inplace else _silu(input)
@@ -156,6 +162,7 @@ def _mish(input: Array) -> Any:
 
 
 @functional
+@takes("mish(input)")
 def mish(input: Any, inplace: bool = False) -> Tensor:
     """``input * tanh(softplus(input))``."""
     return written(_mish, input) if inplace else _mish(input)
@@ -171,6 +178,7 @@ def _softplus(input: Array, beta: float, threshold: float) -> Any:
 
 
 @functional
+@takes("softplus(input)")
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, and the input itself where ``beta * input`` is above the threshold."""
     return _softplus(input, beta, threshold)
@@ -185,6 +193,7 @@ def _log_sigmoid(input: Array) -> Any:
 
 
 @functional
+@takes("log_sigmoid(input)")
 def logsigmoid(input: Any) -> Tensor:
     """``log(sigmoid(input))``, also where the sigmoid is next to zero."""
     return _log_sigmoid(input)

@@ -4,9 +4,9 @@ import warnings
 from typing import Any
 
 from fgrad.torch import ops
-from fgrad.torch.core.evaluation import constant
+from fgrad.torch.core.levels import drawn
 from fgrad.torch.core.tensor import Tensor, new_tensor
-from fgrad.torch.nn.functional.kernels import functional
+from fgrad.torch.nn.functional.kernels import functional, takes
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.inversion import exponential
 
@@ -53,6 +53,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 
 @functional
+@takes("empty_like(input=logits)")
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A random choice made soft; ``hard`` makes it one-hot, with the derivative of the soft one.
 
@@ -60,9 +61,10 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html>`_.
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
-    drawn = exponential(tuple(logits._type.shape), logits._type.dtype.numpy, default_generator)
-    gumbels = -new_tensor(constant(drawn), logits._type).log()
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=4)
+    dtype, shape = logits._type.dtype.numpy, logits._type.shape
+    times = drawn(lambda batch: exponential((*batch, *shape), dtype, default_generator))
+    gumbels = -new_tensor(times, logits._type).log()
     soft = ((logits + gumbels) / tau).softmax(dim)
     if not hard:
         return soft

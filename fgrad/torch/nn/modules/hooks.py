@@ -1,6 +1,6 @@
 """Hooks of modules: the tables of those that are global, and the pair around backward."""
 
-import copy
+import functools
 import warnings
 import weakref
 from collections import OrderedDict
@@ -180,6 +180,7 @@ class WithModule:
     def __init__(self, hook: Callable[..., Any], module: Any) -> None:
         self.hook = hook
         self.module = weakref.ref(module)
+        functools.update_wrapper(self, hook, updated=())  # the engine's errors call a hook by its name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         module = self.module()
@@ -187,9 +188,9 @@ class WithModule:
             raise RuntimeError("You are trying to call the hook of a dead Module!")
         return self.hook(module, *args, **kwargs)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "WithModule":
+    def __reduce__(self) -> Any:
         # the copy of a module calls the hook with itself
-        return WithModule(copy.deepcopy(self.hook, memo), copy.deepcopy(self.module(), memo))
+        return WithModule, (self.hook, self.module())
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -226,18 +227,24 @@ class BackwardHook:
         self.n_inputs = 0
 
     def around_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        def hook(grad_input: tuple[Any, ...], _: Any) -> Any:
+            return self._on_grad_inputs(grad_input)
+
         self.n_inputs = len(args)
-        args, self.inputs = _through_identity(args, self._on_grad_inputs)
+        args, self.inputs = _through_identity(args, hook)
         return args
 
     def around_outputs(self, result: Any) -> Any:
+        def hook(_: Any, grad_output: tuple[Any, ...]) -> Any:
+            return self._on_grad_outputs(grad_output)
+
         if isinstance(result, tuple):
-            result, self.outputs = _through_identity(result, self._on_grad_outputs)
+            result, self.outputs = _through_identity(result, hook)
             return result
-        (result,), self.outputs = _through_identity((result,), self._on_grad_outputs)
+        (result,), self.outputs = _through_identity((result,), hook)
         return result
 
-    def _on_grad_inputs(self, grad_input: tuple[Any, ...], _: Any) -> Any:
+    def _on_grad_inputs(self, grad_input: tuple[Any, ...]) -> Any:
         # without gradients of the outputs, the gradient came to the inputs past the module, as in double backward
         if self.grad_outputs is None or self.inputs is None:
             return None
@@ -255,7 +262,7 @@ class BackwardHook:
         self.grad_outputs = None
         return self.inputs.collect(grads)
 
-    def _on_grad_outputs(self, _: Any, grad_output: tuple[Any, ...]) -> Any:
+    def _on_grad_outputs(self, grad_output: tuple[Any, ...]) -> Any:
         assert self.outputs is not None
         self.grad_outputs = self.outputs.spread(grad_output)
         expected = len(self.grad_outputs)

@@ -211,8 +211,7 @@ class Registry:
             super().__setattr__(name, value)
 
     def _set_buffer(self, name: str, value: Any) -> None:
-        kept = name not in self._non_persistent_buffers_set
-        persistent = value.persistent if isinstance(value, Buffer) else kept
+        persistent = value.persistent if isinstance(value, Buffer) else name not in self._non_persistent_buffers_set
         if "persistent" in inspect.signature(self.register_buffer).parameters:
             self.register_buffer(name, value, persistent)
         elif persistent:

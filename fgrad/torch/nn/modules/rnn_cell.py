@@ -144,7 +144,7 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         batched = self._batched(input)
-        for i, state in enumerate(hx or ()):
+        for i, state in enumerate(() if hx is None else hx):
             if state.dim() not in (1, 2):
                 raise ValueError(f"LSTMCell: Expected hx[{i}] to be 1D or 2D, got {state.dim()}D instead")
         if hx is None:

@@ -8,6 +8,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.utils.orthogonal import orthogonal as orthogonal
 from fgrad.torch.nn.utils.parametrize import register_parametrization
 
 

@@ -348,3 +348,35 @@ def type_before_parametrizations(module: Any) -> type:
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.parametrize.register_parametrization.html>`_.
     """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tensor_name: str | None = None) -> Any:
+    """Parametrise ``to_module`` as another module is, with its parameters; returns ``to_module``.
+
+    Arguments:
+      from_module: the parametrised module; where it is not, nothing happens.
+      to_module: the other one, which gets parameters of the names that it lacks.
+      tensor_name: the only parameter to transfer; without it, all that are parametrised.
+
+    >>> import fgrad.torch as torch
+    >>> from fgrad.torch.nn.utils import parametrize
+    >>> first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    >>> _ = torch.nn.utils.parametrizations.weight_norm(first)
+    >>> _ = parametrize.transfer_parametrizations_and_params(first, second)
+    >>> bool((first.weight == second.weight).all())
+    True
+
+    Source: `torch.nn.utils.parametrize
+    <https://docs.pytorch.org/docs/2.13/nn.html#parametrizations-implemented-using-the-new-parametrization-functionality>`_.
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(getattr(from_module, name)))
+        given = from_module.parametrizations[name]
+        for parametrization in given:
+            register_parametrization(to_module, name, parametrization)
+        for original, value in (*given._parameters.items(), *given._buffers.items()):
+            setattr(to_module.parametrizations[name], original, value)
+    return to_module

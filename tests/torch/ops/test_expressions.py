@@ -1,0 +1,247 @@
+"""What PyTorch's own tests of views, indices, new tensors, types and reductions ask, against real torch."""
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrad.torch as ours
+
+theirs = pytest.importorskip("torch")
+
+VIEWS = """
+x.view(torch.int32)
+x.view(torch.float64)
+x.view(torch.float32)
+leaf.view(torch.float64)
+torch.view_copy(x, torch.float64)
+x[:, ::2].view(torch.float64)
+x.squeeze((0, 0))
+torch.tensor(1.0).expand(-1)
+x[:, :1].expand(3, -2)
+x.as_strided((-1,), (1,))
+x.as_strided((1,), (1,), 2**62)
+x.reshape()
+x.view_as((2,))
+torch.broadcast_tensors()
+torch.broadcast_tensors([x, x])
+torch.broadcast_shapes(1.5)
+torch.view_as_complex(x[:, :2].bfloat16())
+z.conj().numpy()
+z.conj().imag.numpy()
+torch.empty(0).resize_(2, 3, 4, 5, memory_format=torch.channels_last).stride()
+torch.empty(0).resize_(2, 2, memory_format=torch.channels_last)
+torch.empty(0).resize_(2, memory_format=torch.preserve_format)
+torch.empty(2).resize_(-1, 2)
+torch.empty(2).resize_as_(last, memory_format=torch.preserve_format).stride()
+torch.empty(2).resize(3)
+"""
+
+INDICES = """
+x[[slice(0, 1)]]
+x[[0, 1.5]]
+x[np.array([1.7])]
+x[np.array([])]
+x["a"]
+x[torch.tensor(1.5):]
+x[torch.tensor([1, 0]):]
+x[[0, 1, 2], [0, 1]]
+torch.ones(0, 3)[:, [5]]
+torch.ones(2, 0)[:, [0]]
+x.index_put((torch.tensor(True),), torch.tensor(7.0))
+x.index_put((torch.tensor(False),), torch.tensor(7.0))
+x.index_put((torch.tensor(True), torch.tensor([0, 1])), torch.arange(4.0))
+x.index_put((torch.tensor([1]), torch.tensor(False)), torch.tensor(7.0))
+x.index_put((x > 2,), torch.tensor(7.0))
+x.index_put((x[0] > 0.5,), torch.ones(3))
+x.index_put((torch.tensor([1, 0], dtype=torch.uint8),), torch.tensor(7.0))
+put(x, True, torch.ones(5, 4))
+put(x, True, torch.ones(1, 3, 4))
+put(x, (slice(None), x[0] > 0.5), 9)
+put(x, (x[:, 0] > 1, slice(None)), 9)
+put(x.long(), 0, float("nan"))
+put(x, 0, 1j)
+put(x, 0, torch.tensor(1j))
+put(x, 0, torch.tensor(1 + 0j).item())
+"""
+
+NEW = """
+torch.tensor([np.float64(1)]).dtype
+torch.tensor([np.int8(1), 2]).dtype
+torch.tensor([[np.int8(1)]]).dtype
+torch.tensor(x)
+x.new_tensor(x)
+torch.as_tensor(x)
+torch.tensor(np.ones((2, 3)).T)
+torch.tensor(np.arange(3)[::-1])
+torch.tensor(1e20, dtype=torch.int32)
+torch.tensor([float("nan")], dtype=torch.int64)
+torch.tensor([-1.5], dtype=torch.uint8)
+torch.tensor([1e39])
+torch.from_numpy(np.arange(12.0).reshape(3, 4)[:, ::2])
+torch.from_numpy(np.arange(12.0).reshape(3, 4)[1:, 1:])
+torch.as_tensor(np.arange(12.0).reshape(3, 4)[::2])
+torch.from_numpy(np.arange(24).reshape(2, 3, 4)[:, 1:, ::3]) + 1
+torch.from_numpy(np.zeros(3, dtype=[("a", "f4"), ("b", "i2")])["a"])
+torch.asarray(leaf)
+torch.asarray(leaf, requires_grad=False)
+torch.zeros((2,), 3)
+torch.zeros([2.0])
+torch.zeros(torch.tensor([2, 3]))
+torch.zeros(2, dtype=torch.int64, out=torch.empty(2))
+torch.zeros(5, out=torch.empty(2))
+torch.rand(5, out=torch.empty(2)).shape
+torch.eye(2, out=torch.empty(5))
+torch.arange(4, out=torch.empty(2))
+torch.arange(4, out=torch.empty(2, 2))
+torch.linspace(0, 1, 5, out=torch.empty(2))
+torch.linspace(0, 1, 3.0)
+torch.linspace(0, float("inf"), 3)
+torch.logspace(0, 1j, 2)
+torch.full((2,), torch.tensor([3]))
+torch.full((2,), "a")
+torch.full((2,), 1, out=torch.empty(2))
+torch.full_like(x, 1j)
+torch.full_like(x.long(), float("inf"))
+torch.full_like(x, torch.tensor([2.0]))
+torch.full_like(x, torch.tensor(2.0))
+x.new_zeros(size=(2,))
+x.new_ones()
+x.new_full((2,), torch.tensor([3]))
+torch.empty_strided((2, 3), (1,))
+torch.empty_strided((2,), (-1,))
+torch.block_diag()
+torch.block_diag(1)
+torch.meshgrid(1, 2, indexing="ij")
+x.long().fill_(float("nan"))
+x.long().fill_(1e20)
+x.fill_(1j)
+x.fill_(1 + 0j)
+"""
+
+TYPES = """
+torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.uint8)
+torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.int8)
+torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.int16)
+torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("-inf")]).to(torch.int32)
+torch.tensor([-1.5, 3e9, 1e19, float("inf")]).to(torch.int64)
+torch.tensor([300.0, 60000.0], dtype=torch.float16).to(torch.uint8)
+z.float()
+z.to(torch.int64)
+x.copy_(z[0].expand(3, 4))
+float(z[0])
+int(torch.tensor(2 + 0j))
+(x > 1) - True
+True - (x > 1)
+x.long().sum(dtype=torch.int32)
+x.sum(dtype=torch.bool)
+x.long().sum(0, dtype=torch.int8)
+x.long().prod(dtype=torch.int32)
+x.prod(dtype=torch.bool)
+x.nansum(dtype=torch.int32)
+x.all(())
+x.any(())
+torch.tensor([4.0, 0.0, 6.0], dtype=torch.float16).mean()
+torch.tensor([4.0, 0.0, 6.0], dtype=torch.bfloat16).std()
+torch.tensor([1.0]).std()
+x.var(0, correction=3)
+torch.std_mean(torch.ones(2, 0), 0)
+x.t().sort(0).values
+x.t().sort(dim=0, stable=True).indices
+torch.dist(x, torch.ones(3))
+torch.aminmax(x, 0)
+torch.nonzero_static(torch.ones(0, 3), size=2)
+torch.cov(torch.tensor([1.0]))
+torch.qr(x.t())[1].shape
+torch.cholesky(torch.eye(2))
+"""
+
+#: writes to tensors of which elements share a place
+SHARED = """
+torch.ones(1, 3).expand(3, 3).tril_()
+torch.ones(3, 1).expand(3, 3).tril_(1)
+torch.ones(3, 1).expand(3, 3).triu_()
+torch.arange(9.0).view(1, 3, 3).expand(2, 3, 3).triu_()
+torch.ones(1).expand(2, 2).tril_()
+"""
+
+
+def _put(x: Any, index: Any, value: Any) -> Any:
+    x[index] = value
+    return x
+
+
+def _described(found: Any) -> Any:
+    if hasattr(found, "grad_fn"):
+        node = None if found.grad_fn is None else type(found.grad_fn).__name__
+        values = found.detach()
+        values = np.asarray(values.float().tolist() if "bfloat16" in str(found.dtype) else values.tolist())
+        return (
+            str(found.dtype),
+            tuple(found.shape),
+            found.stride(),
+            found._is_view(),
+            node,
+            np.round(values, 5).tolist(),
+        )
+    if isinstance(found, tuple | list):
+        return [_described(each) for each in found]
+    return str(found).replace("fgrad.torch", "torch")
+
+
+def _outcome(torch: Any, expression: str) -> Any:
+    named = {
+        "torch": torch,
+        "np": np,
+        "put": _put,
+        "x": torch.arange(12.0).reshape(3, 4),
+        "z": torch.tensor([1 + 2j, 3 - 1j]),
+        "last": torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        "leaf": torch.ones(2, 4, requires_grad=True),
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = repr(_described(eval(expression, named)))
+        except Exception as error:
+            found = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    texts = {re.sub(r" \(Triggered internally.*", "", str(each.message), flags=re.DOTALL) for each in caught}
+    return found, texts
+
+
+@pytest.fixture(autouse=True)
+def warned_always():
+    """PyTorch warns of each thing once in a process unless it is told otherwise."""
+    theirs.set_warn_always(True)
+    yield
+    theirs.set_warn_always(False)
+
+
+@pytest.mark.parametrize(
+    "expression", [line for block in (VIEWS, INDICES, NEW, TYPES, SHARED) for line in block.strip().split("\n")]
+)
+def test_comes_to_what_it_does_in_pytorch(expression: str):
+    assert _outcome(ours, expression) == _outcome(theirs, expression)
+
+
+def test_a_view_of_another_type_counts_writes_with_the_tensor():
+    def run(torch: Any) -> Any:
+        x = torch.ones(4, requires_grad=True)
+        seen = x.view(torch.int32)
+        seen.add_(1)
+        return x._version, seen._version, seen._base is None, x.is_leaf, x.tolist()
+
+    assert run(ours) == run(theirs)
+
+
+def test_filling_a_mask_has_the_gradients_of_index_put():
+    def run(torch: Any) -> Any:
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        value = torch.tensor([2.0], requires_grad=True)
+        y = (x * 1).index_put((x > 2,), value)
+        (y * y).sum().backward()
+        return type(y.grad_fn).__name__, x.grad.tolist(), value.grad.tolist()
+
+    assert run(ours) == run(theirs)

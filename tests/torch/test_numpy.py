@@ -1,0 +1,47 @@
+"""Operators and functions of NumPy on tensors: what comes back is a tensor, as in PyTorch."""
+
+import operator
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrad.torch as torch
+from tests.torch.both import Case, agree
+
+ARRAY = np.array([1.0, 3.0])
+
+CASES = [
+    *[
+        Case(f"{function.__name__} with the array on the {side}", run, (np.array([1.0, 2.0], np.float32),))
+        for function in (
+            operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod, operator.eq,
+            operator.ne, operator.lt,
+        )
+        for side, run in (
+            ("right", lambda torch, x, function=function: function(x, ARRAY)),
+            ("left", lambda torch, x, function=function: function(ARRAY, x)),
+        )
+    ],
+    Case("a sum of arrays", lambda torch, x: np.add(x, ARRAY), (np.array([1.0, 2.0], np.float32),)),
+    Case("a function", lambda torch, x: np.sin(x), (np.array([1.0, 2.0], np.float32),)),
+    Case("truth values", lambda torch, x: np.isnan(x), (np.array([1.0, np.nan]),)),
+    Case("no dimensions", lambda torch, x: np.sqrt(x), (np.array(4.0),)),
+    Case("other shapes", lambda torch, x: x == np.ones(3), (np.array([1.0, 2.0]),)),
+    Case("no numbers", lambda torch, x: x == np.array(["a"]), (np.array([1.0, 2.0]),)),
+    Case("a tensor that requires grad", lambda torch, x: ARRAY / x.requires_grad_(), (np.array([1.0, 2.0]),), True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_arrays_and_tensors_together_are_pytorchs(case: Case):
+    agree(case, pytest.importorskip("torch"))
+
+
+@pytest.mark.parametrize("call", [np.cos, lambda x: ARRAY / x], ids=["function", "operator"])
+def test_nothing_is_warned_of(call: Callable[[Any], Any]):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert isinstance(call(torch.ones(2)), torch.Tensor)
