@@ -16,7 +16,7 @@ from jax import tree_util
 from fgrad.graph.source import here
 from fgrad.torch.core.evaluation import Routine, recorded
 from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.operation import number
+from fgrad.torch.core.operands import number
 from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.core.types import NUMBER_TYPES, TensorType, type_of
 

@@ -23,17 +23,8 @@ from fgrad.torch.core import tensor as tensors
 from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, function_name
-from fgrad.torch.core.operation import (
-    Operation,
-    OperationNode,
-    Planned,
-    apply,
-    forward_mode,
-    levels,
-    node_of,
-    number,
-    zeros,
-)
+from fgrad.torch.core.operands import number
+from fgrad.torch.core.operation import Operation, OperationNode, Planned, apply, forward_mode, levels, node_of, zeros
 from fgrad.torch.core.overlap import check_overlap, in_turns, nested, unchecked
 from fgrad.torch.core.plan import NOTHING
 from fgrad.torch.core.saved import SavedTensor

@@ -13,42 +13,28 @@ input of the program, not a part of it: a number that changes each call compiles
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from attrs import define, field
-from jax import lax
 
 from fgrad.errors import UndefinedDerivativeError
 from fgrad.graph.source import RawSource, here
-from fgrad.jaxcore import ShapedArray
-from fgrad.torch.core.evaluation import Readings, constant, filled
+from fgrad.torch.core.evaluation import Readings, filled
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, named
+from fgrad.torch.core.operands import OperandType, array_type_of, cast, check_cast, number, written
 from fgrad.torch.core.origin import Origin, origin_of
 from fgrad.torch.core.passing import passed_on
 from fgrad.torch.core.plan import NOTHING, Plan, Pullback
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.saved_attributes import saved_attribute, saved_names
 from fgrad.torch.core.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor, unread
-from fgrad.torch.core.types import NUMBER_TYPES, TensorType
-from fgrad.torch.dtypes import dtype as Dtype, from_numpy
-from fgrad.torch.promotion import (
-    Operand as Promoted,
-    can_cast,
-    number as promoted_number,
-    result as promoted_result,
-    tensor as promoted_tensor,
-)
+from fgrad.torch.core.types import TensorType
+from fgrad.torch.dtypes import bfloat16, dtype as Dtype, float16, float32
 
-#: types of operands: a tensor type, the type of a Python number, or None for an operand left out
-OperandType = TensorType | type | None
 Key = tuple[tuple[OperandType, ...], tuple[Any, ...]]
 
 #: the node's name of operations without a derivative
 NOT_IMPLEMENTED = "torch::autograd::NotImplemented"
-
-#: how many Python numbers are kept as arrays
-NUMBERS_KEPT = 4096
 
 
 @define(eq=False, slots=True)
@@ -69,6 +55,7 @@ class Operation:
         a function as of ``node`` gives it too.
       kept: the operands and outputs that PyTorch saves though the derivative reads nothing of them but their type.
       auxiliary: the outputs that have no derivative.
+      single: whether half precision is computed in single precision, Python numbers too, and rounded once at the end.
       constants: what ``_saved_*`` shows, besides, of every node of it: names and values.
       overlap: what an in-place call checks of the memory of the tensor and the other operands; None for the usual.
     """
@@ -87,6 +74,7 @@ class Operation:
     auxiliary: tuple[str, ...] = ()
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None
     constants: tuple[tuple[str, Any], ...] = ()
+    single: bool = False
     plans: dict[Key, "Planned"] = field(factory=dict)
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
@@ -130,13 +118,17 @@ class Planned(Plan):
         self.present = tuple([i for i, t in enumerate(types) if t is not None])
         static = dict(zip(operation.parameters, params, strict=True))
         common = None if operation.promote is None else operation.promote(types, static)
+        half = _half(common, types) if operation.single else None
         single = True
 
         def function(*given: Any) -> list[Any]:
             nonlocal single
             arrays: list[Any] = [None] * len(types)
             for i, x in zip(self.present, given, strict=True):
-                arrays[i] = x if common is None or i in operation.fixed else cast(x, common)
+                if half is not None and i not in operation.fixed and (common is not None or x.dtype == half.numpy):
+                    arrays[i] = cast(x, float32)
+                else:
+                    arrays[i] = x if common is None or i in operation.fixed else cast(x, common)
             try:
                 found = operation.function(*arrays, **static)
             except NotImplementedError:
@@ -146,8 +138,10 @@ class Planned(Plan):
                 raise
             if single := not isinstance(found, tuple | list):
                 found = (found,)
+            if half is not None:
+                found = tuple([cast(x, half) for x in found])
             if into is not None:
-                found = (_written(found[0], into, operation, common), *found[1:])
+                found = (written(found[0], into, common), *found[1:])
             return list(found)
 
         last = len(operation.operands) - 1
@@ -155,7 +149,7 @@ class Planned(Plan):
         kept += [len(self.present) + k for k, name in enumerate(operation.outputs) if name in operation.kept]
         super().__init__(
             function,
-            [_array_type(types[i]) for i in self.present],
+            [array_type_of(types[i]) for i in self.present],
             bool(operation.outputs),
             tuple(kept),
             tuple([k for k, name in enumerate(operation.outputs) if name in operation.auxiliary]),
@@ -193,85 +187,10 @@ class Planned(Plan):
         return layouts
 
 
-def cast(x: Any, dtype: Dtype) -> Any:
-    """An array with elements of another type, as PyTorch converts them."""
-    new = dtype.numpy
-    if x.dtype == new:
-        return x
-    if new == np.bool_:
-        return lax.ne(x, lax.full_like(x, 0))
-    if x.dtype.kind == "c" and new.kind != "c":
-        x = lax.real(x)
-    if new.kind in "iu" and x.dtype.kind not in "biu":
-        return _truncated(x, new)
-    return lax.convert_element_type(x, new)
-
-
-def _truncated(x: Any, new: np.dtype[Any]) -> Any:
-    """Floating-point numbers as integers, those that do not fit as the instructions of x86 have them.
-
-    They become the least integer of 32 or of 64 bits, of which smaller types have the lowest bits.
-    """
-    if x.dtype.itemsize == 2:
-        x = lax.convert_element_type(x, np.float32)  # whose range holds the bounds
-    wide = np.dtype(np.int32 if new.itemsize < 4 or new == np.int32 else np.int64)
-    least = int(np.iinfo(wide).min)
-    fits = lax.ge(x, lax.full_like(x, least)) & lax.lt(x, lax.full_like(x, -least))
-    found = lax.convert_element_type(x, wide)
-    return lax.convert_element_type(lax.select(fits, found, lax.full_like(found, least)), new)
-
-
-def check_cast(result: Dtype, into: Dtype) -> None:
-    """Raise PyTorch's error if results of one type may not be written to a tensor of another."""
-    if not can_cast(result, into):
-        raise RuntimeError(
-            f"result type {result.scalar_name} can't be cast to the desired output type {into.scalar_name}"
-        )
-
-
-def _written(value: Any, into: TensorType, operation: Operation, common: Dtype | None) -> Any:
-    if tuple(value.shape) != into.shape:
-        raise RuntimeError(
-            f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(value.shape)}"
-        )
-    if common is not None:
-        check_cast(from_numpy(value.dtype), into.dtype)
-    return cast(value, into.dtype)
-
-
-def _array_type(type: OperandType) -> ShapedArray:
-    return type.array if isinstance(type, TensorType) else NUMBER_TYPES[type].array  # type: ignore[index]
-
-
-def promoted(types: Sequence[OperandType]) -> Dtype:
-    """The common type of operands by PyTorch's promotion rules."""
-    return promoted_result(tuple([_promotion_operand(t) for t in types if t is not None]))
-
-
-def _promotion_operand(type: OperandType) -> Promoted:
-    if isinstance(type, TensorType):
-        if type.number is None:
-            return promoted_tensor(type.dtype, len(type.shape))
-        return promoted_number(type.number(0))
-    return promoted_number(type(0))  # type: ignore[misc]
-
-
-# -- numbers ---------------------------------------------------------------------------------------------------------
-
-_numbers: dict[Any, Any] = {}
-
-
-def number(x: Any) -> Any:
-    """A Python number as an array of 64 bits."""
-    key = (x.__class__, x) if x else (x.__class__, repr(x))
-    found = _numbers.get(key)
-    if found is None:
-        if len(_numbers) >= NUMBERS_KEPT:
-            _numbers.clear()
-        found = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
-        if x == x:
-            _numbers[key] = found
-    return found
+def _half(common: Dtype | None, types: Sequence[OperandType]) -> Dtype | None:
+    """The type of half precision in which an operation's results are, if they are."""
+    dtype = next((t.dtype for t in types if isinstance(t, TensorType)), None) if common is None else common
+    return dtype if dtype is float16 or dtype is bfloat16 else None
 
 
 # -- applying --------------------------------------------------------------------------------------------------------

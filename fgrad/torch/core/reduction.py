@@ -4,7 +4,8 @@ from typing import Any
 
 from jax import lax, numpy as jnp
 
-from fgrad.torch.core.operation import Operation, cast
+from fgrad.torch.core.operands import cast
+from fgrad.torch.core.operation import Operation
 from fgrad.torch.dtypes import dtype as Dtype
 
 

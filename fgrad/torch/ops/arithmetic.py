@@ -1,5 +1,6 @@
 """Sums, differences, products, quotients and remainders."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.types import TensorType
 from fgrad.torch.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.broadcasting import aligned, check_broadcast, derivative
-from fgrad.torch.ops.kinds import check_divisor, check_kinds, is_integer, kind
+from fgrad.torch.ops.kinds import check_divisor, check_kinds, is_integer, kind, rounded_once
 from fgrad.torch.ops.numbers import is_one
 from fgrad.torch.ops.overloads import Choice, also, chooser_of, overload, overloaded
 from fgrad.torch.ops.promotions import Types, common, inexact
@@ -43,16 +44,16 @@ def _without_factor(types: Types, params: dict[str, Any]) -> Dtype:
 # -- sums and differences --------------------------------------------------------------------------------------------
 
 
-def _times(x: Any, alpha: Any) -> Any:
-    """``x`` times the factor that ``add`` and ``sub`` take, which may not change its type."""
-    wanted, given = kind(x), kind(alpha)
+def _scaled(combine: Callable[..., Any], x: Any, y: Any, alpha: Any) -> Any:
+    """``x`` and ``alpha * y`` combined; the factor may not change the type, and is rounded to it first."""
+    wanted, given = kind(y), kind(alpha)
     if given == "b" and wanted != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if given == "f" and wanted in "bi":
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if given == "c" and wanted != "c":
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    return jnp.multiply(x, alpha.astype(x.dtype))
+    return rounded_once(lambda x, y, factor: combine(x, y * factor), x, y, alpha.astype(y.dtype))
 
 
 @overload("add", "AddBackward0", promote=common, strides=elementwise, constants=(("alpha", 1),))
@@ -64,7 +65,7 @@ def _add(input: Operand, other: Operand) -> Any:
 @overload("add", "AddBackward0", promote=_without_factor, strides=elementwise_of_two)
 def _add_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
-    return jnp.add(input, _times(other, alpha))
+    return _scaled(jnp.add, input, other, alpha)
 
 
 @overloaded(inplace=True)
@@ -99,7 +100,7 @@ def _sub(input: Operand, other: Operand) -> Any:
 @overload("sub", "SubBackward0", promote=_difference, strides=elementwise_of_two)
 def _sub_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
-    return jnp.subtract(input, _times(other, alpha))
+    return _scaled(jnp.subtract, input, other, alpha)
 
 
 @overloaded(inplace=True)
@@ -114,12 +115,12 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:
 @overload("rsub", "RsubBackward0", promote=_difference, strides=elementwise_of_two)
 def _rsub(input: Array, other: Array, alpha: Number) -> Any:
     check_broadcast(other, input)
-    return jnp.subtract(other, _times(input, alpha))
+    return _scaled(jnp.subtract, other, input, alpha)
 
 
 @overload("rsub", "RsubBackward1", promote=_difference, strides=elementwise_of_two)
 def _rsub_number(input: Array, other: Number, alpha: Number) -> Any:
-    return jnp.subtract(other.astype(input.dtype), _times(input, alpha))
+    return _scaled(jnp.subtract, other.astype(input.dtype), input, alpha)
 
 
 @overloaded(
@@ -159,7 +160,7 @@ def positive(input: Any) -> Tensor:
 # -- products and quotients ------------------------------------------------------------------------------------------
 
 
-@operation("MulBackward0", promote=common, strides=elementwise, inplace=True)
+@operation("MulBackward0", promote=common, strides=elementwise, single=True, inplace=True)
 def mul(input: Operand, other: Operand) -> Any:
     """The product, element by element.
 
@@ -173,7 +174,7 @@ def mul(input: Operand, other: Operand) -> Any:
     return jnp.multiply(input, other)
 
 
-@overload("mul", "MulBackward0", promote=common, strides=elementwise)
+@overload("mul", "MulBackward0", promote=common, strides=elementwise, single=True)
 def _multiply(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.multiply(input, other)
@@ -202,7 +203,7 @@ def _trunc_quotient(x: Any, y: Any) -> Any:
 
 
 # PyTorch divides again in backward: the result of a division may be written without harm
-@overload("div", "DivBackward0", promote=inexact, strides=elementwise, outputs=())
+@overload("div", "DivBackward0", promote=inexact, strides=elementwise, outputs=(), single=True)
 def _div(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.true_divide(input, other)
@@ -367,7 +368,7 @@ def fmod(input: Array, other: Operand) -> Choice:
 # -- combinations ----------------------------------------------------------------------------------------------------
 
 
-@overload("addcmul", "AddcmulBackward0", promote=_without_factor, strides=elementwise_of_tensors)
+@overload("addcmul", "AddcmulBackward0", promote=_without_factor, strides=elementwise_of_tensors, single=True)
 def _addcmul(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
     check_kinds("addcmul_cpu_out", "ifc", input)
     x, a, b = aligned(input, tensor1, tensor2)
@@ -392,7 +393,14 @@ _INTEGER_ADDCDIV = (
 )
 
 
-@overload("addcdiv", "AddcdivBackward0", promote=_without_factor, strides=elementwise_of_tensors, kept=("tensor2",))
+@overload(
+    "addcdiv",
+    "AddcdivBackward0",
+    promote=_without_factor,
+    strides=elementwise_of_tensors,
+    kept=("tensor2",),
+    single=True,
+)
 def _addcdiv(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
     x, a, b = aligned(input, tensor1, tensor2)
     return x + value.astype(x.dtype) * (a / b)
@@ -422,25 +430,24 @@ def _lerp(x: Any, end: Any, weight: Any) -> Any:
     return _interpolated(x, end, weight)
 
 
-def _check_lerp(x: Any, end: Any) -> None:
-    if x.dtype != end.dtype:
-        wanted, given = (_LOWER_NAMES.get(str(t), str(t)) for t in (x.dtype, end.dtype))
+def _check_lerp(input: Tensor, end: Tensor) -> None:
+    types = input._type.dtype.numpy, end._type.dtype.numpy
+    if types[0] != types[1]:
+        wanted, given = (_LOWER_NAMES.get(str(t), str(t)) for t in types)
         raise RuntimeError(f"expected dtype {wanted} for `end` but got dtype {given}")
 
 
 _LOWER_NAMES = {"float64": "double", "float32": "float", "float16": "c10::Half", "int64": "long"}
 
 
-@overload("lerp", "LerpBackward0", strides=elementwise_of_tensors)
+@overload("lerp", "LerpBackward0", strides=elementwise_of_tensors, single=True)
 def _lerp_number(input: Array, end: Array, weight: Number) -> Any:
-    _check_lerp(input, end)
     check_kinds("lerp_kernel_scalar", "fc", input)
     return _lerp(input, end, weight.astype(input.dtype))
 
 
-@overload("lerp", "LerpBackward1", strides=elementwise, kept=("weight",))
+@overload("lerp", "LerpBackward1", strides=elementwise, kept=("weight",), single=True)
 def _lerp_tensor(input: Array, end: Array, weight: Array) -> Any:
-    _check_lerp(input, end)
     check_kinds("lerp_kernel_tensor", "fc", input)
     return _lerp(input, end, weight)
 
@@ -461,6 +468,7 @@ def lerp(input: Array, end: Array, weight: Operand) -> Choice:
 
     Source: `torch.lerp <https://docs.pytorch.org/docs/stable/generated/torch.lerp.html>`_.
     """
+    _check_lerp(input, end)
     return (_lerp_tensor if isinstance(weight, Tensor) else _lerp_number), input, end, weight
 
 

@@ -12,7 +12,8 @@ from fgrad.torch import formats
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
 from fgrad.torch.core.inplace import apply_inplace, check_inplace
-from fgrad.torch.core.operation import Operation, apply, cast
+from fgrad.torch.core.operands import cast
+from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_copied, check_repeated, unchecked
 from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked
 from fgrad.torch.dtypes import dtype as Dtype

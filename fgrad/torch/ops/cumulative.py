@@ -6,7 +6,8 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch import dtypes, return_types
-from fgrad.torch.core.operation import apply, cast
+from fgrad.torch.core.operands import cast
+from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.extrema import check_kernel, picked
 from fgrad.torch.ops.kinds import kind

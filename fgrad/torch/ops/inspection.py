@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fgrad.torch.core.operation import promoted
+from fgrad.torch.core.operands import promoted
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.overloads import no_match, types_of

@@ -1,9 +1,10 @@
 """Kinds of numbers: which of them an operation takes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jax import numpy as jnp
+from jax import lax, numpy as jnp
 
 from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.tensor import Tensor
@@ -47,6 +48,14 @@ def check_kinds(kernel: str, kinds: str, *arrays: Any) -> None:
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Whether a type is a floating-point one of 16 bits."""
     return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
+
+
+def rounded_once(compute: Callable[..., Any], *arrays: Any) -> Any:
+    """What ``compute`` makes of arrays of one type; half precision is computed in single precision and then rounded."""
+    dtype = arrays[0].dtype
+    if not is_half(dtype):
+        return compute(*arrays)
+    return compute(*[lax.convert_element_type(x, np.float32) for x in arrays]).astype(dtype)
 
 
 def kind(x: Any) -> str:

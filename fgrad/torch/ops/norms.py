@@ -8,7 +8,8 @@ from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.torch import dtypes
-from fgrad.torch.core.operation import apply, cast
+from fgrad.torch.core.operands import cast
+from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.broadcasting import check_broadcast

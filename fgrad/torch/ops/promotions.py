@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
-from fgrad.torch.core.operation import OperandType, promoted
+from fgrad.torch.core.operands import OperandType, promoted
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
 
 Types = tuple[OperandType, ...]

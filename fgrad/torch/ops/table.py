@@ -218,6 +218,7 @@ def operation(
     auxiliary: tuple[str, ...] = (),
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None,
     constants: tuple[tuple[str, Any], ...] = (),
+    single: bool = False,
     method: bool = True,
     inplace: bool = False,
     function: bool = True,
@@ -232,7 +233,7 @@ def operation(
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, where they are not the parameters' own.
       fused: the name of the node of its backward, where PyTorch has one.
-      kept, auxiliary, overlap, constants: see ``Operation``.
+      kept, auxiliary, overlap, constants, single: see ``Operation``.
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
     """
@@ -255,6 +256,7 @@ def operation(
             auxiliary,
             overlap,
             constants,
+            single,
         )
         public = _public(called, signature, made, array_function)
         if inplace:

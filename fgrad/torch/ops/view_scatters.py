@@ -5,7 +5,8 @@ from typing import Any
 
 from jax import lax, numpy as jnp
 
-from fgrad.torch.core.operation import apply, cast
+from fgrad.torch.core.operands import cast
+from fgrad.torch.core.operation import apply
 from fgrad.torch.core.strided import AS_STRIDED_SCATTER
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy

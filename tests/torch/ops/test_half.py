@@ -67,3 +67,47 @@ def test_half(expression: str):
     for mine, other in zip(found, wanted, strict=True):
         assert str(mine.dtype) == str(other.dtype)
         np.testing.assert_allclose(numbers(mine), numbers(other), rtol=1e-2, atol=1e-2)
+
+
+#: with Python numbers and numbers in tensors: what is computed in single precision is rounded once
+ROUNDED_ONCE = {
+    "product": lambda torch, x: x * 1.01,
+    "product with a number in a tensor": lambda torch, x: x * torch.tensor(1.01),
+    "product in place": lambda torch, x: x.clone().mul_(1.01),
+    "quotient": lambda torch, x: x / 3.3,
+    "quotient of a number": lambda torch, x: 1.01 / x,
+    "addcmul": lambda torch, x: torch.addcmul(x, x, x.abs(), value=0.333),
+    "addcdiv": lambda torch, x: torch.addcdiv(x, x, x.abs() + 1, value=0.333),
+    "lerp": lambda torch, x: torch.lerp(x, x * 2, 0.337),
+    "sum with a number": lambda torch, x: x + 1.01,
+    "number minus": lambda torch, x: 1.01 - x,
+}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ROUNDED_ONCE)
+def test_rounded_once(name: str, dtype: str):
+    values = np.random.default_rng(0).standard_normal(500).astype("float32")
+
+    def run(torch: Any) -> list[Any]:
+        x = torch.tensor(values).to(getattr(torch, dtype)).requires_grad_()
+        y = ROUNDED_ONCE[name](torch, x)
+        gradient = torch.autograd.grad(y, x, x.detach())[0]
+        return [each.detach().double().numpy() for each in (y, gradient)]
+
+    mine, other = run(fgrad.torch), run(pytorch)
+    np.testing.assert_array_equal(mine[0], other[0])
+    np.testing.assert_allclose(mine[1], other[1], rtol=2**-6, atol=2**-6)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_a_factor_is_rounded_and_the_sum_once(name: str, dtype: str):
+    """PyTorch rounds the product too in the few elements that are left over from whole registers."""
+    values = np.random.default_rng(0).standard_normal(512).astype("float32")
+
+    def run(torch: Any) -> Any:
+        x = torch.tensor(values).to(getattr(torch, dtype))
+        return getattr(torch, name)(x, x.abs(), alpha=1.01).double().numpy()
+
+    assert np.mean(run(fgrad.torch) != run(pytorch)) < 0.01
