@@ -78,7 +78,7 @@ def play(program, n):
     return f
 
 
-@pytest.mark.parametrize("lane", [jnp, fnp], ids=["open", "fast"])
+@pytest.mark.parametrize("lane", [pytest.param(jnp, marks=pytest.mark.slow), fnp], ids=["open", "fast"])
 @given(steps, st.integers(0, 2**16))
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_against_jax(lane, program, seed):
@@ -102,6 +102,7 @@ def test_against_jax(lane, program, seed):
             np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 @given(steps, st.integers(0, 2**16))
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_unjitted(program, seed):

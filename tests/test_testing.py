@@ -32,6 +32,7 @@ SMOOTH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_right_derivatives_pass(name):
     f, args, order = SMOOTH[name]

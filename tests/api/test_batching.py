@@ -90,6 +90,7 @@ PROGRAMS = {
 AXES = [(0, 0), (0, None), (None, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes", AXES, ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_vmap_follows_the_rule(name, axes):

@@ -127,6 +127,7 @@ def kept_where(api, wrap, f, *args):
     return sorted((x.size, x.sharding.memory_kind) for x in leaves if not any(x.shape == a.shape for a in args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy_of", [policies, jax.checkpoint_policies], ids=["fgrad's", "jax's"])
 @pytest.mark.parametrize("checkpoint", [fgrad.checkpoint, jax.checkpoint], ids=["fgrad", "jax"])
 def test_what_is_offloaded_waits_on_the_host(checkpoint, policy_of):

@@ -63,6 +63,7 @@ def test_jax_closure_convert_finds_what_is_differentiated():
     assert fgrad.grad(lambda x: apply(lambda y: y * number, 2.0) * x)(3.0) == 4.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
 def test_an_ode_with_a_closed_over_parameter(wrap):
     start, times = jnp.arange(4.0) + 1, jnp.linspace(0, 1, 5)

@@ -48,7 +48,11 @@ PAIRS = sorted(
 )
 
 
-@pytest.mark.parametrize("names", PAIRS, ids="-".join)
+# every second one with the thorough tests
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "names", [pytest.param(p, marks=[pytest.mark.thorough] if i % 2 else []) for i, p in enumerate(PAIRS)], ids="-".join
+)
 def test_two_deep(names):
     expected = jax.jit(jax.value_and_grad(chain(names, (jax, jax))))(X)
     same(jax.jit(fgrad.value_and_grad(chain(names, (fgrad, fgrad))))(X), expected, 1e-4)

@@ -219,6 +219,7 @@ def more_programs(f, api):
     yield "called in jit", lambda x: api.grad(lambda x: jnp.where(x > 9, x, f(x)) * 2)(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", [jax, fgrad])
 @pytest.mark.parametrize(
     "maker",

@@ -157,6 +157,7 @@ def test_paths_and_extra(tmp_path):
         load(tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes():
     round_trip(chain(100_000))
 

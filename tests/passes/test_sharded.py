@@ -157,6 +157,7 @@ def test_jvp(name):
     same(fgrad.jvp(f, args, args), expected(name)[1], 2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["psum", "ring", "several", "of some axes", "unchecked", "in a jit", "closure"])
 def test_composition(name):
     f, args = loss(FUNCTIONS[name]), (X, W)

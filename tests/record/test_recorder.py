@@ -109,6 +109,7 @@ def test_a_changing_number_compiles_nothing_new():
     assert fgrad.cache_info() == before
 
 
+@pytest.mark.slow
 def test_memory_stays_flat():
     x = jnp.ones(8)
     f = fgrad.grad(lambda x: fnp.sum(fnp.sin(x) * 2.0))
@@ -154,6 +155,7 @@ def test_eight_threads():
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [20_000, 100_000])
 def test_long_chain(n):
     def f(x):

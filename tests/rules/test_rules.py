@@ -150,7 +150,9 @@ def _size(x) -> float:
     return float(x.max()) if x.size else 0.0
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+@pytest.mark.parametrize(
+    "dtype", [jnp.bfloat16, *(pytest.param(t, marks=pytest.mark.slow) for t in (jnp.float16, jnp.float32))]
+)
 def test_low_precision_types_are_kept(dtype, x64):
     """Cotangents and tangents have the dtype of their primal, whatever the precision."""
     wrong = []

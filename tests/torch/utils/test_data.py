@@ -352,6 +352,7 @@ def runs(torch):
 """
 
 
+@pytest.mark.slow
 def test_workers():
     """Workers that take turns here load and draw what PyTorch's processes do."""
     program = f"{WORKERS}\nimport torch\nwarnings.simplefilter('ignore')\nprint(repr(runs(torch)))"
