@@ -15,7 +15,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch import dtypes
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.ops.kinds import kind
+from fgrad.torch.ops.kinds import is_half
 from fgrad.torch.ops.numbers import is_one
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table import Array, Number, composite, operation, operation_of
@@ -25,12 +25,15 @@ from fgrad.torch.random.scalars import cpp_name
 _HIGHEST = lax.Precision.HIGHEST
 
 
+def _unrounded(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
+    """``lax.dot_general``; of 16-bit floats with 32 bits, to which they are added up."""
+    wide = np.float32 if is_half(a.dtype) else None
+    return lax.dot_general(a, b, (axes, batch), precision=_HIGHEST, preferred_element_type=wide)
+
+
 def _contracted(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
     """``lax.dot_general``; 16-bit floats are added up with 32 bits."""
-    if kind(a) == "f" and a.dtype.itemsize == 2:
-        found = lax.dot_general(a, b, (axes, batch), precision=_HIGHEST, preferred_element_type=np.float32)
-        return lax.convert_element_type(found, a.dtype)
-    return lax.dot_general(a, b, (axes, batch), precision=_HIGHEST)
+    return lax.convert_element_type(_unrounded(a, b, axes, batch), a.dtype)
 
 
 def check_kernel(array: Any, kernel: str) -> None:
@@ -322,12 +325,15 @@ def _expanded(input: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    """``beta * input + alpha * product``; where beta is 0 the input is not read, not even its NaNs."""
-    shape = product.shape
-    start = _expanded(input, shape)
-    scaled = lax.mul(product, lax.convert_element_type(lax.broadcast(alpha, shape), product.dtype))
-    added = lax.add(lax.mul(start, lax.convert_element_type(lax.broadcast(beta, shape), input.dtype)), scaled)
-    return jnp.where(lax.eq(beta, lax.full_like(beta, 0)), scaled, added)
+    """``beta * input + alpha * product``; where beta is 0 the input is not read, not even its NaNs.
+
+    A product that was not rounded yet is rounded with the sum.
+    """
+    shape, dtype = product.shape, product.dtype
+    start = lax.convert_element_type(_expanded(input, shape), dtype)
+    scaled = lax.mul(product, lax.convert_element_type(lax.broadcast(alpha, shape), dtype))
+    added = lax.add(lax.mul(start, lax.convert_element_type(lax.broadcast(beta, shape), dtype)), scaled)
+    return lax.convert_element_type(jnp.where(lax.eq(beta, lax.full_like(beta, 0)), scaled, added), input.dtype)
 
 
 def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
@@ -346,8 +352,9 @@ def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
 @overload("addmm", "AddmmBackward0", constants=(("alpha", 1), ("beta", 1)))
 def _addmm(input: Array, mat1: Array, mat2: Array) -> Any:
     _check_addmm(input, mat1, mat2)
-    product = _contracted(mat1, mat2, ((1,), (0,)))
-    return lax.add(_expanded(input, product.shape), product)
+    product = _unrounded(mat1, mat2, ((1,), (0,)))
+    start = lax.convert_element_type(_expanded(input, product.shape), product.dtype)
+    return lax.convert_element_type(lax.add(start, product), input.dtype)
 
 
 #: what a linear layer runs
@@ -357,7 +364,7 @@ ADDMM = _addmm.operation
 @overload("addmm", "AddmmBackward0")
 def _addmm_scaled(input: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Any:
     _check_addmm(input, mat1, mat2)
-    return _added(input, _contracted(mat1, mat2, ((1,), (0,))), beta, alpha)
+    return _added(input, _unrounded(mat1, mat2, ((1,), (0,))), beta, alpha)
 
 
 @overloaded(inplace=True)
@@ -390,7 +397,7 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Numb
             f"vec ({vec.shape[0]})"
         )
     _check_vector_dtype(input, mat, vec)
-    return _added(input, _contracted(mat, vec, ((1,), (0,))), beta, alpha)
+    return _added(input, _unrounded(mat, vec, ((1,), (0,))), beta, alpha)
 
 
 @operation("AddbmmBackward0", inplace=True)
@@ -412,7 +419,7 @@ def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alph
             f"{batch2.shape[1]}x{batch2.shape[2]})"
         )
     _check_scalars(batch1, batch2, "addmm_impl_cpu_")
-    product = _contracted(batch1, batch2, ((0, 2), (0, 1)))
+    product = _unrounded(batch1, batch2, ((0, 2), (0, 1)))
     return _added(input, product, beta, alpha)
 
 
@@ -424,7 +431,7 @@ def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alp
     """
     _check_batches(batch1, batch2)
     _check_scalars(batch1, batch2, "baddbmm")
-    product = _contracted(batch1, batch2, ((2,), (1,)), ((0,), (0,)))
+    product = _unrounded(batch1, batch2, ((2,), (1,)), ((0,), (0,)))
     return _added(input, product, beta, alpha)
 
 

@@ -111,3 +111,23 @@ def test_a_factor_is_rounded_and_the_sum_once(name: str, dtype: str):
         return getattr(torch, name)(x, x.abs(), alpha=1.01).double().numpy()
 
     assert np.mean(run(fgrad.torch) != run(pytorch)) < 0.01
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_product_and_a_sum_are_rounded_once(dtype: str):
+    """What a linear layer does, and ``baddbmm``."""
+    numbers = np.random.default_rng(0)
+    x, a, b = (numbers.standard_normal((4, 32, 32)).astype("float32") for _ in range(3))
+
+    def run(torch: Any) -> list[Any]:
+        x_, a_, b_ = (torch.tensor(each).to(getattr(torch, dtype)) for each in (x, a, b))
+        return [
+            torch.addmm(x_[0], a_[0], b_[0]),
+            torch.addmm(x_[0], a_[0], b_[0], beta=0.3, alpha=0.7),
+            torch.baddbmm(x_, a_, b_, beta=0.3),
+            torch.nn.functional.linear(a_[0], b_[0], x_[0, 0]),
+        ]
+
+    for mine, other in zip(run(fgrad.torch), run(pytorch), strict=True):
+        # the order of the terms of a sum is each library's own
+        assert np.mean(mine.double().numpy() != other.double().numpy()) < 0.01
