@@ -25,13 +25,13 @@ Entry = Callable[[Op], Compute | None]
 #: so many elements at most, all operands and results of a primitive together
 SIZE_LIMIT = 1 << 16
 
-_FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
-_INTEGERS = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64))
-_BOOL = np.dtype(bool)
-_REALS = _FLOATS | _INTEGERS
-_NUMBERS = _REALS | {np.dtype("complex64"), np.dtype("complex128")}
-_ANY = _NUMBERS | {_BOOL}
-_TINY = {dtype: np.finfo(dtype).tiny for dtype in _FLOATS}
+FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
+INTEGERS = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64))
+BOOL = np.dtype(bool)
+REALS = FLOATS | INTEGERS
+_NUMBERS = REALS | {np.dtype("complex64"), np.dtype("complex128")}
+_ANY = _NUMBERS | {BOOL}
+_TINY = {dtype: np.finfo(dtype).tiny for dtype in FLOATS}
 
 
 def computation(op: Op) -> Compute | None:
@@ -75,7 +75,7 @@ def _arithmetic(function: Compute, dtypes: frozenset[np.dtype]) -> Entry:
     def entry(op: Op) -> Compute | None:
         if any(t.dtype not in dtypes for t in op.in_types):
             return None
-        if op.in_types[0].dtype not in _FLOATS:
+        if op.in_types[0].dtype not in FLOATS:
             return function
         return lambda *xs: _normal_result(function(*map(_flushed, xs)))
 
@@ -83,7 +83,7 @@ def _arithmetic(function: Compute, dtypes: frozenset[np.dtype]) -> Entry:
 
 
 def _normal_result(out: Any) -> Any:
-    return _flushed(out) if out.dtype in _FLOATS else out
+    return _flushed(out) if out.dtype in FLOATS else out
 
 
 def _exact(function: Compute, dtypes: frozenset[np.dtype]) -> Entry:
@@ -93,7 +93,7 @@ def _exact(function: Compute, dtypes: frozenset[np.dtype]) -> Entry:
 
 def _div(op: Op) -> Compute | None:
     # by a scalar, XLA multiplies with the reciprocal
-    return _arithmetic(np.divide, _FLOATS)(op) if op.in_types[0].ndim == op.in_types[1].ndim else None
+    return _arithmetic(np.divide, FLOATS)(op) if op.in_types[0].ndim == op.in_types[1].ndim else None
 
 
 def _sign(x: Any) -> Any:
@@ -113,27 +113,27 @@ def _min(x: Any, y: Any) -> Any:
 def _integer_pow(op: Op) -> Compute | None:
     if op.params["y"] not in (2, 3):
         return None
-    return _arithmetic({2: np.square, 3: lambda x: x * _normal_result(x * x)}[op.params["y"]], _REALS)(op)
+    return _arithmetic({2: np.square, 3: lambda x: x * _normal_result(x * x)}[op.params["y"]], REALS)(op)
 
 
 def _round(op: Op) -> Compute | None:
     nearest = op.params["rounding_method"] == jax.lax.RoundingMethod.TO_NEAREST_EVEN
-    return np.rint if nearest and op.in_types[0].dtype in _FLOATS else None
+    return np.rint if nearest and op.in_types[0].dtype in FLOATS else None
 
 
 def _convert(op: Op) -> Compute | None:
     old, new = op.in_types[0].dtype, op.out_types[0].dtype
-    if new == _BOOL:
-        return None if old in _FLOATS else lambda x: x != 0
-    if old in _FLOATS and new in _FLOATS:
+    if new == BOOL:
+        return None if old in FLOATS else lambda x: x != 0
+    if old in FLOATS and new in FLOATS:
         return lambda x: _flushed(_flushed(x).astype(new))
-    if old in _FLOATS | _NUMBERS - _REALS:
+    if old in FLOATS | _NUMBERS - REALS:
         return None
     return lambda x: x.astype(new)
 
 
 def _select(op: Op) -> Compute | None:
-    if op.in_types[0].dtype != _BOOL:
+    if op.in_types[0].dtype != BOOL:
         return (lambda which, only: only) if len(op.in_types) == 2 else None
     return (lambda which, no, yes: np.where(which, yes, no)) if len(op.in_types) == 3 else None
 
@@ -152,7 +152,7 @@ def _reduction(function: Compute, dtypes: frozenset[np.dtype]) -> Entry:
 
 def _reduce_sum(op: Op) -> Compute | None:
     dtype = op.in_types[0].dtype
-    if dtype not in _INTEGERS:
+    if dtype not in INTEGERS:
         return None
     axes = tuple(op.params["axes"])
     return lambda x: np.sum(x, axis=axes, dtype=dtype)
@@ -162,10 +162,10 @@ def _place(function: Compute) -> Entry:
     """The first place of an extreme element, or of the first NaN."""
 
     def entry(op: Op) -> Compute | None:
-        if op.in_types[0].dtype not in _REALS | {_BOOL} or op.in_types[0].size == 0:
+        if op.in_types[0].dtype not in REALS | {BOOL} or op.in_types[0].size == 0:
             return None
         (axis,) = op.params["axes"]
-        return lambda x: function(_flushed(x) if x.dtype in _FLOATS else x, axis=axis)
+        return lambda x: function(_flushed(x) if x.dtype in FLOATS else x, axis=axis)
 
     return entry
 
@@ -182,14 +182,19 @@ def _squeeze(op: Op) -> Compute:
     return lambda x: np.reshape(x, shape)
 
 
+def aligned(op: Op) -> tuple[int, ...]:
+    """The shape of an operand that is to be broadcast, with its axes below those of the result."""
+    shape = [1] * len(op.out_types[0].shape)
+    for place, n in zip(op.params["broadcast_dimensions"], op.in_types[0].shape, strict=True):
+        shape[place] = n
+    return tuple(shape)
+
+
 def _broadcast(op: Op) -> Compute | None:
-    shape, places = op.out_types[0].shape, op.params["broadcast_dimensions"]
     if len(op.in_types) != 1:
         return None
-    aligned = [1] * len(shape)
-    for place, n in zip(places, op.in_types[0].shape, strict=True):
-        aligned[place] = n
-    return lambda x: np.broadcast_to(np.reshape(x, aligned), shape)
+    shape, below = op.out_types[0].shape, aligned(op)
+    return lambda x: np.broadcast_to(np.reshape(x, below), shape)
 
 
 def _transpose(op: Op) -> Compute:
@@ -239,7 +244,7 @@ def _pad(op: Op) -> Compute | None:
 
 def _iota(op: Op) -> Compute | None:
     type, axis = op.out_types[0], op.params["dimension"]
-    if op.in_types or type.dtype not in _REALS:
+    if op.in_types or type.dtype not in REALS:
         return None
     n = type.shape[axis]
     aligned = [n if i == axis else 1 for i in range(type.ndim)]
@@ -301,16 +306,16 @@ def _gather(op: Op) -> Compute | None:
 
 
 def _filling(dtype: np.dtype) -> Any:
-    if dtype in _INTEGERS:
+    if dtype in INTEGERS:
         return np.iinfo(dtype).max if dtype.kind == "u" else np.iinfo(dtype).min
-    return dtype == _BOOL if dtype == _BOOL else np.nan
+    return dtype == BOOL if dtype == BOOL else np.nan
 
 
 def _scatter(write: Callable[[Any, Any, Any], None], adds: bool) -> Entry:
     def entry(op: Op) -> Compute | None:
         numbers, mode = op.params["dimension_numbers"], op.params["mode"]
         operand, _, updates = op.in_types
-        if 0 in (*operand.shape, *updates.shape) or (adds and operand.dtype not in _REALS):
+        if 0 in (*operand.shape, *updates.shape) or (adds and operand.dtype not in REALS):
             return None
         windows = numbers.update_window_dims
         batch = [i for i in range(updates.ndim) if i not in windows]
@@ -328,7 +333,7 @@ def _scatter(write: Callable[[Any, Any, Any], None], adds: bool) -> Entry:
             inserted,
         )
         clips = mode == jax.lax.GatherScatterMode.CLIP
-        real = adds and operand.dtype in _FLOATS
+        real = adds and operand.dtype in FLOATS
 
         def compute(x: Any, indices: Any, update: Any) -> Any:
             index, inside = places.of(indices)
@@ -413,48 +418,48 @@ _MOVES: dict[str, Entry] = {
 }
 
 _TABLE: dict[str, Entry] = _MOVES | {
-    "abs": _exact(np.abs, _REALS),
-    "add": _arithmetic(np.add, _REALS),
-    "add_any": _arithmetic(np.add, _REALS),
-    "and": _exact(np.bitwise_and, _INTEGERS | {_BOOL}),
+    "abs": _exact(np.abs, REALS),
+    "add": _arithmetic(np.add, REALS),
+    "add_any": _arithmetic(np.add, REALS),
+    "and": _exact(np.bitwise_and, INTEGERS | {BOOL}),
     "argmax": _place(np.argmax),
     "argmin": _place(np.argmin),
     "broadcast_in_dim": _broadcast,
-    "ceil": _arithmetic(np.ceil, _FLOATS),
+    "ceil": _arithmetic(np.ceil, FLOATS),
     "convert_element_type": _convert,
     "div": _div,
-    "eq": _arithmetic(np.equal, _REALS | {_BOOL}),
-    "floor": _arithmetic(np.floor, _FLOATS),
+    "eq": _arithmetic(np.equal, REALS | {BOOL}),
+    "floor": _arithmetic(np.floor, FLOATS),
     "gather": _gather,
-    "ge": _arithmetic(np.greater_equal, _REALS | {_BOOL}),
-    "gt": _arithmetic(np.greater, _REALS | {_BOOL}),
+    "ge": _arithmetic(np.greater_equal, REALS | {BOOL}),
+    "gt": _arithmetic(np.greater, REALS | {BOOL}),
     "imag": lambda op: np.imag,
     "integer_pow": _integer_pow,
     "iota": _iota,
     "is_finite": lambda op: np.isfinite,
-    "le": _arithmetic(np.less_equal, _REALS | {_BOOL}),
-    "lt": _arithmetic(np.less, _REALS | {_BOOL}),
-    "max": _arithmetic(_max, _REALS),
-    "min": _arithmetic(_min, _REALS),
-    "mul": _arithmetic(np.multiply, _REALS),
-    "ne": _arithmetic(np.not_equal, _REALS | {_BOOL}),
-    "neg": _exact(np.negative, _REALS),
-    "not": _exact(np.invert, _INTEGERS | {_BOOL}),
-    "or": _exact(np.bitwise_or, _INTEGERS | {_BOOL}),
+    "le": _arithmetic(np.less_equal, REALS | {BOOL}),
+    "lt": _arithmetic(np.less, REALS | {BOOL}),
+    "max": _arithmetic(_max, REALS),
+    "min": _arithmetic(_min, REALS),
+    "mul": _arithmetic(np.multiply, REALS),
+    "ne": _arithmetic(np.not_equal, REALS | {BOOL}),
+    "neg": _exact(np.negative, REALS),
+    "not": _exact(np.invert, INTEGERS | {BOOL}),
+    "or": _exact(np.bitwise_or, INTEGERS | {BOOL}),
     "real": lambda op: np.real,
-    "reduce_and": _reduction(np.all, frozenset({_BOOL})),
-    "reduce_max": _reduction(np.max, _INTEGERS),
-    "reduce_min": _reduction(np.min, _INTEGERS),
-    "reduce_or": _reduction(np.any, frozenset({_BOOL})),
+    "reduce_and": _reduction(np.all, frozenset({BOOL})),
+    "reduce_max": _reduction(np.max, INTEGERS),
+    "reduce_min": _reduction(np.min, INTEGERS),
+    "reduce_or": _reduction(np.any, frozenset({BOOL})),
     "reduce_sum": _reduce_sum,
-    "rem": _exact(lambda x, y: np.fmod(x, _flushed(y)), _FLOATS),
+    "rem": _exact(lambda x, y: np.fmod(x, _flushed(y)), FLOATS),
     "round": _round,
     "scatter": _scatter(_written, False),
     "scatter-add": _scatter(np.add.at, True),
     "select_n": _select,
-    "sign": _arithmetic(_sign, _REALS),
-    "sqrt": _arithmetic(np.sqrt, _FLOATS),
-    "square": _arithmetic(np.square, _REALS),
-    "sub": _arithmetic(np.subtract, _REALS),
-    "xor": _exact(np.bitwise_xor, _INTEGERS | {_BOOL}),
+    "sign": _arithmetic(_sign, REALS),
+    "sqrt": _arithmetic(np.sqrt, FLOATS),
+    "square": _arithmetic(np.square, REALS),
+    "sub": _arithmetic(np.subtract, REALS),
+    "xor": _exact(np.bitwise_xor, INTEGERS | {BOOL}),
 }

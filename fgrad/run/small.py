@@ -15,7 +15,7 @@ import numpy as np
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
 from fgrad.jaxcore import Tracer
-from fgrad.run.numbers import movement
+from fgrad.run.numbers import BOOL, FLOATS, INTEGERS, REALS, aligned, movement
 
 #: of flat arrays, the flat results; nobody may write to them
 Small = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
@@ -25,11 +25,7 @@ LENGTH_LIMIT = 12
 #: so many elements at most in any value
 SIZE_LIMIT = 1 << 12
 
-_FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
-_INTEGERS = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64))
-_BOOL = np.dtype(bool)
-_REALS = _FLOATS | _INTEGERS
-_ANY = _REALS | {_BOOL}
+_ANY = REALS | {BOOL}
 
 #: a computation on arrays, and whether it is one of each element, so that it goes along with NumPy's broadcasting
 _Line = tuple[Callable[..., Any], bool]
@@ -61,7 +57,7 @@ def small(graph: Graph) -> Small | None:
         elif any(shape != t.shape for shape, t in zip(have, node.op.in_types, strict=True)):
             return None
         else:
-            shapes.append(_aligned(node.op) if node.op.name == "broadcast_in_dim" else node.op.out_types[0].shape)
+            shapes.append(aligned(node.op) if node.op.name == "broadcast_in_dim" else node.op.out_types[0].shape)
         lines.append((compute, node.inputs))
     if any(shapes[i] != graph.types[i].shape for i in graph.outputs):
         return None
@@ -109,24 +105,16 @@ def _elementwise(function: Callable[..., Any], dtypes: frozenset[np.dtype]) -> _
     return lambda op: (function, True) if all(t.dtype in dtypes for t in op.in_types) else None
 
 
-def _aligned(op: Op) -> tuple[int, ...]:
-    """The shape of an operand that is to be broadcast, with its axes below those of the result."""
-    aligned = [1] * len(op.out_types[0].shape)
-    for place, n in zip(op.params["broadcast_dimensions"], op.in_types[0].shape, strict=True):
-        aligned[place] = n
-    return tuple(aligned)
-
-
 def _broadcast(op: Op) -> _Line | None:
     if len(op.in_types) != 1:
         return None
-    aligned = _aligned(op)
-    return (lambda x: x.reshape(aligned)), False
+    below = aligned(op)
+    return (lambda x: x.reshape(below)), False
 
 
 def _convert(op: Op) -> _Line | None:
     old, new = op.in_types[0].dtype, op.out_types[0].dtype
-    if old in _FLOATS and new not in _FLOATS:
+    if old in FLOATS and new not in FLOATS:
         return None
     return (lambda x: x.astype(new)), True
 
@@ -134,18 +122,18 @@ def _convert(op: Op) -> _Line | None:
 def _integer_pow(op: Op) -> _Line | None:
     powers: dict[int, Callable[..., Any]] = {2: np.square, 3: lambda x: x * x * x}
     compute = powers.get(op.params["y"])
-    return None if compute is None or op.in_types[0].dtype not in _REALS else (compute, True)
+    return None if compute is None or op.in_types[0].dtype not in REALS else (compute, True)
 
 
 def _select(op: Op) -> _Line | None:
-    if op.in_types[0].dtype != _BOOL or len(op.in_types) != 3:
+    if op.in_types[0].dtype != BOOL or len(op.in_types) != 3:
         return None
     return (lambda which, no, yes: np.where(which, yes, no)), True
 
 
 def _sum(op: Op) -> _Line | None:
     dtype, axes = op.in_types[0].dtype, tuple(op.params["axes"])
-    if dtype not in _REALS:
+    if dtype not in REALS:
         return None
     if len(axes) == op.in_types[0].ndim:
         return (lambda x: np.add.reduce(x, None, dtype)), False
@@ -153,34 +141,34 @@ def _sum(op: Op) -> _Line | None:
 
 
 _TABLE: dict[str, _Entry] = {
-    "abs": _elementwise(np.abs, _REALS),
-    "add": _elementwise(np.add, _REALS),
-    "add_any": _elementwise(np.add, _REALS),
-    "and": _elementwise(np.bitwise_and, _INTEGERS | {_BOOL}),
+    "abs": _elementwise(np.abs, REALS),
+    "add": _elementwise(np.add, REALS),
+    "add_any": _elementwise(np.add, REALS),
+    "and": _elementwise(np.bitwise_and, INTEGERS | {BOOL}),
     "broadcast_in_dim": _broadcast,
-    "ceil": _elementwise(np.ceil, _FLOATS),
+    "ceil": _elementwise(np.ceil, FLOATS),
     "convert_element_type": _convert,
-    "div": _elementwise(np.divide, _FLOATS),
+    "div": _elementwise(np.divide, FLOATS),
     "eq": _elementwise(np.equal, _ANY),
     "exp": _elementwise(np.exp, frozenset({np.dtype("float64")})),
-    "floor": _elementwise(np.floor, _FLOATS),
+    "floor": _elementwise(np.floor, FLOATS),
     "ge": _elementwise(np.greater_equal, _ANY),
     "gt": _elementwise(np.greater, _ANY),
     "integer_pow": _integer_pow,
     "le": _elementwise(np.less_equal, _ANY),
     "lt": _elementwise(np.less, _ANY),
-    "max": _elementwise(np.maximum, _REALS),
-    "min": _elementwise(np.minimum, _REALS),
-    "mul": _elementwise(np.multiply, _REALS),
+    "max": _elementwise(np.maximum, REALS),
+    "min": _elementwise(np.minimum, REALS),
+    "mul": _elementwise(np.multiply, REALS),
     "ne": _elementwise(np.not_equal, _ANY),
-    "neg": _elementwise(np.negative, _REALS),
-    "not": _elementwise(np.invert, _INTEGERS | {_BOOL}),
-    "or": _elementwise(np.bitwise_or, _INTEGERS | {_BOOL}),
+    "neg": _elementwise(np.negative, REALS),
+    "not": _elementwise(np.invert, INTEGERS | {BOOL}),
+    "or": _elementwise(np.bitwise_or, INTEGERS | {BOOL}),
     "reduce_sum": _sum,
     "select_n": _select,
-    "sqrt": _elementwise(np.sqrt, _FLOATS),
-    "square": _elementwise(np.square, _REALS),
-    "sub": _elementwise(np.subtract, _REALS),
-    "tanh": _elementwise(np.tanh, _FLOATS),
-    "xor": _elementwise(np.bitwise_xor, _INTEGERS | {_BOOL}),
+    "sqrt": _elementwise(np.sqrt, FLOATS),
+    "square": _elementwise(np.square, REALS),
+    "sub": _elementwise(np.subtract, REALS),
+    "tanh": _elementwise(np.tanh, FLOATS),
+    "xor": _elementwise(np.bitwise_xor, INTEGERS | {BOOL}),
 }

@@ -11,11 +11,11 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.types import TensorType
 from fgrad.torch.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.broadcasting import aligned, check_broadcast, derivative
-from fgrad.torch.ops.kinds import check_divisor, check_kinds, is_integer, kind, rounded_once
+from fgrad.torch.ops.kinds import check_divisor, check_kinds, kind, single
 from fgrad.torch.ops.numbers import is_one
 from fgrad.torch.ops.overloads import Choice, also, chooser_of, overload, overloaded
-from fgrad.torch.ops.promotions import Types, common, inexact
-from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors, elementwise_of_two
+from fgrad.torch.ops.promotions import Types, common, inexact, without_factor
+from fgrad.torch.ops.strides import elementwise, elementwise_of_two
 from fgrad.torch.ops.table import Array, Number, Operand, composite, operation
 
 _BOOLS = (
@@ -36,11 +36,6 @@ _NUMBER_SECOND = (
 )
 
 
-def _without_factor(types: Types, params: dict[str, Any]) -> Dtype:
-    """The common type of all operands but the last, which is a factor."""
-    return common(types[:-1], params)
-
-
 # -- sums and differences --------------------------------------------------------------------------------------------
 
 
@@ -53,7 +48,7 @@ def _scaled(combine: Callable[..., Any], x: Any, y: Any, alpha: Any) -> Any:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if given == "c" and wanted != "c":
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    return rounded_once(lambda x, y, factor: combine(x, y * factor), x, y, alpha.astype(y.dtype))
+    return single(lambda x, y, factor: combine(x, y * factor))(x, y, alpha.astype(y.dtype))
 
 
 @overload("add", "AddBackward0", promote=common, strides=elementwise, constants=(("alpha", 1),))
@@ -62,7 +57,7 @@ def _add(input: Operand, other: Operand) -> Any:
     return jnp.add(input, other)
 
 
-@overload("add", "AddBackward0", promote=_without_factor, strides=elementwise_of_two)
+@overload("add", "AddBackward0", promote=without_factor, strides=elementwise_of_two)
 def _add_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
     return _scaled(jnp.add, input, other, alpha)
@@ -363,113 +358,6 @@ def fmod(input: Array, other: Operand) -> Choice:
     """
     check_divisor(input, other)
     return (_fmod_tensors if isinstance(other, Tensor) else _fmod_number), input, other
-
-
-# -- combinations ----------------------------------------------------------------------------------------------------
-
-
-@overload("addcmul", "AddcmulBackward0", promote=_without_factor, strides=elementwise_of_tensors, single=True)
-def _addcmul(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
-    check_kinds("addcmul_cpu_out", "ifc", input)
-    x, a, b = aligned(input, tensor1, tensor2)
-    return x + value.astype(x.dtype) * a * b
-
-
-@overloaded(inplace=True)
-def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) -> Choice:
-    """``input + value * tensor1 * tensor2``, element by element.
-
-    Source: `torch.addcmul <https://docs.pytorch.org/docs/stable/generated/torch.addcmul.html>`_.
-    """
-    return _addcmul, input, tensor1, tensor2, value
-
-
-_INTEGER_ADDCDIV = (
-    "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
-    "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
-    "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for "
-    "float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
-    "for all dtypes."
-)
-
-
-@overload(
-    "addcdiv",
-    "AddcdivBackward0",
-    promote=_without_factor,
-    strides=elementwise_of_tensors,
-    kept=("tensor2",),
-    single=True,
-)
-def _addcdiv(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
-    x, a, b = aligned(input, tensor1, tensor2)
-    return x + value.astype(x.dtype) * (a / b)
-
-
-@overloaded(inplace=True)
-def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) -> Choice:
-    """``input + value * tensor1 / tensor2``, element by element.
-
-    Raises:
-      RuntimeError: both ``tensor1`` and ``tensor2`` are integers.
-
-    Source: `torch.addcdiv <https://docs.pytorch.org/docs/stable/generated/torch.addcdiv.html>`_.
-    """
-    if is_integer(tensor1) and is_integer(tensor2):
-        raise RuntimeError(_INTEGER_ADDCDIV)
-    return _addcdiv, input, tensor1, tensor2, value
-
-
-def _interpolated(x: Any, end: Any, weight: Any) -> Any:
-    # from the nearer end, so that a weight of 1 gives the end exactly
-    return jnp.where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight))
-
-
-@derivative(lambda ct, out, x, end, weight: (ct * (1 - weight), ct * weight, ct * (end - x)))
-def _lerp(x: Any, end: Any, weight: Any) -> Any:
-    return _interpolated(x, end, weight)
-
-
-def _check_lerp(input: Tensor, end: Tensor) -> None:
-    types = input._type.dtype.numpy, end._type.dtype.numpy
-    if types[0] != types[1]:
-        wanted, given = (_LOWER_NAMES.get(str(t), str(t)) for t in types)
-        raise RuntimeError(f"expected dtype {wanted} for `end` but got dtype {given}")
-
-
-_LOWER_NAMES = {"float64": "double", "float32": "float", "float16": "c10::Half", "int64": "long"}
-
-
-@overload("lerp", "LerpBackward0", strides=elementwise_of_tensors, single=True)
-def _lerp_number(input: Array, end: Array, weight: Number) -> Any:
-    check_kinds("lerp_kernel_scalar", "fc", input)
-    return _lerp(input, end, weight.astype(input.dtype))
-
-
-@overload("lerp", "LerpBackward1", strides=elementwise, kept=("weight",), single=True)
-def _lerp_tensor(input: Array, end: Array, weight: Array) -> Any:
-    check_kinds("lerp_kernel_tensor", "fc", input)
-    return _lerp(input, end, weight)
-
-
-@overloaded(
-    inplace=True,
-    signatures=(
-        "Tensor input, Tensor end, Tensor weight, *, Tensor out = None",
-        "Tensor input, Tensor end, Number weight, *, Tensor out = None",
-    ),
-)
-def lerp(input: Array, end: Array, weight: Operand) -> Choice:
-    """Linear interpolation: ``input + weight * (end - input)``.
-
-    >>> import fgrad.torch as torch
-    >>> torch.lerp(torch.tensor([0., 10.]), torch.tensor([1., 20.]), 0.5)
-    tensor([ 0.5000, 15.0000])
-
-    Source: `torch.lerp <https://docs.pytorch.org/docs/stable/generated/torch.lerp.html>`_.
-    """
-    _check_lerp(input, end)
-    return (_lerp_tensor if isinstance(weight, Tensor) else _lerp_number), input, end, weight
 
 
 also("negative", "neg")

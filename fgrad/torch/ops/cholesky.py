@@ -22,14 +22,11 @@ from fgrad.torch.ops.matrices import (
     conjugate,
     first_failure,
     linalg,
+    times,
 )
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.solving import triangular
 from fgrad.torch.ops.table import Array, composite
-
-
-def _times(a: Any, b: Any) -> Any:
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
 def _cholesky_factor(x: Any, upper: bool) -> Any:
@@ -44,7 +41,7 @@ def _cholesky_factor(x: Any, upper: bool) -> Any:
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         g = conjugate(ct)
         factor, g = (adjoint(out), adjoint(g)) if upper else (out, g)
-        phi = jnp.tril(_times(adjoint(factor), g))
+        phi = jnp.tril(times(adjoint(factor), g))
         phi = (phi + adjoint(jnp.tril(phi, -1))) / 2
         left = triangular(adjoint(factor), phi, True, True, False)
         return (conjugate(triangular(factor, left, False, False, False)),)
@@ -54,7 +51,7 @@ def _cholesky_factor(x: Any, upper: bool) -> Any:
         factor = adjoint(out) if upper else out
         phi = triangular(factor, tangents[0], False, True, False)
         phi = triangular(adjoint(factor), phi, True, False, False)
-        found = _times(factor, (jnp.tril(phi) + jnp.tril(phi, -1)) / 2)
+        found = times(factor, (jnp.tril(phi) + jnp.tril(phi, -1)) / 2)
         return adjoint(found) if upper else found
 
     return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)(x)

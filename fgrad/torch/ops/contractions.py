@@ -9,21 +9,14 @@ import opt_einsum
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.axes import movedim, permute
 from fgrad.torch.ops.kinds import check_kinds
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.pieces import diagonal
 from fgrad.torch.ops.products import bmm, dot, mm
 from fgrad.torch.ops.reductions import sum
 from fgrad.torch.ops.table import Array, composite, write_all
-from fgrad.torch.ops.views import (
-    _unsafe_view as unsafe_view,
-    movedim,
-    permute,
-    reshape,
-    unsqueeze,
-    view_sizes,
-    wrap_dim,
-)
+from fgrad.torch.ops.views import _unsafe_view as unsafe_view, reshape, unsqueeze, view_sizes, wrap_dim
 
 # -- pairs of tensors ------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Kinds of numbers: which of them an operation takes."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -50,12 +51,28 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
 
 
-def rounded_once(compute: Callable[..., Any], *arrays: Any) -> Any:
-    """What ``compute`` makes of arrays of one type; half precision is computed in single precision and then rounded."""
-    dtype = arrays[0].dtype
-    if not is_half(dtype):
-        return compute(*arrays)
-    return compute(*[lax.convert_element_type(x, np.float32) for x in arrays]).astype(dtype)
+def single(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
+
+    @functools.wraps(function)
+    def computed(*arrays: Any, **named: Any) -> Any:
+        half = next((x.dtype for x in (*arrays, *named.values()) if _is_half_array(x)), None)
+        if half is None:
+            return function(*arrays, **named)
+        found = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
+        if isinstance(found, tuple):
+            return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in found])
+        return lax.convert_element_type(found, half)
+
+    return computed
+
+
+def _is_half_array(x: Any) -> bool:
+    return hasattr(x, "aval") and is_half(x.dtype)
+
+
+def _widened(x: Any) -> Any:
+    return lax.convert_element_type(x, np.float32) if _is_half_array(x) else x
 
 
 def kind(x: Any) -> str:

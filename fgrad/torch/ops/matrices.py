@@ -1,10 +1,11 @@
 """What operations on matrices share: checks, layouts, and the error of singular ones."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jax import lax
+from jax import lax, numpy as jnp
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete, is_abstract
@@ -91,6 +92,11 @@ def matrix_columns(operands: Sequence[Any], shape: Ints) -> Ints | None:
     return columns(operands, shape) if len(shape) == len(operands[0]._type.shape) else None
 
 
+def times(*matrices: Any) -> Any:
+    """The product of matrices, to full precision."""
+    return functools.reduce(lambda a, b: jnp.matmul(a, b, precision=lax.Precision.HIGHEST), matrices)
+
+
 def adjoint(x: Any) -> Any:
     """The conjugate transpose."""
     return conjugate(transposed(x))
@@ -120,3 +126,13 @@ def first_failure(info: Tensor) -> tuple[str, int] | None:
         return "", int(codes)
     at = int(np.flatnonzero(codes.reshape(-1))[0])
     return f"(Batch element {at}): ", int(codes.reshape(-1)[at])
+
+
+def zero_pivot(x: Any) -> Any:
+    """The number of the first zero on the diagonal of the LU factor, 0 if there is none."""
+    factor = lax.linalg.lu(lax.stop_gradient(x))[0]
+    diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    zero = lax.eq(diagonal, lax.full_like(diagonal, 0))
+    if not zero.shape[-1]:
+        return jnp.zeros(x.shape[:-2], np.int32)
+    return jnp.where(jnp.any(zero, -1), jnp.argmax(zero, -1) + 1, 0).astype(np.int32)

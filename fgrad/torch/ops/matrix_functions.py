@@ -10,12 +10,14 @@ from jax import numpy as jnp
 import fgrad
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, int64
+from fgrad.torch.ops.axes import permute
 from fgrad.torch.ops.contractions import chained, crossed
 from fgrad.torch.ops.copying import converted
 from fgrad.torch.ops.creation import eye
 from fgrad.torch.ops.cumulative import cumprod
 from fgrad.torch.ops.decompositions import eigvalsh, svdvals
 from fgrad.torch.ops.extrema import amax, amin
+from fgrad.torch.ops.inverses import inv, inv_ex
 from fgrad.torch.ops.joining import cat
 from fgrad.torch.ops.matrices import check_inexact, check_square, linalg, transposed
 from fgrad.torch.ops.norms import vector_norm as vector_norm_operation
@@ -23,9 +25,8 @@ from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.pieces import diagonal as diagonal_view
 from fgrad.torch.ops.products import matmul, vdot
 from fgrad.torch.ops.reductions import sum
-from fgrad.torch.ops.solving import inv, inv_ex
 from fgrad.torch.ops.table import Array, composite, write_all
-from fgrad.torch.ops.views import expand, permute, squeeze, unsqueeze, wrap_dim
+from fgrad.torch.ops.views import expand, squeeze, unsqueeze, wrap_dim
 
 # -- norms -----------------------------------------------------------------------------------------------------------
 

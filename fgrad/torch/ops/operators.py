@@ -13,7 +13,7 @@ import numpy as np
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops import arithmetic, bitwise, complex_views, powers, signs, views
+from fgrad.torch.ops import arithmetic, axes, bitwise, complex_views, powers, signs
 from fgrad.torch.ops.data import from_numpy
 from fgrad.torch.ops.overloads import chooser_of
 from fgrad.torch.ops.table import NUMBERS, TABLE, operation_of
@@ -152,7 +152,7 @@ def _reversed_axes(self: Tensor) -> Tensor:
     rank = len(self._type.shape)
     if rank != 2:
         warnings.warn(_T_OF_ANY_RANK if rank else _IDENTITY.format("T"), UserWarning, stacklevel=3)
-    return views.permute(self, tuple(reversed(range(rank))))
+    return axes.permute(self, tuple(reversed(range(rank))))
 
 
 def _matrices_transposed(self: Tensor) -> Tensor:
@@ -163,7 +163,7 @@ def _matrices_transposed(self: Tensor) -> Tensor:
         return self
     if rank < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
-    return views.transpose(self, -2, -1)
+    return axes.transpose(self, -2, -1)
 
 
 def _conjugate_transposed(name: str) -> Callable[[Tensor], Tensor]:
@@ -178,7 +178,7 @@ def _conjugate_transposed(name: str) -> Callable[[Tensor], Tensor]:
             raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor.{hint}")
         if rank < 2:
             raise RuntimeError(f"tensor.mH is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
-        return complex_views.conj(views.transpose(self, -2, -1))
+        return complex_views.conj(axes.transpose(self, -2, -1))
 
     return attribute
 

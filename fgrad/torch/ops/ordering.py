@@ -11,8 +11,9 @@ from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops import reductions
-from fgrad.torch.ops.arithmetic import lerp
+from fgrad.torch.ops.axes import transpose
 from fgrad.torch.ops.bitwise import logical_not
+from fgrad.torch.ops.combinations import lerp
 from fgrad.torch.ops.comparison import isnan
 from fgrad.torch.ops.copying import as_first
 from fgrad.torch.ops.creation import full_like, made
@@ -25,7 +26,7 @@ from fgrad.torch.ops.reductions import check_nonempty
 from fgrad.torch.ops.rounding import ceil, floor, round
 from fgrad.torch.ops.selection import clamp, where
 from fgrad.torch.ops.table import Array, composite
-from fgrad.torch.ops.views import flatten, transpose, unsqueeze, wrap_dim
+from fgrad.torch.ops.views import flatten, unsqueeze, wrap_dim
 
 _KEPT = ("values", "indices")
 

@@ -15,11 +15,12 @@ from jax import lax, numpy as jnp
 from fgrad.torch import dtypes
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.ops.axes import transpose
 from fgrad.torch.ops.kinds import is_half
 from fgrad.torch.ops.numbers import is_one
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table import Array, Number, composite, operation, operation_of
-from fgrad.torch.ops.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, transpose, unsqueeze
+from fgrad.torch.ops.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, unsqueeze
 from fgrad.torch.random.scalars import cpp_name
 
 _HIGHEST = lax.Precision.HIGHEST

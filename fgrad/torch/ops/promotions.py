@@ -29,3 +29,8 @@ def in_float(function: Callable[..., Any], *arrays: Any) -> Any:
     if dtype.itemsize > 2:
         return function(*arrays)
     return lax.convert_element_type(function(*[lax.convert_element_type(x, np.float32) for x in arrays]), dtype)
+
+
+def without_factor(types: Types, params: dict[str, Any]) -> Dtype:
+    """The common type of all operands but the last, which is a factor."""
+    return common(types[:-1], params)

@@ -1,4 +1,4 @@
-"""Linear systems, inverses and determinants."""
+"""Linear systems, least squares, and tensors as matrices."""
 
 import math
 from typing import Any
@@ -10,6 +10,8 @@ import fgrad
 from fgrad.torch import return_types
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.axes import movedim
+from fgrad.torch.ops.inverses import inv, pseudo_inverse
 from fgrad.torch.ops.matrices import (
     LinAlgError,
     adjoint,
@@ -22,32 +24,13 @@ from fgrad.torch.ops.matrices import (
     conjugate,
     first_failure,
     linalg,
-    scalar_name,
+    times,
     transposed,
+    zero_pivot,
 )
 from fgrad.torch.ops.overloads import overload
-from fgrad.torch.ops.selection import where
 from fgrad.torch.ops.table import Array, composite
-from fgrad.torch.ops.views import movedim, reshape
-
-_HIGHEST = lax.Precision.HIGHEST
-
-
-def _times(*matrices: Any) -> Any:
-    found = matrices[0]
-    for matrix in matrices[1:]:
-        found = jnp.matmul(found, matrix, precision=_HIGHEST)
-    return found
-
-
-def zero_pivot(x: Any) -> Any:
-    """The number of the first zero on the diagonal of the LU factor, 0 if there is none."""
-    factor = lax.linalg.lu(lax.stop_gradient(x))[0]
-    diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)
-    zero = lax.eq(diagonal, lax.full_like(diagonal, 0))
-    if not zero.shape[-1]:
-        return jnp.zeros(x.shape[:-2], np.int32)
-    return jnp.where(jnp.any(zero, -1), jnp.argmax(zero, -1) + 1, 0).astype(np.int32)
+from fgrad.torch.ops.views import reshape
 
 
 def _summed(x: Any, shape: Any) -> Any:
@@ -55,142 +38,6 @@ def _summed(x: Any, shape: Any) -> Any:
     x = jnp.sum(x, tuple(range(x.ndim - len(shape))))
     axes = tuple([i for i, n in enumerate(shape) if n == 1 != x.shape[i]])
     return jnp.sum(x, axes, keepdims=True)
-
-
-# -- inverses --------------------------------------------------------------------------------------------------------
-
-
-def _inverse(x: Any) -> Any:
-    def forward(x: Any) -> Any:
-        return jnp.linalg.inv(x) if x.size else x
-
-    return fgrad.define_rule(forward, vjp=lambda ct, out, x: (-_times(transposed(out), ct, transposed(out)),))(x)
-
-
-@overload(
-    "linalg_inv_ex", "LinalgInvExBackward0", saved=("A",), outputs=("inverse", "info"), kept=("inverse",),
-    strides=columns,
-)  # fmt: skip
-def _linalg_inv_ex(input: Array) -> Any:
-    check_square("linalg.inv", input)
-    check_inexact("linalg.inv", input)
-    return _inverse(input), zero_pivot(input)
-
-
-@linalg()
-def inv_ex(A: Array, *, check_errors: bool = False) -> Any:
-    """The inverse of matrices, and 0, or which diagonal element was zero.
-
-    Source: `torch.linalg.inv_ex <https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv_ex.html>`_.
-    """
-    found = return_types.linalg_inv_ex(apply(_linalg_inv_ex.operation, (A,)))
-    if check_errors:
-        _check_inverse(found.info)
-    return found
-
-
-def _check_inverse(info: Tensor) -> None:
-    failure = first_failure(info)
-    if failure is not None:
-        raise LinAlgError(
-            f"linalg.inv: {failure[0]}The diagonal element {failure[1]} is zero, the inversion could not be completed "
-            "because the input matrix is singular."
-        )
-
-
-@linalg()
-def inv(A: Array) -> Tensor:
-    """The inverse of matrices.
-
-    Raises:
-      LinAlgError: a matrix is singular.
-
-    >>> import fgrad.torch as torch
-    >>> torch.linalg.inv(torch.tensor([[2., 0.], [0., 4.]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.2500]])
-
-    Source: `torch.linalg.inv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html>`_.
-    """
-    return inv_ex(A, check_errors=True).inverse
-
-
-@composite()
-def inverse(input: Array) -> Tensor:
-    """``linalg.inv`` by another name."""
-    return inv(input)
-
-
-# -- pseudo-inverses -------------------------------------------------------------------------------------------------
-
-
-def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    """The pseudo-inverse; singular values of at most ``max(atol, rtol * largest)`` count as zero."""
-
-    def forward(x: Any) -> Any:
-        if not x.size:
-            return jnp.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
-        if hermitian:
-            s, u = lax.linalg.eigh(x, sort_eigenvalues=True, symmetrize_input=False)[::-1]
-            vh, sizes = adjoint(u), lax.abs(s)
-        else:
-            u, s, vh = jnp.linalg.svd(x, full_matrices=False)
-            sizes = s
-        default = 0.0 if atol is not None and atol > 0 else np.finfo(x.dtype).eps * max(x.shape[-2:])
-        limit = jnp.maximum(atol or 0.0, (default if rtol is None else rtol) * jnp.max(sizes, -1, keepdims=True))
-        scale = jnp.where(sizes > limit, 1 / jnp.where(sizes > limit, s, 1), 0)
-        return _times(adjoint(vh) * scale[..., None, :].astype(x.dtype), adjoint(u))
-
-    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        # by the formula of Golub and Pereyra; the cotangent is the conjugate of PyTorch's gradient
-        h = transposed(ct)
-        outer = adjoint(out)
-        if x.shape[-2] <= x.shape[-1]:
-            k = _times(h, out)
-            ko = _times(k, outer)
-            found = -adjoint(_times(out, k)) + ko - _times(x, out, ko) + _times(outer, out, h - _times(k, x))
-        else:
-            k = _times(out, h)
-            ok = _times(outer, k)
-            found = -adjoint(_times(k, out)) + _times(h - _times(x, k), out, outer) + ok - _times(ok, out, x)
-        return (lax.conj(found) if x.dtype.kind == "c" else found,)
-
-    return fgrad.define_rule(forward, vjp=pullback)(x)
-
-
-@overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"))
-def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
-        raise RuntimeError(
-            f"linalg.pinv({scalar_name(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of "
-            "float, double, cfloat or cdouble types"
-        )
-    return pseudo_inverse(input, atol, rtol, hermitian)
-
-
-@linalg()
-def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
-    """The pseudo-inverse of matrices.
-
-    Arguments:
-      A: the matrices.
-      rcond: another name of ``rtol``.
-      hermitian: the matrices equal their conjugate transposes.
-      atol, rtol: singular values up to ``max(atol, rtol * largest)`` count as zero.
-
-    Source: `torch.linalg.pinv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.pinv.html>`_.
-    """
-    atol, relative = (x.item() if isinstance(x, Tensor) else x for x in (atol, rcond if rtol is None else rtol))
-    return _linalg_pinv(A, atol, relative, hermitian)
-
-
-@composite()
-def pinverse(input: Array, rcond: float = 1e-15) -> Tensor:
-    """``linalg.pinv`` with its old default.
-
-    Source: `torch.pinverse <https://docs.pytorch.org/docs/stable/generated/torch.pinverse.html>`_.
-    """
-    return pinv(input, rcond)
 
 
 # -- systems ---------------------------------------------------------------------------------------------------------
@@ -226,7 +73,7 @@ def _solved(a: Any, b: Any, vector: bool, left: bool) -> Any:
 
     def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
         back = _solved(transposed(a), ct, vector, left)
-        outer = -_times(full(back), transposed(full(out)))
+        outer = -times(full(back), transposed(full(out)))
         return _summed(outer if left else transposed(outer), a.shape), _summed(back, b.shape)
 
     return fgrad.define_rule(forward, vjp=pullback)(a, b)
@@ -370,9 +217,9 @@ def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
 
     def pullback(ct: Any, out: Any, b: Any, factor: Any) -> tuple[Any, Any]:
         back = ruled(conjugate(ct), factor)
-        both = _times(back, adjoint(out))
+        both = times(back, adjoint(out))
         both = both + adjoint(both)
-        found = -_times(factor, both) if upper else -_times(both, factor)
+        found = -times(factor, both) if upper else -times(both, factor)
         return conjugate(_summed(back, b.shape)), conjugate(_summed(found, factor.shape))
 
     ruled = fgrad.define_rule(forward, vjp=pullback)
@@ -396,12 +243,12 @@ def _cholesky_inverse(input: Array, upper: bool) -> Any:
     def forward(x: Any) -> Any:
         eye = jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
         inverted = triangular(x, eye, upper, True, False)
-        return _times(inverted, adjoint(inverted)) if upper else _times(adjoint(inverted), inverted)
+        return times(inverted, adjoint(inverted)) if upper else times(adjoint(inverted), inverted)
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         g = conjugate(ct)
-        both = _times(out, g + adjoint(g), out)
-        return (conjugate(-_times(x, both) if upper else -_times(both, x)),)
+        both = times(out, g + adjoint(g), out)
+        return (conjugate(-times(x, both) if upper else -times(both, x)),)
 
     return fgrad.define_rule(forward, vjp=pullback)(input)
 
@@ -434,8 +281,8 @@ def _linalg_lstsq(input: Array, B: Array, rcond: Any, with_residuals: bool) -> A
         raise RuntimeError(
             f"torch.linalg.lstsq: input.size({'-2'}) should match other.size({'-1' if vector else '-2'})"
         )
-    found = _times(pseudo_inverse(input, None, rcond, False), full)
-    rest = _times(input, found) - full
+    found = times(pseudo_inverse(input, None, rcond, False), full)
+    rest = times(input, found) - full
     squares = lax.real(rest * conjugate(rest)) if input.dtype.kind == "c" else rest * rest
     residuals = jnp.sum(squares, -2) if with_residuals else jnp.zeros(0, squares.dtype)
     return found[..., 0] if vector else found, residuals
@@ -489,69 +336,6 @@ def svdvals_of(tensor: Tensor) -> Tensor:
 def _singular_values(input: Array) -> Any:
     check_matrix("linalg.svd", input)
     return jnp.linalg.svd(lax.stop_gradient(input), compute_uv=False)
-
-
-# -- determinants ----------------------------------------------------------------------------------------------------
-
-
-@overload("linalg_det", "LinalgDetBackward0", saved=("A",), kept=("A", "result"))
-def _linalg_det(input: Array) -> Any:
-    check_square("linalg.det", input)
-    check_inexact("linalg.det", input, half=True)
-    check_lapack("lu_cpu", input)
-    if not input.shape[-1]:
-        return jnp.prod(jnp.diagonal(input, axis1=-2, axis2=-1), -1)
-    return jnp.linalg.det(input)
-
-
-@linalg()
-def det(A: Array) -> Tensor:
-    """The determinant of matrices.
-
-    Source: `torch.linalg.det <https://docs.pytorch.org/docs/stable/generated/torch.linalg.det.html>`_.
-    """
-    return _linalg_det(A)
-
-
-@composite(name="det")
-def _det(input: Array) -> Tensor:
-    """``linalg.det`` by another name."""
-    return det(input)
-
-
-@overload("linalg_slogdet", "LinalgSlogdetBackward0", saved=("A",), outputs=("sign", "logabsdet"), kept=("A", "sign"))
-def _linalg_slogdet(input: Array) -> Any:
-    check_square("linalg.slogdet", input)
-    check_inexact("linalg.slogdet", input)
-    return tuple(jnp.linalg.slogdet(input))
-
-
-@linalg()
-def slogdet(A: Array) -> Any:
-    """The sign of the determinant and the logarithm of its absolute value.
-
-    Source: `torch.linalg.slogdet <https://docs.pytorch.org/docs/stable/generated/torch.linalg.slogdet.html>`_.
-    """
-    return return_types.linalg_slogdet(apply(_linalg_slogdet.operation, (A,)))
-
-
-@composite(name="slogdet")
-def _slogdet(input: Array) -> Any:
-    """``linalg.slogdet`` by another name."""
-    return return_types.slogdet(slogdet(input))
-
-
-@composite()
-def logdet(input: Array) -> Tensor:
-    """The logarithm of the determinant; NaN where it is negative.
-
-    Source: `torch.logdet <https://docs.pytorch.org/docs/stable/generated/torch.logdet.html>`_.
-    """
-    check_inexact("logdet", input._type.array)
-    sign, logarithm = slogdet(input)
-    if input._type.dtype.is_complex:
-        return sign.log() + logarithm
-    return where(sign == -1.0, math.nan, logarithm)
 
 
 # -- tensors as matrices ---------------------------------------------------------------------------------------------

@@ -5,14 +5,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from jax import lax
-
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.dtypes import from_numpy
-from fgrad.torch.ops.kinds import is_half as is_half
+from fgrad.torch.ops.kinds import is_half as is_half, single as single
 from fgrad.torch.ops.table import composite, operation, operation_of
 from fgrad.torch.type_names import type_name
 
@@ -43,22 +40,6 @@ def by_rank(name: str, parameter: str) -> Callable[..., str]:
 def written(kernel: Callable[..., Any], input: Tensor, *params: Any) -> Tensor:
     """Run an operation of one tensor in place; the parameters stand in the operation's order."""
     return apply_inplace(operation_of(kernel), (input,), params)
-
-
-def single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
-
-    @functools.wraps(function)
-    def computed(*arrays: Any, **named: Any) -> Any:
-        half = next((x.dtype for x in (*arrays, *named.values()) if _is_half_array(x)), None)
-        if half is None:
-            return function(*arrays, **named)
-        found = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
-        if isinstance(found, tuple):
-            return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in found])
-        return lax.convert_element_type(found, half)
-
-    return computed
 
 
 def takes(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -106,14 +87,6 @@ def check_constant(function: str, **given: Any) -> None:
                 f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot "
                 "have requires_grad True."
             )
-
-
-def _is_half_array(x: Any) -> bool:
-    return hasattr(x, "aval") and is_half(x.dtype)
-
-
-def _widened(x: Any) -> Any:
-    return lax.convert_element_type(x, np.float32) if _is_half_array(x) else x
 
 
 def check_floating(kernel: str, array: Any) -> None:

@@ -1,0 +1,92 @@
+"""Forward mode through custom functions."""
+
+from typing import Any
+
+from fgrad.torch.core.forward import set_tangent
+from fgrad.torch.core.modes import modes
+from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.type_names import type_name
+
+
+def push(
+    cls: Any,
+    ctx: Any,
+    args: tuple[Any, ...],
+    tensors: list[Tensor],
+    tangents: list[Any],
+    results: list[Any],
+    level: int,
+) -> None:
+    """Call the user's ``jvp`` and give the outputs the tangents that it returns."""
+    by_tensor = {id(x): t for x, t in zip(tensors, tangents, strict=True)}
+    given = [
+        (by_tensor[id(x)] if by_tensor[id(x)] is not None else zeros(x._type) if ctx.materialize_grads else None)
+        if isinstance(x, Tensor)
+        else None
+        for x in args
+    ]
+    versions = {key: None if t is None else t._counter.value for key, t in by_tensor.items()}
+    innermost, modes.dual_level = modes.dual_level, level - 1
+    try:
+        found = cls.jvp(ctx, *given)
+    finally:
+        modes.dual_level = innermost
+    listed = found if isinstance(found, tuple) else (found,)
+    if len(listed) != len(results):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(results)} but got "
+            f"{len(listed)})"
+        )
+    for i, (out, tangent) in enumerate(zip(results, listed, strict=True)):
+        if tangent is not None and not isinstance(tangent, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type_name(tangent)}) for grad output {i}.")
+        plain = any(out is x for x in ctx.non_differentiable)
+        if not isinstance(out, Tensor) or plain or not out._type.inexact:
+            if tangent is not None:
+                raise RuntimeError(
+                    f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is "
+                    "not a differentiable Tensor.You should return None at that position instead."
+                )
+            continue
+        written = by_tensor.get(id(out)) if any(out is x for x in ctx.dirty_tensors) else None
+        if written is not None:
+            if tangent is None or tangent is not written or tangent._counter.value == versions[id(out)]:
+                raise RuntimeError(NOT_IN_PLACE)
+        elif tangent is not None:
+            _check_tangent(out, tangent, by_tensor, tensors)
+            set_tangent(out, tangent, level)
+
+
+NOT_IN_PLACE = (
+    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an "
+    "input inplace, then the jvp function must modify the corresponding gradient inplace."
+)
+
+
+def _check_tangent(out: Tensor, tangent: Tensor, by_tensor: dict[int, Any], inputs: list[Tensor]) -> None:
+    """Raise PyTorch's errors for a tangent of another size, and for one of a view that is no view of the input's."""
+    base = None if out._view is None else out._view.base
+    viewed = [x for x in inputs if base is not None and base is (x if x._view is None else x._view.base)]
+    given = by_tensor[id(viewed[0])] if viewed else None
+    if given is not None:
+        if tangent._view is None:
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
+                "view."
+            )
+        if given._view is None and tangent._view.base is not given:
+            raise RuntimeError(
+                "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
+            )
+        if given._view is not None and tangent._view.base is not given._view.base:
+            raise RuntimeError(
+                "A custom Function is returning a view but the jvp is not returning a view of the same base as the "
+                "given grad input."
+            )
+    if tangent._type.shape != out._type.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(out._type.shape)} while the given forward gradient is of size "
+            f"{list(tangent._type.shape)}."
+        )
