@@ -3,12 +3,15 @@
 Nearly all of a test's time is XLA's, compiling what runs once: so it is told not to try hard.
 """
 
+import importlib.metadata
 import os
 
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_llvm_disable_expensive_passes=true"
+    # the older emitters compile in a third of the newer ones' time; later versions of XLA are without them
+    + (" --xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.10.") else ""),
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 

@@ -14,9 +14,11 @@ import io
 import math
 import os
 import re
+import runpy
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,15 @@ def typed(source: str, namespace: dict[str, Any]) -> tuple[str, Exception | None
     finally:
         sys.displayhook = hook
     return output.getvalue(), raised
+
+
+def program(path: Path) -> str:
+    """Run a program in this process: what it printed."""
+    output = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(output):
+        warnings.simplefilter("ignore")
+        runpy.run_path(str(path), run_name="__main__")
+    return output.getvalue()
 
 
 def message(error: Exception) -> str:
