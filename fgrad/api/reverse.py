@@ -272,10 +272,11 @@ class Pullback:
     def __call__(self, residuals: Sequence[Any], ct: Any) -> Any:
         what = "the cotangent given to vjp's function"
         cts = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
-        live = [x for x, t in zip(cts, self.out_types, strict=True) if is_inexact(t)]
-        found = run(self.graph, [*residuals, *map(stripped, live)])
-        # from strong cotangents come strong ones, from Python numbers weak ones where the primal is weak; as in JAX
-        weak = any(typeof(x).weak_type for x in live)
+        live = [(x, t) for x, t in zip(cts, self.out_types, strict=True) if is_inexact(t)]
+        found = run(self.graph, [*residuals, *[stripped(x) for x, _ in live]])
+        # As in JAX: what is weak is converted on its way to a strong output, and back to weak on the way back.
+        # So a weak primal has a weak cotangent, unless a strong one was given for an output that is weak itself.
+        weak = all(typeof(x).weak_type or not t.weak_type for x, t in live)
         grads = [
             zero(t) if k is None else with_weakness(found[k], t if weak else strong(t))
             for k, t in zip(self.at, self.in_types, strict=True)

@@ -35,6 +35,8 @@ class Simplifier(Builder):
         super().__init__(in_types)
         self.splats: dict[int, Any] = {}
         self.made_by: dict[int, tuple[Op, tuple[int, ...]]] = {}
+        #: of an output that is not its operation's first: the first
+        self.first: dict[int, int] = {}
         self.seen: dict[tuple[Op, tuple[int, ...]], int] = {}
 
     def type(self, number: int) -> ShapedArray:
@@ -73,6 +75,8 @@ class Simplifier(Builder):
         if number is None:
             number = self.seen[key] = super().emit(op, args, source)
             self.made_by[number] = key
+            for k in range(1, len(op.out_types)):
+                self.first[number + k] = number
         return number
 
     def splat(self, value: Any, type: ShapedArray, source: Source | None) -> int:
@@ -301,17 +305,57 @@ def _rev(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) ->
     return args[0] if not op.params["dimensions"] else None
 
 
-def _inverse(of: str) -> Callable[..., int | None]:
-    def rewrite(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
-        made = w.made_by.get(args[0])
-        return made[1][0] if made is not None and made[0].name == of else None
+#: operations of one operand with which conjugation commutes
+_REAL_LINEAR = frozenset((
+    "transpose", "reshape", "broadcast_in_dim", "squeeze", "slice", "split", "unstack", "rev", "neg", "reduce_sum",
+))  # fmt: skip
 
-    return rewrite
+
+#: how many operations back a conjugate is looked for
+_REACH = 8
+
+
+def _conjugated(w: Simplifier, number: int) -> int | None:
+    """The conjugate of a value that is one itself, or was made of one by operations that do not mind."""
+    moves: list[tuple[Op, int]] = []
+    while len(moves) < _REACH:
+        first = w.first.get(number, number)
+        made = w.made_by.get(first)
+        if made is None:
+            return None
+        op, args = made
+        if op.name == "conj":
+            break
+        if op.name not in _REAL_LINEAR or len(args) != 1:
+            return None
+        moves.append((op, number - first))
+        number = args[0]
+    else:
+        return None
+    if w.type(args[0]) != w.type(number):
+        return None
+    number = args[0]
+    for op, k in reversed(moves):
+        number = w.write(op, (number,), None) + k
+    return number
+
+
+def _conj(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    return _conjugated(w, args[0])
+
+
+def _part(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    """The real or the imaginary part of a conjugate."""
+    made = w.made_by.get(args[0])
+    if made is None or made[0].name != "conj" or w.type(made[1][0]) != op.in_types[0]:
+        return None
+    part = w.write(op, made[1], source)
+    return part if op.name == "real" else _neg_of(w, part, source)
 
 
 REWRITES: dict[str, Callable[..., int | None]] = {
     "add": _add, "add_any": _add, "sub": _sub, "mul": _mul, "neg": _neg, "div": _div,
     "convert_element_type": _convert, "broadcast_in_dim": _broadcast, "reshape": _reshape, "squeeze": _reshape,
     "transpose": _transpose, "reduce_sum": _reduce_sum, "integer_pow": _integer_pow, "select_n": _select,
-    "conj": _inverse("conj"), "copy": _same_type, "rev": _rev,
+    "conj": _conj, "real": _part, "imag": _part, "copy": _same_type, "rev": _rev,
 }  # fmt: skip

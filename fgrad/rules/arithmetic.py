@@ -87,25 +87,26 @@ define("rem", Elementwise(_rem_dividend, _rem_divisor))
 # -- choosing among inputs --------------------------------------------------------------------------------------------
 
 
-def _won(t: Any, this: Any, other: Any, choose: Callable[[Any, Any], Any]) -> Any:
-    """``t`` where ``this`` was chosen, half of it at ties, zero elsewhere (and where either is NaN)."""
-    share = lax.select(lax.eq(this, other), lax.mul(t, constant(0.5, t)), t)
-    return lax.select(lax.eq(this, choose(this, other)), share, zeros(t))
+def won(t: Any, this: Any, other: Any, choose: Callable[[Any, Any], Any]) -> Any:
+    """``t`` times 1 where ``this`` was chosen, 1/2 at ties, 0 elsewhere (and where either is NaN)."""
+    chosen = lax.convert_element_type(lax.eq(this, choose(this, other)), t.dtype)
+    # A product, which passes on a ``t`` that is NaN: that is how ``hypot``, scaled by its larger argument, does.
+    return lax.mul(t, lax.select(lax.eq(this, other), lax.full_like(t, 0.5), chosen))
 
 
 define(
     "max",
     Elementwise(
-        lambda t, out, x, y: _won(t, x, y, lax.max),
-        lambda t, out, x, y: _won(t, y, x, lax.max),
+        lambda t, out, x, y: won(t, x, y, lax.max),
+        lambda t, out, x, y: won(t, y, x, lax.max),
     ),
 )
 
 define(
     "min",
     Elementwise(
-        lambda t, out, x, y: _won(t, x, y, lax.min),
-        lambda t, out, x, y: _won(t, y, x, lax.min),
+        lambda t, out, x, y: won(t, x, y, lax.min),
+        lambda t, out, x, y: won(t, y, x, lax.min),
     ),
 )
 
@@ -150,7 +151,7 @@ define("one_minus_square", Elementwise(lambda t, out, x: lax.mul(t, lax.mul(x, c
 
 define("sqrt", Elementwise(lambda t, out, x, **_: lax.div(t, lax.mul(out, constant(2, out)))))
 
-define("cbrt", Elementwise(lambda t, out, x, **_: lax.div(t, lax.mul(lax.square(out), constant(3, out)))))
+define("cbrt", Elementwise(lambda t, out, x, **_: lax.mul(t, lax.mul(lax.integer_pow(out, -2), constant(1 / 3, out)))))
 
 define("rsqrt", Elementwise(lambda t, out, x, **_: lax.mul(t, lax.mul(lax.integer_pow(out, 3), constant(-0.5, out)))))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from jax import lax
 
-from fgrad.rules.arithmetic import constant
+from fgrad.rules.arithmetic import constant, won
 from fgrad.rules.kinds import General, Linear, define
 
 
@@ -78,9 +78,7 @@ define("cumlogsumexp", General(vjp=_cumlogsumexp))
 def _extrema(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def combine(first: Any, then: Any) -> Any:
         (x, t), (y, s) = first, then
-        chosen = choose(x, y)
-        mean = lax.mul(lax.add(t, s), constant(0.5, t))
-        return chosen, lax.select(lax.eq(x, y), mean, lax.select(lax.eq(x, chosen), t, s))
+        return choose(x, y), lax.add(won(t, x, y, choose), won(s, y, x, choose))
 
     def jvp(tangents: Any, out: Any, x: Any, *, axis: int, reverse: bool, **_: Any) -> Any:
         (t,) = tangents

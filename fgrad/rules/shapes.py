@@ -39,9 +39,9 @@ define("rev", Linear(lambda ct, x, *, dimensions, **_: (lax.rev(ct, dimensions),
 
 
 def _broadcast_in_dim(ct: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
-    # An axis of length 1 may have been stretched; summing it is harmless where it was not.
+    # An axis of length 1 may have been stretched; one that has length 1 still is dropped by reshaping.
     kept = {d for d, size in zip(broadcast_dimensions, x.shape, strict=True) if size != 1}
-    summed = tuple(d for d in range(len(shape)) if d not in kept)
+    summed = tuple(d for d, size in enumerate(shape) if d not in kept and size != 1)
     return (lax.reshape(lax.reduce_sum(ct, summed), x.shape),)
 
 

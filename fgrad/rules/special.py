@@ -106,8 +106,14 @@ define("erf", Elementwise(lambda t, out, x: lax.mul(t, _bell(x))))
 
 define("erfc", Elementwise(lambda t, out, x, **_: lax.neg(lax.mul(t, _bell(x)))))
 
-# From the input, since that is what PyTorch saves; compiled, erf_inv is still computed once.
-define("erf_inv", Elementwise(lambda t, out, x: lax.div(t, _bell(lax.erf_inv(x)))))
+
+def _erf_inv(t: Any, out: Any, x: Any) -> Any:
+    # From the input, since that is what PyTorch saves; compiled, erf_inv is still computed once.
+    # A product, not a quotient by the bell: at -1 and 1 its derivatives are infinite rather than 0 / 0.
+    return lax.mul(t, lax.mul(lax.exp(lax.square(lax.erf_inv(x))), constant(math.sqrt(math.pi) / 2, x)))
+
+
+define("erf_inv", Elementwise(_erf_inv))
 
 
 # -- Bessel functions, scaled by exp(-abs(x)) -------------------------------------------------------------------------

@@ -59,6 +59,14 @@ def _current_graph_task_id() -> int:
     return running.tasks[-1].number if running.tasks else -1
 
 
+def _get_tracing_state() -> None:
+    """What a call is traced into for TorchScript: nothing ever."""
+
+
+def _log_api_usage_once(event: str) -> None:
+    """What libraries call for PyTorch's statistics of use; nothing is logged."""
+
+
 def _current_autograd_node() -> Node | None:
     """The node that backward is at."""
     return running.tasks[-1].node if running.tasks else None

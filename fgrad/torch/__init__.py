@@ -22,12 +22,15 @@ from fgrad.torch import (
     distributions as distributions,
     dtypes,
     fft as fft,
+    foreach as _foreach,
     formats,
     func as func,
+    futures as futures,
     jit as jit,
     legacy,
     linalg as linalg,
     mps as mps,
+    multiprocessing as multiprocessing,
     nn as nn,
     ops as ops,
     optim as optim,
@@ -78,6 +81,7 @@ from fgrad.torch.dtypes import (
 from fgrad.torch.formats import layout as layout, memory_format as memory_format
 from fgrad.torch.func import vmap as vmap
 from fgrad.torch.func.functionalization import functionalize as functionalize
+from fgrad.torch.futures import Future as Future
 from fgrad.torch.legacy import set_default_tensor_type as set_default_tensor_type
 from fgrad.torch.limits import finfo as finfo, iinfo as iinfo
 from fgrad.torch.methods import (
@@ -123,6 +127,7 @@ from fgrad.torch.version import __version__ as __version__
 
 globals().update(dtypes.NAMES)
 globals().update(legacy.NAMES)
+globals().update(_foreach.NAMES)
 globals().update(_autocasting.NAMES)
 globals().update({each.name: each for each in (*formats.memory_format, *formats.layout)})
 globals().update({name: entry.call for name, entry in TABLE.items() if entry.function})

@@ -10,7 +10,7 @@ from fgrad.torch.core import saved
 from fgrad.torch.core.explain import name_of, place
 from fgrad.torch.core.modes import Mode, modes
 from fgrad.torch.core.node import Node
-from fgrad.torch.core.operation import OperationNode
+from fgrad.torch.core.operation_node import OperationNode
 from fgrad.torch.core.origin import Origin, left
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor, gradient_function, is_tracked

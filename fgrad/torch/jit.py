@@ -1,9 +1,71 @@
-"""``torch.jit``: what code asks that may be scripted or traced elsewhere; nothing is scripted or traced here."""
+"""``torch.jit`` as it is with ``PYTORCH_JIT=0``, PyTorch's switch that turns TorchScript off: all stays Python.
 
-from collections.abc import Callable
-from typing import Any, Final as Final, NoReturn, TypeVar
+Source: PyTorch's ``torch/jit``, where ``_enabled`` decides.
+"""
+
+import builtins
+import contextlib
+import os
+import typing
+import warnings
+from collections.abc import Callable, Container, Iterator
+from types import UnionType
+from typing import Any, Final as Final, NoReturn, TypeVar, get_args, get_origin
+
+from fgrad.torch.futures import Future as Future
+from fgrad.torch.nn.modules.module import Module
 
 T = TypeVar("T")
+
+
+class Error(Exception):
+    """What TorchScript raises."""
+
+
+class ScriptWarning(Warning):
+    """What TorchScript warns of."""
+
+
+class TracerWarning(Warning):
+    """What tracing warns of."""
+
+
+class TracingCheckError(Exception):
+    """What comparing a trace with the function raises."""
+
+
+class ScriptModule(Module):
+    """A module of scripted methods, which are Python's here."""
+
+
+class RecursiveScriptModule(ScriptModule):
+    """What scripting makes of a module; it makes none."""
+
+
+class TracedModule(ScriptModule):
+    """What tracing makes of a module; it makes none."""
+
+
+TopLevelTracedModule = TracedModule
+
+
+class ScriptFunction:
+    """What scripting makes of a function; it makes none."""
+
+    def __init__(self) -> None:
+        raise TypeError("ScriptFunction: No constructor defined!")
+
+
+class CompilationUnit:
+    """Functions of TorchScript, of which there are none.
+
+    Raises:
+      NotImplementedError: there is a source.
+    """
+
+    def __init__(self, lang: str | None = None, _frames_up: int = 0):
+        if lang is not None:
+            raise _refused("CompilationUnit")
 
 
 def is_scripting() -> bool:
@@ -41,26 +103,215 @@ def annotate(the_type: Any, the_value: T) -> T:
     return the_value
 
 
-def script(obj: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse: there is no TorchScript.
+def Attribute(value: T, type: Any) -> T:
+    """The value of an attribute of which TorchScript is told the type."""
+    return value
+
+
+def script(obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> T:
+    """The function, class or module itself.
+
+    >>> import fgrad.torch as torch, warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.jit.script(torch.sin) is torch.sin
+    True
+    """
+    _deprecated("script")
+    return obj
+
+
+def script_method(fn: T) -> T:
+    """The method itself."""
+    _deprecated("script_method")
+    return fn
+
+
+def trace(func: T, *args: Any, **kwargs: Any) -> T:
+    """The function or module itself; it is not called."""
+    _deprecated("trace")
+    return func
+
+
+def trace_module(mod: T, *args: Any, **kwargs: Any) -> T:
+    """The module itself; no method of it is called."""
+    _deprecated("trace_method")
+    return mod
+
+
+def interface(obj: T) -> T:
+    """The class itself, which would be an interface of TorchScript."""
+    _deprecated("interface", "Please use `torch.compile` instead.")
+    return obj
+
+
+def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+    """The future of a call, which is done at once outside of TorchScript."""
+    _deprecated("fork", "Please use `torch.compile` instead.")
+    future: Future[T] = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future: Future[T]) -> T:
+    """What a call by `fork` gave."""
+    _deprecated("wait", "Please use `torch.compile` instead.")
+    return future.wait()
+
+
+def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> NoReturn:
+    """Refuse: only what was scripted can be frozen.
 
     Raises:
-      NotImplementedError: always; it says what to use instead.
+      RuntimeError: the module is none of TorchScript's, or not in eval mode.
+      NotImplementedError: it is a `ScriptModule`, which has nothing that was scripted.
     """
-    raise _refused("script")
+    _deprecated("freeze", "Please use `torch.compile` instead.")
+    _check_scripted(mod, "Freezing")
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. "
+            "Please call .eval() on your module before freezing."
+        )
+    raise _refused("freeze")
 
 
-def trace(func: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse: there is no TorchScript.
+def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> NoReturn:
+    """Refuse: only what was scripted can be optimised.
 
     Raises:
-      NotImplementedError: always; it says what to use instead.
+      RuntimeError: the module is none of TorchScript's.
+      NotImplementedError: it is a `ScriptModule`, which has nothing that was scripted.
     """
-    raise _refused("trace")
+    _deprecated("optimize_for_inference", "Please use `torch.compile` instead.")
+    _check_scripted(mod, "optimize_for_inference")
+    raise _refused("optimize_for_inference")
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> NoReturn:
+    """Refuse: there is nothing in TorchScript's format to write.
+
+    Raises:
+      NotImplementedError: always; ``torch.save`` writes a module's ``state_dict``.
+    """
+    _deprecated("save", "Please switch to `torch.export`.")
+    raise _refused("save")
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> NoReturn:
+    """Refuse: programs in TorchScript's format cannot be run.
+
+    Raises:
+      ValueError: there is no such file.
+      NotImplementedError: there is one.
+    """
+    _deprecated("load", "Please switch to `torch.export`.")
+    if builtins.isinstance(f, str | os.PathLike) and not os.path.isfile(f):
+        what = "is a directory" if os.path.isdir(f) else "does not exist"
+        raise ValueError(f"The provided filename {os.fspath(f)} {what}")
+    raise _refused("load")
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The former strategy of TorchScript's fusion; a new one has no effect."""
+    _deprecated("set_fusion_strategy", "Please use `torch.compile` instead.")
+    former = _fusion[:]
+    _fusion[:] = strategy
+    return former
+
+
+_fusion = [("STATIC", 2), ("DYNAMIC", 10)]
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Nothing is fused by oneDNN."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """Whether oneDNN fuses operations: never."""
+    return False
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """A context in which TorchScript would be optimised or not."""
+    yield
+
+
+@contextlib.contextmanager
+def fuser(name: str) -> Iterator[None]:
+    """A context in which one of TorchScript's fusers would be used."""
+    yield
+
+
+class strict_fusion(contextlib.AbstractContextManager[None]):
+    """A context in which TorchScript would raise an error where it cannot fuse."""
+
+    def __init__(self) -> None:
+        warnings.warn("Only works in script mode", stacklevel=2)
+
+    def __exit__(self, *exc_info: Any) -> None:
+        pass
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether a value is of a type, down to the elements of lists, tuples and dictionaries.
+
+    Raises:
+      RuntimeError: the type of a container does not say that of its elements.
+
+    >>> isinstance([1, 2], list[int]), isinstance({"a": 1}, dict[str, str])
+    (True, False)
+    """
+    if builtins.isinstance(target_type, Container) and not builtins.isinstance(target_type, type):
+        if not builtins.isinstance(target_type, tuple):
+            raise RuntimeError("The second argument to `torch.jit.isinstance` must be a type or a tuple of types")
+        return any(isinstance(obj, each) for each in target_type)
+    return _is(obj, target_type)
+
+
+def _is(obj: Any, target_type: Any) -> bool:
+    for name in ("List", "Tuple", "Dict", "Optional"):
+        if target_type is getattr(typing, name):
+            inner = {"Dict": "int, int"}.get(name, "int")
+            raise RuntimeError(
+                f"Attempted to use {name} without a contained type. Please add a contained type, e.g. {name}[{inner}]"
+            )
+    origin, inner = get_origin(target_type), get_args(target_type)
+    if origin is None:
+        return builtins.isinstance(obj, target_type)
+    if origin in (typing.Union, UnionType):
+        return obj is None or any(_is(obj, each) for each in inner)
+    if builtins.isinstance(obj, list | dict | tuple) and not obj:
+        warnings.warn(
+            "The inner type of a container is lost when calling torch.jit.isinstance in eager mode. For example, "
+            "List[int] would become list and therefore falsely return True for List[float] or List[str].",
+            stacklevel=3,
+        )
+    if origin is list:
+        return builtins.isinstance(obj, list) and all(_is(x, inner[0]) for x in obj)
+    if origin is dict:
+        return builtins.isinstance(obj, dict) and all(_is(k, inner[0]) and _is(v, inner[1]) for k, v in obj.items())
+    if origin is tuple:
+        same = builtins.isinstance(obj, tuple) and len(obj) == len(inner)
+        return same and all(_is(x, each) for x, each in zip(obj, inner, strict=True))
+    return False
+
+
+def _deprecated(what: str, instead: str = "Please switch to `torch.compile` or `torch.export`.") -> None:
+    # Like PyTorch's, it is attributed to this module and not to the caller, where Python shows it only if asked to.
+    warnings.warn(f"`torch.jit.{what}` is deprecated. {instead}", DeprecationWarning, stacklevel=2)
+
+
+def _check_scripted(mod: Any, what: str) -> None:
+    if not builtins.isinstance(mod, ScriptModule):
+        raise RuntimeError(
+            f"{what} expects a ScriptModule as input. "
+            "Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
+        )
 
 
 def _refused(what: str) -> NotImplementedError:
     return NotImplementedError(
-        f"torch.jit.{what}: there is no TorchScript in fgrad. Call the function as it is, or make one program of it "
-        "with jax.jit(fgrad.torch.functionalize(f))."
+        f"torch.jit.{what}: there is no TorchScript in fgrad. Use the function or module as it is, write its "
+        "state_dict() by torch.save, or make one program of it with jax.jit(fgrad.torch.functionalize(f))."
     )

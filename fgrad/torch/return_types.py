@@ -30,6 +30,11 @@ def _made(name: str, *fields: str) -> Any:
     return type(name, (Result,), {"__slots__": (), "_fields": fields, "__module__": __name__, **entries})
 
 
+def _is_kind(name: str, kind: Any) -> bool:
+    """Whether something of this file is the type of results that may be written to ``out=``."""
+    return isinstance(kind, type) and issubclass(kind, Result) and name not in ("Result", "histogramdd")
+
+
 max = _made("max", "values", "indices")
 min = _made("min", "values", "indices")
 aminmax = _made("aminmax", "min", "max")
@@ -64,3 +69,14 @@ linalg_qr = _made("linalg_qr", "Q", "R")
 linalg_slogdet = _made("linalg_slogdet", "sign", "logabsdet")
 linalg_solve_ex = _made("linalg_solve_ex", "result", "info")
 linalg_svd = _made("linalg_svd", "U", "S", "Vh")
+
+#: what functions return that were given ``out=``
+_OF_OUT = {kind: _made(f"{name}_out", *kind._fields) for name, kind in list(globals().items()) if _is_kind(name, kind)}
+
+globals().update({kind.__name__: kind for kind in _OF_OUT.values()})
+
+
+def written(found: tuple[Any, ...], outs: Iterable[Any]) -> tuple[Any, ...]:
+    """The tensors given as ``out=``, with the names of the results that were found."""
+    kind = type(found)
+    return _OF_OUT.get(kind, kind)(outs)

@@ -9,6 +9,8 @@ import warnings
 
 from attrs import define
 
+from fgrad.torch.core.once import once
+
 _MODES = {"default": 0, "warn": 1, "error": 2}
 _PRECISIONS = ("highest", "high", "medium")
 
@@ -19,7 +21,6 @@ class _Settings:
     interop_threads: int | None = None
     deterministic: int = 0
     precision: str = "highest"
-    warn_always: bool = False
 
 
 _settings = _Settings()
@@ -136,13 +137,16 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def set_warn_always(b: bool) -> None:
-    """Accepted as in PyTorch; Python's filters say how often a warning shows."""
-    _settings.warn_always = b
+    """Whether what is else warned of once in a process is warned of each time.
+
+    Source: `torch.set_warn_always <https://docs.pytorch.org/docs/2.13/generated/torch.set_warn_always.html>`_.
+    """
+    once.always = b
 
 
 def is_warn_always_enabled() -> bool:
     """What ``set_warn_always`` has set."""
-    return _settings.warn_always
+    return once.always
 
 
 def set_flush_denormal(mode: bool) -> bool:

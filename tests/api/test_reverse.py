@@ -137,6 +137,10 @@ def test_vjp_is_jax_vjp():
 @pytest.mark.parametrize("ct", [1.0, np.float32(1.0), jnp.float32(1.0), jnp.array(1.0)])
 def test_weakness_of_cotangents(ct):
     same(fgrad.vjp(jnp.sin, 1.0)[1](ct), jax.vjp(jnp.sin, 1.0)[1](ct))
+    strong = lambda x: jnp.sum(x * X)  # noqa: E731
+    same(fgrad.vjp(strong, 1.0)[1](ct), jax.vjp(strong, 1.0)[1](ct))
+    both = lambda x: (x * 2, strong(x))  # noqa: E731
+    same(fgrad.vjp(both, 1.0)[1]((ct, ct)), jax.vjp(both, 1.0)[1]((ct, ct)))
 
 
 def test_vjp_aux_and_trees():

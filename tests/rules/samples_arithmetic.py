@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -109,6 +110,7 @@ SAMPLES: list[Sample] = [
     _ties("max", lax.max, *_TIED),
     _ties("max", lax.max, [1.0, 2.0], 1.0),
     Sample("max", lax.max, (np.array([np.nan, 1.0]), np.array([1.0, np.nan])), "nan", smooth=False, order=1),
+    Sample("max", jnp.hypot, (np.array([np.nan, 1.0]), np.array([1.0, np.nan])), "nan of hypot", smooth=False),
     *_binary("min", lax.min, lambda *shape: _rng.normal(size=shape), complex_too=False),
     _ties("min", lax.min, *_TIED),
     _ties("min", lax.min, 1.0, [1.0, 2.0]),
@@ -126,6 +128,7 @@ SAMPLES: list[Sample] = [
     *_unary("square", lax.square, _real),
     *_unary("sqrt", lax.sqrt, _positive),
     *_unary("cbrt", lax.cbrt, _positive, complex_too=False),
+    Sample("cbrt", lax.cbrt, (np.array(0.0),), "at zero", smooth=False),
     Sample("cbrt", lax.cbrt, (np.array([-2.0, -0.5]),), "negative"),
     *_unary("rsqrt", lax.rsqrt, _positive),
     *[

@@ -53,6 +53,7 @@ SAMPLES: list[Sample] = [
     Sample("cumlogsumexp", _along(lax.cumlogsumexp, 0), (np.array([-900.0, 800.0, 799.0, -3.0]),), "far out"),
     *_samples("cummax", lax.cummax, _distinct),
     Sample("cummax", _along(lax.cummax, 0), (_TIED,), "ties", smooth=False),
+    Sample("cummax", _along(lax.cummax, 0), (np.array([1.0, np.nan, 2.0]),), "not a number", smooth=False),
     *_samples("cummin", lax.cummin, _distinct),
     Sample("cummin", _along(lax.cummin, 0, True), (_TIED,), "ties, reverse", smooth=False),
 ]

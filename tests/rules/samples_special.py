@@ -55,6 +55,7 @@ SAMPLES: list[Sample] = [
     *_unary("erf", lax.erf, -2, 2),
     *_unary("erfc", lax.erfc, -2, 2),
     *_unary("erf_inv", lax.erf_inv, -0.9, 0.9),
+    Sample("erf_inv", lax.erf_inv, (np.array(1.0),), "at its end", smooth=False),
     *_unary("bessel_i0e", lax.bessel_i0e, -4, 4),
     *_unary("bessel_i1e", lax.bessel_i1e, -4, 4),
     Sample("bessel_i1e", lax.bessel_i1e, (np.array([0.0, 1e-20, 12.0]),), "at zero", smooth=False, order=1),

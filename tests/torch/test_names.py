@@ -78,8 +78,6 @@ def test_compile_leaves_functions_and_modules_as_they_are():
     assert double(torch.ones(1)).item() == 2.0
     with pytest.raises(RuntimeError, match="Either mode or options can be specified"):
         torch.compile(net, mode="default", options={})
-    with pytest.raises(NotImplementedError, match="there is no TorchScript"):
-        torch.jit.script(net)
 
 
 def test_branches_and_loops():
@@ -159,3 +157,21 @@ def test_names_in_traces():
         return x + 1
 
     assert work(torch.ones(1)).item() == 2.0
+
+
+def test_names_that_libraries_import():
+    utils = importlib.import_module("fgrad.torch.distributions.utils")
+    normal = importlib.import_module("fgrad.torch.distributions.multivariate_normal")
+    module = importlib.import_module("fgrad.torch.nn.modules.module")
+    assert utils._sum_rightmost(torch.ones(2, 3), 1).tolist() == [3.0, 3.0]
+    assert utils._standard_normal((2,), dtype=torch.float64, device=torch.device("cpu")).dtype is torch.float64
+    assert normal._precision_to_scale_tril(4 * torch.eye(1)).item() == 0.5
+    assert normal._batch_mahalanobis(torch.eye(2), torch.ones(2)).item() == 2.0
+    transforms = torch.distributions.transforms
+    assert isinstance(transforms.ExpTransform().inv, transforms._InverseTransform)
+    assert module._IncompatibleKeys([], []).missing_keys == []
+    assert issubclass(torch.optim.lr_scheduler._LRScheduler, torch.optim.lr_scheduler.LRScheduler)
+    assert torch.serialization.MAP_LOCATION and torch.serialization.FILE_LIKE
+    x = torch.ones(1)
+    assert x._cdata == x._cdata != x.detach()._cdata
+    assert torch._C._get_tracing_state() is None and torch._C._log_api_usage_once("a library's name") is None

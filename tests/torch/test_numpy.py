@@ -12,6 +12,7 @@ import fgrad.torch as torch
 from tests.torch.both import Case, agree
 
 ARRAY = np.array([1.0, 3.0])
+X = np.array([1.0, 2.0], np.float32)
 
 CASES = [
     *[
@@ -31,6 +32,16 @@ CASES = [
     Case("no dimensions", lambda torch, x: np.sqrt(x), (np.array(4.0),)),
     Case("other shapes", lambda torch, x: x == np.ones(3), (np.array([1.0, 2.0]),)),
     Case("no numbers", lambda torch, x: x == np.array(["a"]), (np.array([1.0, 2.0]),)),
+    *[
+        Case(f"{name} {type(number).__name__}", lambda torch, x, run=run, number=number: run(torch, x, number), (X,))
+        for number in (np.float64(0.5), np.float32(0.5), np.int64(2))
+        for name, run in {
+            "fill_": lambda torch, x, number: x.fill_(number),
+            "fill": lambda torch, x, number: torch.fill(x, number),
+            "where": lambda torch, x, number: torch.where(x > 1, x, number),
+            "assignment": lambda torch, x, number: x.__setitem__(0, number) or x,
+        }.items()
+    ],
     Case("a tensor that requires grad", lambda torch, x: ARRAY / x.requires_grad_(), (np.array([1.0, 2.0]),), True),
 ]  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Programs about one thing each print what real torch prints of them; see ``programs/``."""
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -10,6 +11,17 @@ from tests import documents
 
 HERE = Path(__file__).parent / "programs"
 PROGRAMS = sorted(HERE.glob("*.py"))
+
+
+@pytest.fixture(autouse=True)
+def warned_anew():
+    """What is warned of once in a process is warned of, though another test has been warned."""
+    libraries = [importlib.import_module(name) for name in ("fgrad.torch", "torch") if importlib.util.find_spec(name)]
+    for library in libraries:
+        library.set_warn_always(True)
+    yield
+    for library in libraries:
+        library.set_warn_always(False)
 
 
 def neutral(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from fgrad.torch.core import engine
 from fgrad.torch.core.evaluation import filled
 from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.once import due
 from fgrad.torch.core.overridable import overridable
 from fgrad.torch.core.overrides import Rule
 from fgrad.torch.core.tensor import (
@@ -30,10 +31,6 @@ CREATE_GRAPH = (
     "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break the "
     "cycle and avoid the leak."
 )
-
-
-#: what has been warned of in this process: PyTorch warns of it once
-_warned: list[str] = []
 
 
 def _listed(given: Any) -> list[Any]:
@@ -164,8 +161,7 @@ def backward(
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     keep = create_graph if retain_graph is None else retain_graph
     roots = _roots(outputs, seeds(outputs, grads, False), "tensors")
-    if create_graph and targets is None and not _warned:
-        _warned.append(CREATE_GRAPH)
+    if create_graph and targets is None and due(CREATE_GRAPH):
         warnings.warn(CREATE_GRAPH, UserWarning, stacklevel=3)
     edges = None
     if targets is not None:

@@ -17,7 +17,7 @@ from fgrad.torch.core.forward import tangent_of
 from fgrad.torch.core.inplace import VIEW_OF_LEAF, rebase
 from fgrad.torch.core.modes import modes, no_grad
 from fgrad.torch.core.node import TWICE, Edge, Node, named
-from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.operation_node import zeros
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.torch.core.types import TensorType

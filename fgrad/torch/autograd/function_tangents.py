@@ -4,7 +4,7 @@ from typing import Any
 
 from fgrad.torch.core.forward import set_tangent
 from fgrad.torch.core.modes import modes
-from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.operation_node import zeros
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.type_names import type_name
 

@@ -21,7 +21,7 @@ from fgrad.torch.autograd.strictness import (
 )
 from fgrad.torch.core.levels import cross_in, cross_out, mapping
 from fgrad.torch.core.modes import enable_grad
-from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.operation_node import zeros
 from fgrad.torch.core.tensor import Tensor, is_tracked
 
 

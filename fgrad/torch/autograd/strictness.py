@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fgrad.torch.autograd.backward import grad
-from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.operation_node import zeros
 from fgrad.torch.core.tensor import Tensor, alias, is_tracked
 
 Tensors = tuple[Tensor, ...]

@@ -26,7 +26,8 @@ from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
 from fgrad.torch.core.hooking import post_hooks, pre_hooks, tensor_hooks
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node
-from fgrad.torch.core.operation import OperationNode, apply, zeros
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.operation_node import OperationNode, zeros
 from fgrad.torch.core.reduction import ADD, CAST, COPY, SUM_TO
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, gradient_function, is_tracked, new_tensor
 from fgrad.torch.core.types import TensorType

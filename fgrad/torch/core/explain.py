@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from fgrad.graph.source import RawSource, Source, is_hidden
-from fgrad.torch.core import inplace, operation, saved
+from fgrad.torch.core import inplace, operation_node, saved
 from fgrad.torch.core.node import TWICE, Node
-from fgrad.torch.core.operation import OperationNode
+from fgrad.torch.core.operation_node import OperationNode
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.storage import Write
 from fgrad.torch.core.tensor import Tensor, gradient_function
@@ -179,6 +179,15 @@ def _twice(node: Node) -> RuntimeError:
     return RuntimeError("\n".join(lines))
 
 
+def _integers(node: Node) -> RuntimeError:
+    return RuntimeError(
+        f"{operation_node.INTEGERS}\n\n"
+        f"A gradient came to {_operation(node)}, at {place(node.source)}, where integers have a history: a "
+        "differentiable value was written into a tensor of integers, which have no gradient.\n"
+        "Way out: write into a tensor of floating-point numbers, or write the value's detach()."
+    )
+
+
 def _write(tensor: Tensor, text: str) -> RuntimeError:
     lines = [text, ""]
     name = name_of(tensor)
@@ -223,5 +232,6 @@ def non_leaf(tensor: Tensor, text: str) -> str:
 
 
 saved.explanation.changed = _changed
-operation.explanation.twice = _twice
+operation_node.explanation.twice = _twice
+operation_node.explanation.integers = _integers
 inplace.explanation.write = _write

@@ -23,7 +23,8 @@ from fgrad.graph.graph import Graph, evaluate
 from fgrad.torch.core import operation as operations
 from fgrad.torch.core.geometry import Geometry, is_dense, overlaps
 from fgrad.torch.core.modes import modes
-from fgrad.torch.core.operation import Operation, Planned, apply, node_of, type_at, zeros
+from fgrad.torch.core.operation import Operation, Planned, apply, node_of
+from fgrad.torch.core.operation_node import type_at, zeros
 from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type

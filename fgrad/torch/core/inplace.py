@@ -24,7 +24,8 @@ from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, function_name
 from fgrad.torch.core.operands import number
-from fgrad.torch.core.operation import Operation, OperationNode, Planned, apply, forward_mode, levels, node_of, zeros
+from fgrad.torch.core.operation import Operation, Planned, apply, forward_mode, levels, node_of
+from fgrad.torch.core.operation_node import OperationNode, zeros
 from fgrad.torch.core.overlap import check_overlap, in_turns, nested, unchecked
 from fgrad.torch.core.plan import NOTHING
 from fgrad.torch.core.saved import SavedTensor
@@ -115,7 +116,9 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
         own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
         routine = in_turns(plan.graph, geometry.sizes, geometry.strides, own)
     outs = routine(values)
-    node = node_of(plan, operands, tensor) if recorded and modes.grad and plan.differentiable else None
+    # integers get a history, though from no copy: see NOTE [Integers with a history]
+    kept = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
+    node = node_of(plan, operands, tensor) if recorded and modes.grad and kept else None
     if modes.dual_level >= 0:
         forward_mode.push(plan, operands, (tensor,))
     write(tensor, outs[0], operation.name, node)

@@ -10,31 +10,36 @@ An operand is a tensor, or a Python number, which takes part in type promotion a
 input of the program, not a part of it: a number that changes each call compiles nothing new.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from fgrad.errors import UndefinedDerivativeError
 from fgrad.graph.source import RawSource, here
-from fgrad.torch.core.evaluation import Readings, filled
-from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.evaluation import Readings
+from fgrad.torch.core.geometry import Geometry, Ints
 from fgrad.torch.core.modes import modes
-from fgrad.torch.core.node import TWICE, Edge, Node, named
+from fgrad.torch.core.node import Edge, named
 from fgrad.torch.core.operands import OperandType, array_type_of, cast, check_cast, number, written
-from fgrad.torch.core.origin import Origin, origin_of
-from fgrad.torch.core.passing import passed_on
+from fgrad.torch.core.operation_node import (
+    NOT_IMPLEMENTED,
+    CheckedNode,
+    IntegerNode,
+    NotDerivedNode,
+    OperationNode,
+    RefusedNode,
+    type_at,
+)
+from fgrad.torch.core.origin import origin_of
 from fgrad.torch.core.plan import NOTHING, Plan, Pullback
 from fgrad.torch.core.saved import SavedTensor
-from fgrad.torch.core.saved_attributes import saved_attribute, saved_names
 from fgrad.torch.core.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor, unread
-from fgrad.torch.core.types import TensorType
+from fgrad.torch.core.types import TensorType, tensor_type
 from fgrad.torch.dtypes import bfloat16, dtype as Dtype, float16, float32
 
 Key = tuple[tuple[OperandType, ...], tuple[Any, ...]]
-
-#: the node's name of operations without a derivative
-NOT_IMPLEMENTED = "torch::autograd::NotImplemented"
 
 
 @define(eq=False, slots=True)
@@ -58,6 +63,13 @@ class Operation:
       single: whether half precision is computed in single precision, Python numbers too, and rounded once at the end.
       constants: what ``_saved_*`` shows, besides, of every node of it: names and values.
       overlap: what an in-place call checks of the memory of the tensor and the other operands; None for the usual.
+      gradient_views: by an operand's name, from the geometry of the result's gradient, the Python numbers and the
+        parameters to the geometry of the operand's, which is a view of it, where the pull-back does not show that.
+      gradient_strides: by an operand's name, how the strides of its gradient follow from the operands' types, as
+        ``strides``.
+      undefined: from the operands' types and the parameters to whether the gradients are undefined (None), not zero.
+      refuse: raises PyTorch's errors for gradients that an operation has no derivative for: of what was saved, by name,
+        the outputs' gradients (None for one that is undefined), and the parameters.
     """
 
     name: str
@@ -75,6 +87,10 @@ class Operation:
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None
     constants: tuple[tuple[str, Any], ...] = ()
     single: bool = False
+    gradient_views: Mapping[str, Callable[..., Geometry | None]] = field(factory=dict)
+    gradient_strides: Mapping[str, Callable[..., Ints | None]] = field(factory=dict)
+    undefined: Callable[..., bool] | None = None
+    refuse: Callable[..., None] | None = None
     plans: dict[Key, "Planned"] = field(factory=dict)
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
@@ -158,9 +174,8 @@ class Planned(Plan):
         #: the strides of the outputs where all operands are row-major; None until they were asked for
         self.layouts: tuple[Ints | None, ...] | None = None
         name = operation.node_name(types, params)
-        self.node_class = (
-            named(NotDerivedNode, "NotImplemented") if name == NOT_IMPLEMENTED else named(OperationNode, name)
-        )
+        base = OperationNode if operation.refuse is None else CheckedNode
+        self.node_class = named(NotDerivedNode, "NotImplemented") if name == NOT_IMPLEMENTED else named(base, name)
         #: the operands that have an edge, with their places among those that are there, None for one left out
         self.edges = tuple(
             [
@@ -177,6 +192,26 @@ class Planned(Plan):
         self.by_value = frozenset(
             [k for k, i in enumerate(self.present) if i in operation.fixed and not isinstance(types[i], TensorType)]
         )
+
+    def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
+        """The pull-back with what the operation says of its gradients, where they lie in memory and if they are any."""
+        operation = self.operation
+        static = dict(zip(operation.parameters, self.params, strict=True))
+        if operation.undefined is not None and operation.undefined(self.types, static):
+            return NOTHING
+        found = super().pulled_back(wanted)
+        if not (operation.gradient_views or operation.gradient_strides):
+            return found
+        last = len(operation.operands) - 1
+        passed, strides = list(found.passed), list(found.strides)
+        for k, place in enumerate(wanted):
+            name = operation.operands[min(self.present[place], last)]
+            view, layout = operation.gradient_views.get(name), operation.gradient_strides.get(name)
+            if view is not None:
+                passed[k] = 0, partial(view, **static)
+            if layout is not None:
+                strides[k] = layout(self.types, type_at(self, place).shape)
+        return evolve(found, passed=tuple(passed), strides=tuple(strides), whole=False)
 
     def laid_out(self, operands: Sequence[Any], apart: bool) -> tuple[Ints | None, ...]:
         """The strides of the outputs; ``apart`` says that an operand is not row-major."""
@@ -256,6 +291,8 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     if tracked and modes.grad and plan.differentiable:
         record(plan, operands, results)
     elif tracked or origin:
+        if tracked and modes.grad:
+            check_integers(plan, operands)
         note_origin(operation.name, operands, results, here(2))
     return results[0] if plan.single else results
 
@@ -307,6 +344,20 @@ def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) ->
         node.saved.append(SavedTensor(results[k], plan.operation.outputs[k], output=k in plan.inexact))
 
 
+def check_integers(plan: Planned, operands: Sequence[Any]) -> None:
+    """Raise PyTorch's error if integers would give their history on: see NOTE [Integers with a history]."""
+    at = [i for i, _ in plan.edges if isinstance(operands[i], Tensor)]
+    if not any(is_tracked(operands[i]) and not operands[i]._type.inexact for i in at):
+        return
+    types = [tensor_type(float32, t.shape) if i in at else t for i, t in enumerate(plan.types)]  # type: ignore[union-attr]
+    try:
+        derived = plan.operation.planned(tuple(types), plan.params, None).differentiable
+    except Exception:
+        return  # an operation of integers alone
+    if derived:
+        raise RuntimeError(f"Autograd not support dtype: {plan.out_types[0].dtype.scalar_name}")
+
+
 def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None = None) -> "OperationNode | None":
     """The node of an operation with its edges and saved inputs; None if no operand that has an edge requires grad.
 
@@ -314,19 +365,24 @@ def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None =
     """
     edges: list[Edge | None] = []
     wanted: list[int] = []
+    integers = overwritten is not None and not overwritten._type.inexact
     for i, place in plan.edges:
         x = operands[i]
-        edge = gradient_edge(x) if isinstance(x, Tensor) and x._type.inexact else None
+        edge = gradient_edge(x) if isinstance(x, Tensor) and (x._type.inexact or is_tracked(x)) else None
         edges.append(edge)
         if edge is not None and place is not None:
             wanted.append(place)
+            integers = integers or not x._type.inexact
     if not wanted and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
         return None
+    if integers:
+        return named(IntegerNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
     try:
         # a view made without recording requires grad when its base does, yet no gradient flows through it
         pullback = plan.pullback(tuple(wanted)) if wanted else NOTHING
     except UndefinedDerivativeError:
-        nothing = Pullback(plan.routine, tuple(wanted), (), (), (None,) * len(wanted))
+        none = (None,) * len(wanted)
+        nothing = Pullback(plan.routine, tuple(wanted), (), (), none, none, False)
         return named(RefusedNode, plan.node_class.__name__)(plan, nothing, edges, [])
     saved: list[Any] = []
     if pullback.inputs:
@@ -354,142 +410,3 @@ def before_write(tensor: Tensor) -> Tensor:
     for level in range(modes.dual_level + 1):
         forward_mode.carry(tensor, made, level, lambda tangent: before_write(tangent))
     return made
-
-
-class OperationNode(Node):
-    """The node of an operation of the table."""
-
-    __slots__ = ("plan", "pullback", "saved", "numbers", "released", "origins")
-
-    fusible = True
-
-    def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], saved: list[Any]):
-        super().__init__(edges, plan.out_types, here(3))
-        self.plan = plan
-        self.pullback = pullback
-        self.saved = saved
-        #: the operands that are Python numbers
-        self.numbers: tuple[Any, ...] = ()
-        #: the origins of operands without history
-        self.origins: tuple[Origin, ...] = ()
-        #: whether what was saved is gone, and the user's line whose backward let go of it
-        self.released: RawSource | bool = False
-
-    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        plan = self.plan
-        pullback = self.pullback
-        if self.released and self.saved:
-            raise released_error(self)
-        inexact = plan.inexact
-        given = [grads[k] for k in inexact]
-        if pullback is NOTHING or all(g is None for g in given):
-            return [None] * len(self.next_edges)
-        cotangents = [zeros(plan.out_types[k]) if g is None else g for k, g in zip(inexact, given, strict=True)]
-        if modes.grad or modes.dual_level >= 0:
-            found = self._recorded(pullback, cotangents)
-        else:
-            found = self._computed(pullback, cotangents)
-        return self._spread(found)
-
-    def _computed(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The gradients of the wanted inputs, unrecorded."""
-        plan = self.plan
-        views = [None if p is None else passed_on(cotangents[p[0]], p[1]) for p in pullback.passed]
-        if None not in views and not self.saved:
-            return views  # type: ignore[return-value]
-        values = [s.value(self) if isinstance(s, SavedTensor) else s for s in self.saved]
-        values += [g._value() for g in cotangents]
-        outs = pullback.routine(values)
-        return [
-            new_tensor(v, type_at(plan, i)) if view is None else view
-            for view, v, i in zip(views, outs, pullback.wanted, strict=True)
-        ]
-
-    def _recorded(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The gradients as results of recorded operations, so that they can be differentiated again."""
-        tensors = [s.operand(self) if isinstance(s, SavedTensor) else s for s in self.saved]
-        return replay.run(self, pullback, [*tensors, *cotangents])
-
-    def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
-        edges = self.next_edges
-        if len(found) == len(edges):
-            return found
-        it = iter(found)
-        return [None if edge is None else next(it) for edge in edges]
-
-    def release(self, source: RawSource | None = None) -> None:
-        for s in self.saved:
-            if isinstance(s, SavedTensor):
-                s.release()
-        if self.released or len(self.saved) == len(self.plan.by_value.intersection(self.pullback.inputs)):
-            return  # numbers alone are never let go of
-        self.released = source or True
-
-    # -- _saved_* ----------------------------------------------------------------------------------------------------
-
-    def __getattr__(self, name: str) -> Any:
-        return saved_attribute(self, name)
-
-    def __dir__(self) -> list[str]:
-        found = ["metadata", "name", "next_functions", "register_hook", "register_prehook", "requires_grad"]
-        return found + saved_names(self)
-
-
-class NotDerivedNode(OperationNode):
-    """The node of an operation that has a derivative nowhere in PyTorch: backward through it is an error."""
-
-    __slots__ = ()
-
-    fusible = False
-
-    def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], saved: list[Any]):
-        super().__init__(plan, pullback, [edge for edge in edges if edge is not None], saved)
-
-    def name(self) -> str:
-        return NOT_IMPLEMENTED
-
-    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        raise RuntimeError(f"derivative for aten::{self.plan.operation.name} is not implemented")
-
-
-class RefusedNode(OperationNode):
-    """The node of an operation whose derivative with respect to a wanted operand is not known."""
-
-    __slots__ = ()
-
-    fusible = False
-
-    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        raise NotImplementedError(f"the derivative for '{self.plan.operation.name}' is not implemented.")
-
-
-def type_at(plan: Planned, place: int) -> TensorType:
-    """The type of the operand at a place among those that are there."""
-    return plan.types[plan.present[place]]  # type: ignore[return-value]
-
-
-def zeros(type: TensorType) -> Tensor:
-    """A tensor of zeros, as an undefined gradient is made whole."""
-    return new_tensor(filled(type.shape, type.dtype.numpy, 0), type)
-
-
-class _Explanation:
-    """What lengthens the error of a second backward; ``fgrad.torch.core.explain`` enters it when it is defined."""
-
-    twice: Any = staticmethod(lambda node: RuntimeError(TWICE))
-
-
-explanation = _Explanation()
-
-
-def released_error(node: Node) -> Exception:
-    return explanation.twice(node)
-
-
-class _Replay:
-    """What runs a pull-back on tensors, recording it; ``fgrad.torch.core.replay`` enters it when it is defined."""
-
-    run: Any = None
-
-
-replay = _Replay()

@@ -16,7 +16,6 @@ from attrs import frozen
 from jax import lax
 
 from fgrad.graph.graph import Builder, Graph, evaluate
-from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
@@ -24,6 +23,8 @@ from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import trim
 from fgrad.passes.vjp import vjp
 from fgrad.torch.core.evaluation import Routine, recorded, wide_types
+from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.motion import Passed, passed
 from fgrad.torch.core.types import TensorType, type_of
 
 
@@ -39,11 +40,15 @@ class Pullback:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     #: for each gradient that is a view of an incoming one: which, and how; see NOTE [Gradients that are views]
-    passed: tuple["tuple[int, tuple[Op, ...]] | None", ...]
+    passed: tuple[Passed | None, ...]
+    #: the strides of each gradient that is none; None for row-major
+    strides: tuple[Ints | None, ...]
+    #: whether every gradient is an incoming one, or a view of the whole of one: then no program has to run
+    whole: bool
 
 
 #: the pull-back of an operation through which no gradient flows
-NOTHING = Pullback(Routine(Graph((), (), (), ())), (), (), (), ())
+NOTHING = Pullback(Routine(Graph((), (), (), ())), (), (), (), (), (), False)
 
 
 @frozen(eq=False)
@@ -95,10 +100,13 @@ class Plan:
     def pullback(self, wanted: tuple[int, ...]) -> Pullback:
         found = self._pullbacks.get(wanted)
         if found is None:
-            with wide_types():
-                found = _pullback(self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
-            self._pullbacks[wanted] = found
+            found = self._pullbacks[wanted] = self.pulled_back(wanted)
         return found
+
+    def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
+        """The pull-back, worked out."""
+        with wide_types():
+            return _pullback(self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
         found = self._pushforwards.get(varied)
@@ -131,35 +139,9 @@ def _pullback(
     outs = builder.splice(whole, builder.inputs)
     cut = builder.finish(outs, [builder.inputs[i] for i in [*kept, *range(n + m, n + m + len(inexact))]])
     inputs, outputs = tuple([i for i in kept if i < n]), tuple([i - n for i in kept if i >= n])
-    return Pullback(Routine(cut), wanted, inputs, outputs, _passed(cut, len(kept)))
-
-
-#: primitives that move no element in memory, as far as strides can say it
-_MOVES_NOTHING = ("reshape", "transpose", "broadcast_in_dim")
-
-
-def _passed(graph: Graph, before: int) -> tuple["tuple[int, tuple[Op, ...]] | None", ...]:
-    """For each output, the gradient (an input from ``before`` on) that it is a view of, and the operations between.
-
-    NOTE [Gradients that are views]
-    Where PyTorch's formula only passes a gradient on (``add``), expands it (``sum``) or reorders it (``t``), the result
-    shares the incoming gradient's memory, and its strides show it.  Such results need no program to run.
-    """
-    made = {}
-    number = len(graph.in_types) + len(graph.consts)
-    for node in graph.nodes:
-        if len(node.op.out_types) == 1:
-            made[number] = node
-        number += len(node.op.out_types)
-    found: list[tuple[int, tuple[Op, ...]] | None] = []
-    for at in graph.outputs:
-        steps: list[Op] = []
-        while at in made and made[at].op.name in _MOVES_NOTHING:
-            steps.append(made[at].op)
-            at = made[at].inputs[0]
-        is_gradient = before <= at < len(graph.in_types)
-        found.append((at - before, tuple(reversed(steps))) if is_gradient else None)
-    return tuple(found)
+    views = passed(cut, len(kept))
+    whole = all(p is not None and (p[1] is None or p[1].whole) for p in views)
+    return Pullback(Routine(cut), wanted, inputs, outputs, views, (None,) * len(wanted), whole)
 
 
 def _conj(x: Any) -> Any:

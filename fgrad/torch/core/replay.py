@@ -7,23 +7,27 @@ names the function that does the same.  Where PyTorch has one operation for a wh
 entry of the table says its node's name in ``fused``, and the pull-back runs as one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.op import Op
-from fgrad.torch.core import operation as operations
+from fgrad.torch.core import operation_node
 from fgrad.torch.core.evaluation import constant
-from fgrad.torch.core.operation import Operation, OperationNode, apply
+from fgrad.torch.core.motion import MOVES, Motion
+from fgrad.torch.core.operation import Operation, apply
+from fgrad.torch.core.operation_node import OperationNode
 from fgrad.torch.core.plan import Pullback
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import type_of
+from fgrad.torch.core.views import ViewOperation, apply_view
 
 #: what PyTorch calls the node of the function that does what a primitive does, where the names differ
 _NAMES = {
     "reduce_sum": "SumBackward1",
     "broadcast_in_dim": "ExpandBackward0",
+    "unstack": "UnbindBackward0",
     "reshape": "ViewBackward0",
     "convert_element_type": "ToCopyBackward0",
     "select_n": "WhereBackward0",
@@ -41,6 +45,10 @@ _NAMES = {
     "pad": "ConstantPadNdBackward0",
     "rev": "FlipBackward0",
 }
+
+
+#: primitives whose results are views of gradients; those of others are row-major, so that a transpose of one is a copy
+_SHARING = MOVES.keys() - {"transpose"}
 
 
 def _node_name(op: Op) -> str:
@@ -67,7 +75,11 @@ def _of_primitive(op: Op) -> Operation:
 @lru_cache(1 << 12)
 def _whole(graph: Graph, name: str, node: str) -> Operation:
     outputs = tuple([f"result{i}" for i in range(len(graph.outputs))])
-    return Operation(name, lambda *arrays: tuple(evaluate(graph, arrays)), node, ("self", "*tensors"), outputs=outputs)
+    read = {i for node in graph.nodes for i in node.inputs} | set(graph.outputs)
+    unread = frozenset([i for i in range(len(graph.in_types)) if i not in read])
+    return Operation(
+        name, lambda *arrays: tuple(evaluate(graph, arrays)), node, ("self", "*tensors"), fixed=unread, outputs=outputs
+    )
 
 
 def tensor_of(value: Any) -> Tensor:
@@ -76,12 +88,35 @@ def tensor_of(value: Any) -> Tensor:
     return new_tensor(array, type_of(array))
 
 
-def play(graph: Graph, operands: Sequence[Any]) -> list[Tensor]:
-    """Run a graph on tensors, each node a recorded operation."""
+def play(graph: Graph, operands: Sequence[Any], gradients: Iterable[int] = ()) -> list[Tensor]:
+    """Run a graph on tensors, each node a recorded operation; what only moves one of ``gradients`` is a view of it."""
     values: list[Any] = [*operands, *(tensor_of(c.value) for c in graph.consts)]
+    shared = set(gradients)
     for node in graph.nodes:
-        values.extend(apply(_of_primitive(node.op), [values[i] for i in node.inputs]))
+        found = None
+        if node.op.name in _SHARING and node.inputs[0] in shared:
+            found = _views(node.op, values[node.inputs[0]])
+            if found is not None:
+                shared.update(range(len(values), len(values) + len(found)))
+        values.extend(apply(_of_primitive(node.op), [values[i] for i in node.inputs]) if found is None else found)
     return [values[i] for i in graph.outputs]
+
+
+def _views(op: Op, tensor: Tensor) -> list[Tensor] | None:
+    """The results of a primitive that moves no element as views, None where strides cannot say one of them."""
+    geometry = tensor._geometry_of()
+    views = [_view_by_primitive(op, k) for k in range(len(op.out_types))]
+    if any(view.geometry(geometry) is None for view in views):
+        return None
+    return [apply_view(view, (tensor,)) for view in views]
+
+
+@lru_cache(1 << 12)
+def _view_by_primitive(op: Op, k: int) -> ViewOperation:
+    """A result of a primitive that moves no element, as an operation whose result is a view."""
+    return ViewOperation(
+        op.name, lambda array: op.bind([array])[k], _node_name(op), ("self",), geometry=Motion(((op, k),))
+    )
 
 
 def _run(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> Sequence[Tensor]:
@@ -93,7 +128,8 @@ def _run(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> Se
         fused = fused(plan.types, dict(zip(plan.operation.parameters, plan.params, strict=True)))
     if fused is not None:
         return apply(_whole(graph, f"{plan.operation.name}_backward", fused), tensors)
-    return [_of_nothing(found, tensors) for found in play(graph, tensors)]
+    first = len(tensors) - len(plan.inexact)
+    return [_of_nothing(found, tensors) for found in play(graph, tensors, range(first, len(tensors)))]
 
 
 _TIED = Operation("add", lambda array, empty: array + empty.sum(), "AddBackward0", ("self", "other"))
@@ -110,4 +146,4 @@ def _of_nothing(found: Tensor, operands: Sequence[Tensor]) -> Tensor:
     return found
 
 
-operations.replay.run = _run
+operation_node.replay.run = _run

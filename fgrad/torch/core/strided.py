@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Geometry, Layout, extent, is_dense, lens, places
@@ -59,7 +60,20 @@ def _as_strided_scatter(array: Any, part: Any, base: Geometry, view: Geometry) -
     return through.put(array, where, part)
 
 
+def _part(gradient: Geometry, base: Geometry, view: Geometry) -> Geometry | None:
+    """Where the gradient of what was put in lies in the gradient of the whole, if that is as the base was."""
+    same = (gradient.sizes, gradient.strides, gradient.offset) == (base.sizes, base.strides, base.offset)
+    if not same or base.dtype is not view.dtype or view.conj or view.neg:
+        return None
+    return evolve(gradient, sizes=view.sizes, strides=view.strides, offset=view.offset)
+
+
 AS_STRIDED = Operation("as_strided", _as_strided, "AsStridedBackward0", ("self",), ("base", "view"))
 AS_STRIDED_SCATTER = Operation(
-    "as_strided_scatter", _as_strided_scatter, "AsStridedScatterBackward0", ("self", "src"), ("base", "view")
+    "as_strided_scatter",
+    _as_strided_scatter,
+    "AsStridedScatterBackward0",
+    ("self", "src"),
+    ("base", "view"),
+    gradient_views={"src": _part},
 )

@@ -8,7 +8,7 @@ from attrs import define, field
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.modes import modes
-from fgrad.torch.core.operation import Operation, forward_mode, levels, node_of, note_origin
+from fgrad.torch.core.operation import Operation, check_integers, forward_mode, levels, node_of, note_origin
 from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor, ViewOf, alias, find_nodes, is_tracked
 from fgrad.torch.core.types import tensor_type
@@ -65,6 +65,8 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
             for k in plan.inexact:
                 results[k]._grad_fn = node
                 results[k]._output_nr = k
+        elif not plan.differentiable:
+            check_integers(plan, operands)
     return results if several else results[0]
 
 

@@ -29,7 +29,7 @@ from fgrad.torch.core.evaluation import Routine, recorded
 from fgrad.torch.core.geometry import Ints, Reading
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node
-from fgrad.torch.core.operation import OperationNode
+from fgrad.torch.core.operation_node import OperationNode
 from fgrad.torch.core.plan import NOTHING, Pullback
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor, new_tensor, unread

@@ -32,6 +32,10 @@ def factor_of_inverse(precision: Tensor) -> Tensor:
     return solve_triangular(inverse_factor, eye, upper=False)
 
 
+#: the names by which libraries import them
+_batch_mahalanobis, _precision_to_scale_tril = squared_distance, factor_of_inverse
+
+
 class MultivariateNormal(Distribution):
     """The normal distribution of vectors, of a mean and a covariance, its inverse or its Cholesky factor.
 

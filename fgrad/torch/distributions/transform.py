@@ -33,7 +33,7 @@ class Transform:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
-        self._cached: tuple[Any, Any] = (None, None)
+        self._cached_x_y: tuple[Any, Any] = (None, None)
         super().__init__()
 
     @property
@@ -69,19 +69,19 @@ class Transform:
 
     def __call__(self, x: Tensor) -> Tensor:
         """The value at ``x``."""
-        if self._cache_size and x is self._cached[0]:
-            return self._cached[1]
+        if self._cache_size and x is self._cached_x_y[0]:
+            return self._cached_x_y[1]
         y = self._call(x)
         if self._cache_size:
-            self._cached = (x, y)
+            self._cached_x_y = (x, y)
         return y
 
     def _inv_call(self, y: Tensor) -> Tensor:
-        if self._cache_size and y is self._cached[1]:
-            return self._cached[0]
+        if self._cache_size and y is self._cached_x_y[1]:
+            return self._cached_x_y[0]
         x = self._inverse(y)
         if self._cache_size:
-            self._cached = (x, y)
+            self._cached_x_y = (x, y)
         return x
 
     def _call(self, x: Tensor) -> Tensor:

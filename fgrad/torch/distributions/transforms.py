@@ -23,6 +23,7 @@ from fgrad.torch.distributions.transform import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
+    _InverseTransform as _InverseTransform,
     identity_transform,
 )
 

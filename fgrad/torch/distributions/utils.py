@@ -42,9 +42,9 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     return tuple(ops.broadcast_tensors(*tensors))
 
 
-def standard_normal(shape: Any, dtype: Any) -> Tensor:
+def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
     """Normal numbers of mean zero and deviation one."""
-    return ops.normal(ops.zeros(shape, dtype=dtype), ops.ones(shape, dtype=dtype))
+    return ops.normal(ops.zeros(shape, dtype=dtype, device=device), ops.ones(shape, dtype=dtype, device=device))
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
@@ -81,6 +81,10 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 def sum_rightmost(value: Tensor, dims: int) -> Tensor:
     """The sum over the last dimensions."""
     return value if dims == 0 else value.reshape(value.shape[: value.dim() - dims] + (-1,)).sum(-1)
+
+
+#: the names by which libraries import them
+_standard_normal, _sum_rightmost = standard_normal, sum_rightmost
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:

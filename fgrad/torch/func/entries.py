@@ -17,7 +17,7 @@ from fgrad.torch.core.forward import carry
 from fgrad.torch.core.levels import brought_in
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node, next_sequence
-from fgrad.torch.core.operation import zeros
+from fgrad.torch.core.operation_node import zeros
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, gradient_edge, is_tracked
 
 SAVED_HOOKS = (

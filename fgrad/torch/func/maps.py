@@ -8,7 +8,7 @@ from typing import Any
 from fgrad.torch import ops
 from fgrad.torch.core.levels import cross_in, cross_out, is_mapped, mapping
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.func.trees import Structure, flatten, spread, unflatten
+from fgrad.torch.func.trees import TreeSpec, flatten, spread, unflatten
 from fgrad.torch.random import get_rng_state, set_rng_state
 
 
@@ -116,7 +116,7 @@ class _Call:
                 batch.copy_(cross_out(example, level))
         return unflatten(results, structure)
 
-    def _out_dims(self, outputs: Any, structure: Structure) -> list[int | None]:
+    def _out_dims(self, outputs: Any, structure: TreeSpec) -> list[int | None]:
         out_dims = self.out_dims
         if isinstance(outputs, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
             return list(out_dims)
@@ -146,7 +146,7 @@ class _Call:
 
 def _matched(
     func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...]
-) -> tuple[list[Any], Structure, list[int | None]]:
+) -> tuple[list[Any], TreeSpec, list[int | None]]:
     """The leaves of the arguments, their structure, and the mapped axis of each."""
     name = name_of(func)
     if not isinstance(in_dims, int | tuple):

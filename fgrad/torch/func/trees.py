@@ -1,44 +1,181 @@
 """Trees of Python containers, flattened as ``torch.func`` does: dicts keep their order, and ``None`` is a leaf."""
 
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from attrs import frozen
+from attrs import field, frozen
 
 from fgrad.torch.return_types import Result
 
+IsLeaf = Callable[[Any], bool] | None
 
-@frozen
-class Structure:
+
+class NodeDef(NamedTuple):
+    """How containers of a type are opened and built."""
+
+    type: Any
+    #: of a tree its children and what it needs besides them
+    flatten_fn: Callable[[Any], tuple[Sequence[Any], Any]]
+    #: of children and that, the tree
+    unflatten_fn: Callable[[Any, Any], Any]
+
+
+#: the types of containers; all else is a leaf.  Every class of named tuples goes by ``namedtuple``.
+NODES: dict[Any, NodeDef] = {}
+
+
+def register(cls: Any, flatten_fn: Any, unflatten_fn: Any) -> None:
+    """Take values of a class for containers from now on.
+
+    Raises:
+      ValueError: they are already.
+    """
+    if cls in NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
+
+
+register(tuple, lambda tree: (tree, None), lambda children, context: tuple(children))
+register(list, lambda tree: (tree, None), lambda children, context: list(children))
+register(deque, lambda tree: (list(tree), tree.maxlen), lambda children, context: deque(children, maxlen=context))
+register(namedtuple, lambda tree: (tree, type(tree)), lambda children, context: context(*children))
+for _cls in (dict, OrderedDict):
+    register(
+        _cls,
+        lambda tree: (list(tree.values()), list(tree)),
+        lambda children, context, cls=_cls: cls(zip(context, children, strict=True)),
+    )
+register(
+    defaultdict,
+    lambda tree: (list(tree.values()), [tree.default_factory, list(tree)]),
+    lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
+)
+for _cls in Result.__subclasses__():
+    register(_cls, lambda tree: (tree, None), lambda children, context, cls=_cls: cls(children))
+
+#: which may stand for each other
+_DICTS = (dict, OrderedDict, defaultdict)
+_BUILTIN = (*_DICTS, tuple, list, deque, namedtuple)
+
+
+def is_namedtuple_class(cls: type) -> bool:
+    """Whether a class is one of named tuples, made by ``namedtuple`` or ``NamedTuple``."""
+    return issubclass(cls, tuple) and cls.__bases__ == (tuple,) and isinstance(getattr(cls, "_fields", None), tuple)
+
+
+def node_type(tree: Any) -> Any:
+    """By which type a value is looked for among those of containers."""
+    cls = type(tree)
+    return namedtuple if cls not in NODES and is_namedtuple_class(cls) else cls
+
+
+@frozen(repr=False)
+class TreeSpec:
     """The containers of a tree: the type of this one, what it needs besides its children, and the children's.
 
     A leaf has no type.
     """
 
-    type: Any = None
-    context: Any = None
-    children: tuple["Structure", ...] = ()
+    type: Any
+    context: Any
+    _children: Sequence["TreeSpec"] = field(alias="children_specs")
+    num_leaves: int = field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        leaves = 1 if self.type is None else sum([child.num_leaves for child in self._children])
+        object.__setattr__(self, "num_leaves", leaves)
 
     @property
-    def leaves(self) -> int:
-        return 1 if self.type is None else sum([child.leaves for child in self.children])
+    def num_nodes(self) -> int:
+        return 1 + sum([child.num_nodes for child in self._children])
 
-    def text(self, indent: int = 0) -> str:
-        """The structure as PyTorch shows it in errors."""
+    @property
+    def num_children(self) -> int:
+        return len(self._children)
+
+    def is_leaf(self) -> bool:
+        return self.type is None
+
+    def children(self) -> list["TreeSpec"]:
+        return list(self._children)
+
+    def child(self, index: int) -> "TreeSpec":
+        return self._children[index]
+
+    def keys(self) -> list[Any]:
+        """The keys of a dictionary."""
+        return self.context[1] if self.type is defaultdict else self.context
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The tree with these leaves.
+
+        Raises:
+          ValueError: it has more leaves, or fewer.
+        """
+        leaves = list(leaves)
+        if len(leaves) != self.num_leaves:
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
+                f"holds {self.num_leaves} items ({self})."
+            )
+        return unflatten(leaves, self)
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """What a tree, of which this is the top, has in the places of the leaves.
+
+        Raises:
+          ValueError: it is not.
+        """
+        if self.type is None:
+            return [tree]
+        cls = node_type(tree)
+        both = cls in _DICTS and self.type in _DICTS
+        if cls is not self.type and not both:
+            kind = "Node type" if self.type in _BUILTIN else "Type"
+            raise ValueError(f"{kind} mismatch; expected {self.type!r}, but got {cls!r}.")
+        children, context = NODES[cls].flatten_fn(tree)
+        if len(children) != len(self._children):
+            raise ValueError(f"Node arity mismatch; expected {len(self._children)}, but got {len(children)}.")
+        if both:
+            missing, extra = set(self.keys()).difference(tree), set(tree).difference(self.keys())
+            if missing or extra:
+                raise ValueError(f"Node keys mismatch; missing key(s): {missing}; extra key(s): {extra}.")
+            children = [tree[key] for key in self.keys()]
+        elif cls is not deque and context != self.context:
+            raise ValueError(
+                f"Node context mismatch for node type {self.type!r}; expected {self.context!r}, but got {context!r}."
+                if cls in _BUILTIN
+                else f"Node context mismatch for custom node type {self.type!r}."
+            )
+        found: list[Any] = []
+        for child, below in zip(children, self._children, strict=True):
+            found += below.flatten_up_to(child)
+        return found
+
+    def __repr__(self, indent: int = 0) -> str:
         if self.type is None:
             return "*"
         inner = indent + 2
-        parts = (",\n" + " " * inner).join([child.text(inner) for child in self.children])
+        parts = (",\n" + " " * inner).join([child.__repr__(inner) for child in self._children])
         return f"TreeSpec({self.type.__name__}, {self.context}, [{parts}])"
 
-    def __str__(self) -> str:
-        return self.text()
+    def __hash__(self) -> int:
+        return hash((self.type, tuple(self._children)))
 
 
-LEAF = Structure()
+@frozen(repr=False, init=False)
+class LeafSpec(TreeSpec):
+    """The structure of a leaf."""
 
-_DICTS = (dict, OrderedDict, defaultdict)
+    def __init__(self) -> None:
+        self.__attrs_init__(None, None, ())  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __hash__(self) -> int:
+        return hash(LeafSpec)
+
+
+LEAF = LeafSpec()
 
 
 class _Asterisk:
@@ -49,98 +186,53 @@ class _Asterisk:
 _ASTERISK = _Asterisk()
 
 
-def _is_named_tuple(cls: type) -> bool:
-    return issubclass(cls, tuple) and cls.__bases__ == (tuple,) and isinstance(getattr(cls, "_fields", None), tuple)
-
-
-def _opened(tree: Any) -> tuple[Any, Any, Sequence[Any]] | None:
-    """The type, the context and the children of a container; None of a leaf."""
-    cls = type(tree)
-    if cls in (tuple, list):
-        return cls, None, tree
-    if cls in (dict, OrderedDict):
-        return cls, list(tree), list(tree.values())
-    if cls is defaultdict:
-        return cls, [tree.default_factory, list(tree)], list(tree.values())
-    if cls is deque:
-        return cls, tree.maxlen, list(tree)
-    if issubclass(cls, Result):
-        return cls, None, tree
-    return (namedtuple, cls, tree) if _is_named_tuple(cls) else None
-
-
-class namedtuple:
-    """Stands for every class of named tuples."""
-
-
-def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a tree, and its structure.
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a tree, and its structure; what ``is_leaf`` holds of is a leaf besides.
 
     >>> flatten({"b": 1, "a": (None, 2)})[0]
     [1, None, 2]
     """
-    opened = _opened(tree)
-    if opened is None:
+    node = None if is_leaf is not None and is_leaf(tree) else NODES.get(node_type(tree))
+    if node is None:
         return [tree], LEAF
-    cls, context, children = opened
+    children, context = node.flatten_fn(tree)
     leaves: list[Any] = []
     structures = []
     for child in children:
-        below, structure = flatten(child)
+        below, structure = flatten(child, is_leaf)
         leaves += below
         structures.append(structure)
-    return leaves, Structure(cls, context, tuple(structures))
+    return leaves, TreeSpec(node.type, context, structures)
 
 
-def unflatten(leaves: Sequence[Any], structure: Structure) -> Any:
+def unflatten(leaves: Iterable[Any], structure: TreeSpec) -> Any:
     """The tree with these leaves."""
     return _built(iter(leaves), structure)
 
 
-def _built(leaves: Any, structure: Structure) -> Any:
-    cls = structure.type
-    if cls is None:
+def _built(leaves: Iterator[Any], structure: TreeSpec) -> Any:
+    if structure.type is None:
         return next(leaves)
-    children = [_built(leaves, child) for child in structure.children]
-    context = structure.context
-    if cls in (dict, OrderedDict):
-        return cls(zip(context, children, strict=True))
-    if cls is defaultdict:
-        return defaultdict(context[0], zip(context[1], children, strict=True))
-    if cls is deque:
-        return deque(children, maxlen=context)
-    return context(*children) if cls is namedtuple else cls(children)
+    children = [_built(leaves, child) for child in structure._children]
+    return NODES[structure.type].unflatten_fn(children, structure.context)
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The tree with a function of each leaf in its place."""
-    leaves, structure = flatten(tree)
-    return unflatten([function(x) for x in leaves], structure)
+def map_leaves(function: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+    """The tree with a function of each leaf, and of what the rests have there, in its place."""
+    leaves, structure = flatten(tree, is_leaf)
+    return unflatten(map(function, leaves, *[structure.flatten_up_to(rest) for rest in rests]), structure)
 
 
-def spread(prefix: Any, structure: Structure) -> list[Any] | None:
+def spread(prefix: Any, structure: TreeSpec) -> list[Any] | None:
     """A leaf of ``prefix`` for each leaf of a tree that it is a prefix of; None if it is not."""
-    opened = _opened(prefix)
-    if opened is None:
-        return [prefix] * structure.leaves
-    cls, context, children = opened
-    same = cls is structure.type or (cls in _DICTS and structure.type in _DICTS)
-    if not same or len(children) != len(structure.children):
+    tops, top = flatten(prefix)
+    try:
+        places = top.flatten_up_to(unflatten([_ASTERISK] * structure.num_leaves, structure))
+    except ValueError:
         return None
-    if isinstance(context, list):
-        keys = structure.context[1] if structure.type is defaultdict else structure.context
-        if set(prefix) != set(keys):
-            return None
-        children = [prefix[key] for key in keys]
-    found: list[Any] = []
-    for child, below in zip(children, structure.children, strict=True):
-        leaves = spread(child, below)
-        if leaves is None:
-            return None
-        found += leaves
-    return found
+    return [x for x, place in zip(tops, places, strict=True) for _ in range(flatten(place)[1].num_leaves)]
 
 
-def shown(structure: Structure) -> str:
+def shown(structure: TreeSpec) -> str:
     """A structure as the tree it is of, with asterisks for leaves."""
-    return repr(unflatten([_ASTERISK] * structure.leaves, structure))
+    return repr(unflatten([_ASTERISK] * structure.num_leaves, structure))

@@ -12,12 +12,13 @@ from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.forward import tangent_of
 from fgrad.torch.core.modes import modes
+from fgrad.torch.core.once import due
 from fgrad.torch.core.origin import left
 from fgrad.torch.core.tensor import Tensor, gradient_function, is_tracked
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.methods.autograd import method
-from fgrad.torch.ops.copying import converted, format_strides
+from fgrad.torch.ops.copying import converted, format_strides, suggested_format
 from fgrad.torch.ops.data import from_numpy
 from fgrad.torch.ops.numbers import check_number
 from fgrad.torch.printing import tensor_text
@@ -108,15 +109,10 @@ def __bool__(self: Tensor) -> bool:
     return bool(item(self))
 
 
-#: what has been warned of in this process: PyTorch warns of it once
-_warned: list[str] = []
-
-
 def _scalar(self: Tensor) -> Any:
     if self._type.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if modes.grad and not _warned and is_tracked(self):
-        _warned.append("scalar")
+    if modes.grad and is_tracked(self) and due("a scalar that requires grad"):
         warnings.warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
             "tensor.detach() first.",
@@ -253,7 +249,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         wanted is self._type.dtype
         and target == self.device
         and not copy
-        and (memory_format is preserve_format or self.is_contiguous(memory_format=memory_format))
+        and memory_format in (preserve_format, suggested_format(self))
     ):
         return self
     return converted(self, wanted, format_strides(self, memory_format))
@@ -304,10 +300,10 @@ Tensor.type = _type  # type: ignore[attr-defined]
 @method
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """This tensor on the CPU."""
-    return to(self, "cpu")
+    return to(self, "cpu", memory_format=memory_format)
 
 
 @method
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """This tensor on a GPU."""
-    return to(self, "cuda" if device is None else device)
+    return to(self, "cuda" if device is None else device, memory_format=memory_format)

@@ -19,7 +19,7 @@ from fgrad.torch.ops.entrances import names
 CLOSED = names("__new__ __init__ __init_subclass__ __hash__ __iter__ __delattr__ __torch_function__ as_subclass")
 
 #: PyTorch's names that begin with an underscore; the others are fgrad's own
-_PRIVATE = names("_base _version _is_view _conj _neg_view")
+_PRIVATE = names("_base _cdata _version _is_view _conj _neg_view")
 
 #: operators of one operand, and second names, that are handed over as another method
 _SAME_AS = {"__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "ndimension": "dim", "nelement": "numel"}

@@ -123,6 +123,11 @@ def data_ptr(self: Tensor) -> int:
     return self._storage.address + self._geometry_of().offset * self._type.dtype.itemsize
 
 
+@attribute
+def _cdata(self: Tensor) -> int:
+    return id(self)
+
+
 @method
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether its elements lie in memory in order, row-major or as ``memory_format`` says."""

@@ -53,6 +53,7 @@ from fgrad.torch.ops import (
     scatter_reductions as scatter_reductions,
     scattering as scattering,
     searching as searching,
+    segments as segments,
     selection as selection,
     signs as signs,
     softmax as softmax,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
-from fgrad.torch.core.operation import NOT_IMPLEMENTED
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.types import TensorType
 from fgrad.torch.dtypes import bool_, dtype as Dtype
@@ -26,7 +26,7 @@ _BOOL = (
     "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
     "`~` or `logical_not()` operator instead."
 )
-_NEGATED_BOOL = (
+NEGATED_BOOL = (
     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
     "`logical_not()` operator instead."
 )
@@ -63,7 +63,7 @@ def _add_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     return _scaled(jnp.add, input, other, alpha)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, former="alpha")
 def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:  # type: ignore[assignment]
     """The sum ``input + alpha * other``, element by element.
 
@@ -98,7 +98,7 @@ def _sub_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     return _scaled(jnp.subtract, input, other, alpha)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, former="alpha")
 def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:
     """The difference ``input - alpha * other``, element by element.
 
@@ -137,7 +137,7 @@ def neg(input: Array) -> Any:
     Source: `torch.neg <https://docs.pytorch.org/docs/stable/generated/torch.neg.html>`_.
     """
     if input.dtype == np.bool_:
-        raise RuntimeError(_NEGATED_BOOL)
+        raise RuntimeError(NEGATED_BOOL)
     return lax.neg(input)
 
 
@@ -271,9 +271,9 @@ def floor_divide(input: Operand, other: Operand) -> Choice:
     Source: `torch.floor_divide <https://docs.pytorch.org/docs/stable/generated/torch.floor_divide.html>`_.
     """
     check_divisor(input, other)
-    if not isinstance(input, Tensor):
-        return _floor_divide_into, input, other
-    return (_floor_divide if isinstance(other, Tensor) else _floor_divide_number), input, other
+    if isinstance(input, Tensor) == isinstance(other, Tensor):
+        return _floor_divide, input, other
+    return (_floor_divide_number if isinstance(input, Tensor) else _floor_divide_into), input, other
 
 
 @overload("mul", "MulBackward1", promote=common, strides=elementwise)

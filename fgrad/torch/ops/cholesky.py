@@ -22,6 +22,7 @@ from fgrad.torch.ops.matrices import (
     conjugate,
     first_failure,
     linalg,
+    matrix_columns,
     times,
 )
 from fgrad.torch.ops.overloads import overload
@@ -57,7 +58,10 @@ def _cholesky_factor(x: Any, upper: bool) -> Any:
     return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)(x)
 
 
-@overload("linalg_cholesky_ex", "LinalgCholeskyExBackward0", outputs=("L", "info"), strides=columns, kept=("L",))
+@overload(
+    "linalg_cholesky_ex", "LinalgCholeskyExBackward0", outputs=("L", "info"), strides=matrix_columns, kept=("L",),
+    gradient_strides={"self": columns},
+)  # fmt: skip
 def _linalg_cholesky_ex(input: Array, upper: bool) -> Any:
     check_square("linalg.cholesky", input)
     check_inexact("linalg.cholesky", input, half=True)
@@ -125,7 +129,10 @@ def linalg_cholesky(A: Array, *, upper: bool = False) -> Tensor:
     return cholesky_ex(A, upper=upper, check_errors=True).L
 
 
-@overload("cholesky", "CholeskyBackward0", outputs=("result",), kept=("result",), strides=columns)
+@overload(
+    "cholesky", "CholeskyBackward0", outputs=("result",), kept=("result",), strides=columns,
+    gradient_strides={"self": columns},
+)  # fmt: skip
 def _cholesky(input: Array, upper: bool) -> Any:
     check_square("cholesky", input)
     check_lapack("cholesky_cpu", input)

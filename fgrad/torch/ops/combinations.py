@@ -20,7 +20,7 @@ def _addcmul(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any
     return x + value.astype(x.dtype) * a * b
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, former="value")
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) -> Choice:
     """``input + value * tensor1 * tensor2``, element by element.
 
@@ -51,7 +51,7 @@ def _addcdiv(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any
     return x + value.astype(x.dtype) * (a / b)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, former="value")
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) -> Choice:
     """``input + value * tensor1 / tensor2``, element by element.
 

@@ -19,7 +19,8 @@ from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops import table
-from fgrad.torch.ops.numbers import check_number
+from fgrad.torch.ops.numbers import check_number, plain_number
+from fgrad.torch.ops.strides import ordered
 from fgrad.torch.ops.table import composite
 
 #: lax's own copy is an operation that compilers keep; the identity on immutable values needs none
@@ -34,22 +35,12 @@ def kept_strides(tensor: Tensor) -> Ints | None:
     g = tensor._geometry_of()
     if is_dense(g.sizes, g.strides):
         return None if g.strides == contiguous_strides(g.sizes) else g.strides
-    return ordered_like(g.sizes, g.strides)
+    return ordered([g], g.sizes)
 
 
 def as_first(operands: Sequence[Any], shape: Ints) -> Ints | None:
     """The strides of a result that is a changed copy of its first operand."""
     return kept_strides(operands[0])
-
-
-def ordered_like(sizes: Ints, strides: Ints) -> Ints | None:
-    """Dense strides whose axes lie in memory in the order of the given ones (axes of stride 0 stay outside)."""
-    order = sorted(range(len(sizes)), key=lambda i: (strides[i] if sizes[i] != 1 else 0, -i))
-    step, made = 1, [0] * len(sizes)
-    for i in order:
-        made[i] = step
-        step *= max(sizes[i], 1)
-    return None if 0 in strides or tuple(made) == contiguous_strides(sizes) else tuple(made)
 
 
 def format_strides(tensor: Tensor, memory_format: Any) -> Ints | None:
@@ -77,11 +68,21 @@ def channels_last(shape: Ints, name: str) -> Ints:
 
 
 def suggested_format(tensor: Tensor) -> Any:
-    """The memory format that a tensor is in."""
+    """The memory format that a tensor is in, as its strides suggest; ``contiguous_format`` if none does.
+
+    Source: PyTorch: c10/core/MemoryFormat.h, is_channels_last_strides_2d
+    """
     g = tensor._geometry_of()
-    name = {4: "channels_last", 5: "channels_last_3d"}.get(len(g.sizes))
-    last = name is not None and not g.contiguous and g.strides == channels_last(g.sizes, name)
-    return getattr(formats, name) if last else formats.contiguous_format  # type: ignore[arg-type]
+    found = {4: formats.channels_last, 5: formats.channels_last_3d}.get(len(g.sizes))
+    if found is None or 0 in g.sizes or not g.strides[1]:
+        return formats.contiguous_format
+    least = 0
+    for i in (1, *range(len(g.sizes) - 1, 1, -1), 0):
+        # all strides alike, as of N111, suggest nothing
+        if g.strides[i] < least or (i == 0 and least == g.strides[1]):
+            return formats.contiguous_format
+        least = g.strides[i] * g.sizes[i]
+    return found
 
 
 def laid_out(tensor: Tensor, strides: Ints | None) -> Tensor:
@@ -168,7 +169,9 @@ def _fill(array: Any, value: Any, *, dtype: Dtype) -> Any:
 def _fill_operation(node: str, fixed: tuple[int, ...]) -> Operation:
     # PyTorch clones a value that shares the tensor's memory
     overlap = unchecked if fixed else check_repeated
-    return Operation("fill", _fill, node, ("self", "value"), ("dtype",), frozenset(fixed), overlap=overlap)
+    return Operation(
+        "fill", _fill, node, ("self", "value"), ("dtype",), frozenset(fixed), strides=as_first, overlap=overlap
+    )
 
 
 # PyTorch numbers the nodes of fill and of fill_, by a number and by a tensor, apart
@@ -188,6 +191,7 @@ def fill_(self: Any, value: Any) -> Tensor:
                 f"fill_ only supports 0-dimension value tensor but got tensor with {len(value._type.shape)} dimensions."
             )
         return apply_inplace(_FILL_INPLACE[1], (self, value), (self._type.dtype,))
+    value = plain_number(value)
     check_number(value, self._type.dtype)
     return apply_inplace(_FILL_INPLACE[0], (self, value), (self._type.dtype,))
 
@@ -197,6 +201,7 @@ def fill(input: Any, value: Any) -> Tensor:
     """A tensor like the input with one value everywhere."""
     if isinstance(value, Tensor):
         return apply(_FILL[1], (input, value), (input._type.dtype,))
+    value = plain_number(value)
     check_number(value, input._type.dtype)
     return apply(_FILL[0], (input, value), (input._type.dtype,))
 

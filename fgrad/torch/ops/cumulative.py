@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+import fgrad
 from fgrad.torch import dtypes, return_types
 from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.extrema import check_kernel, picked
-from fgrad.torch.ops.kinds import kind
+from fgrad.torch.ops.kinds import kind, single
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.promotions import common, inexact
 from fgrad.torch.ops.reductions import sum
@@ -26,7 +27,9 @@ def _accumulated(input: Any, dim: int, dtype: Any, scan: Any) -> Any:
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input
-    return scan(cast(input, dtypes.int8), dim) != 0 if input.dtype == np.bool_ else scan(input, dim)
+    if input.dtype == np.bool_:
+        return scan(cast(input, dtypes.int8), dim) != 0
+    return single(lambda x: scan(x, dim))(input)
 
 
 @operation("CumsumBackward0", inplace=True)
@@ -59,7 +62,36 @@ def logcumsumexp(input: Array, dim: int) -> Any:
     """
     check_kernel("logcumsumexp_out_cpu", input, "biu")
     dim = wrap_dim(dim, input.ndim)
-    return lax.cumlogsumexp(input, dim) if input.ndim else input
+    if not input.ndim:
+        return input
+    if kind(input) != "c" or not input.size:
+        return single(lambda x: lax.cumlogsumexp(x, dim))(input)
+
+    def pullback(ct: Any, out: Any, x: Any) -> Any:
+        return fgrad.vjp(lambda x: lax.cumlogsumexp(x, dim), x)[1](ct)
+
+    def pushforward(tangents: Any, out: Any, x: Any) -> Any:
+        return fgrad.jvp(lambda x: lax.cumlogsumexp(x, dim), (x,), tangents)[1]
+
+    # the derivative is the same on every branch
+    return fgrad.define_rule(lambda x: _logarithms(x, dim), vjp=pullback, jvp=pushforward)(input)
+
+
+def _logarithms(input: Any, dim: int) -> Any:
+    """Logarithms of running sums of exponentials of complex numbers, on the branch that adding one by one leads to."""
+
+    def add(sum: Any, x: Any) -> tuple[Any, Any]:
+        less = lax.lt(lax.real(x), lax.real(sum))
+        small, large = jnp.where(less, x, sum), jnp.where(less, sum, x)
+        found = large + jnp.log1p(jnp.exp(small - large))
+        infinite = lax.eq(lax.real(small), lax.real(large)) & jnp.isinf(lax.real(large))
+        total = jnp.where(lax.real(large) < 0, small, jnp.log(jnp.exp(small) + jnp.exp(large)))
+        sum = jnp.where(infinite, total, found)
+        return sum, sum
+
+    terms = jnp.moveaxis(input, dim, 0)
+    _, sums = lax.scan(add, jnp.full(terms.shape[1:], -np.inf, terms.dtype), terms)
+    return jnp.moveaxis(sums, 0, dim)
 
 
 def _running(input: Any, dim: int, better: Any, kernel: str) -> Any:

@@ -1,7 +1,7 @@
 """Factorisations of matrices."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.torch import return_types
+from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.axes import transpose
@@ -31,7 +33,25 @@ from fgrad.torch.ops.table import Array, composite
 # -- QR --------------------------------------------------------------------------------------------------------------
 
 
-@overload("linalg_qr", "LinalgQrBackward0", saved=("A",), outputs=("Q", "R"), kept=("Q", "R"), strides=columns)
+def _columns_if_tall(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return columns(types, shape) if shape[-2] >= shape[-1] else None
+
+
+def _refuse_qr(saved: Any, grads: Any, mode: str) -> None:
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
+            "mode='reduced') if you are going to differentiate through linalg.qr."
+        )
+    rows, width = saved["R"].shape[-2:]
+    if mode == "complete" and rows > width:
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
+
+
+@overload(
+    "linalg_qr", "LinalgQrBackward0", saved=("A",), outputs=("Q", "R"), kept=("Q", "R"), strides=columns,
+    refuse=_refuse_qr, gradient_strides={"A": _columns_if_tall},
+)  # fmt: skip
 def _linalg_qr(input: Array, mode: str) -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
@@ -91,6 +111,46 @@ def _with_pullback(forward: Callable[[Any], Any], pullback: Callable[..., Any]) 
     return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)
 
 
+#: how far a loss may depend on the angles of complex vectors, which are arbitrary
+_ANGLE_TOLERANCE = 1e-2
+
+
+def _turning(vectors: Any, gradient: Any) -> Any:
+    """How much the loss changes as each complex vector is turned: multiplied by ``e^{i phi}``."""
+    return np.imag(np.sum(np.conj(concrete(vectors)) * concrete(gradient), -2))
+
+
+def _refuse_singular(saved: Any, grads: Any, full_matrices: bool) -> None:
+    gu, _, gvh = grads
+    u, vh = saved["U"], saved["Vh"]
+    if u.dtype.kind != "c" or any(is_abstract(x) for x in (u, vh, gu, gvh)):
+        return
+    least = min(u.shape[-1], vh.shape[-2])
+    left = 0 if gu is None else _turning(u, gu)[..., :least]
+    right = 0 if gvh is None else _turning(np.swapaxes(vh, -1, -2), np.swapaxes(gvh, -1, -2))[..., :least]
+    if not np.allclose(left, right, _ANGLE_TOLERANCE, _ANGLE_TOLERANCE):
+        raise RuntimeError(
+            "svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i phi}. "
+            "The specified loss function depends on this phase term, making it ill-defined."
+        )
+
+
+def _refuse_turning(function: str) -> Callable[..., None]:
+    """Raise PyTorch's error for losses that depend on the angles of complex eigenvectors."""
+
+    def refuse(saved: Any, grads: Any, **static: Any) -> None:
+        vectors, gradient = saved["eigenvectors"], grads[1]
+        if vectors.dtype.kind != "c" or gradient is None or is_abstract(vectors) or is_abstract(gradient):
+            return
+        if not np.allclose(_turning(vectors, gradient), 0, _ANGLE_TOLERANCE, _ANGLE_TOLERANCE):
+            raise RuntimeError(
+                f"{function}: The eigenvectors in the complex case are specified up to multiplication by e^{{i phi}}. "
+                "The specified loss function depends on this quantity, so it is ill-defined."
+            )
+
+    return refuse
+
+
 def _singular(x: Any, full_matrices: bool) -> Any:
     """The decomposition; of the gradients of additional singular vectors, which are arbitrary, nothing is read."""
     rows, width = x.shape[-2:]
@@ -124,7 +184,7 @@ def _singular(x: Any, full_matrices: bool) -> Any:
 
 @overload(
     "linalg_svd", "LinalgSvdBackward0", saved=("A",), outputs=("U", "S", "Vh"), kept=("U", "S", "Vh"),
-    strides=matrix_columns,
+    strides=matrix_columns, refuse=_refuse_singular,
 )  # fmt: skip
 def _linalg_svd(input: Array, full_matrices: bool) -> Any:
     check_matrix("linalg.svd", input)
@@ -169,9 +229,14 @@ def svd(input: Array, some: bool = True, compute_uv: bool = True) -> Any:
 # -- eigenvalues -----------------------------------------------------------------------------------------------------
 
 
+def _columns_if_complex(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return columns(types, shape) if types[0].dtype.is_complex else None
+
+
 @overload(
     "linalg_eig", "LinalgEigBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_columns,
-    kept=("eigenvalues", "eigenvectors"),
+    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_turning("linalg_eig_backward"),
+    gradient_strides={"self": _columns_if_complex},
 )  # fmt: skip
 def _linalg_eig(input: Array) -> Any:
     check_square("linalg.eig", input)
@@ -220,7 +285,7 @@ def eigvals(A: Array) -> Tensor:
 
 @overload(
     "linalg_eigh", "LinalgEighBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_columns,
-    kept=("eigenvalues", "eigenvectors"),
+    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_turning("linalg_eigh_backward"),
 )  # fmt: skip
 def _linalg_eigh(input: Array, UPLO: str) -> Any:
     check_square("linalg.eigh", input)
@@ -267,9 +332,13 @@ def eigvalsh(A: Array, UPLO: str = "L") -> Tensor:
 # -- Householder -----------------------------------------------------------------------------------------------------
 
 
+def _no_reflections(types: Any, static: Any) -> bool:
+    return not types[1].numel
+
+
 @overload(
     "linalg_householder_product", "LinalgHouseholderProductBackward0", saved=("input", "tau"), strides=columns,
-    kept=("input", "tau", "result"),
+    kept=("input", "tau", "result"), undefined=_no_reflections,
 )  # fmt: skip
 def _householder_product(input: Array, tau: Array) -> Any:
     function = "torch.linalg.householder_product"

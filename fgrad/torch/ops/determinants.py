@@ -12,6 +12,7 @@ from fgrad.torch.ops.matrices import (
     check_inexact,
     check_lapack,
     check_square,
+    columns,
     linalg,
 )
 from fgrad.torch.ops.overloads import overload
@@ -19,7 +20,7 @@ from fgrad.torch.ops.selection import where
 from fgrad.torch.ops.table import Array, composite
 
 
-@overload("linalg_det", "LinalgDetBackward0", saved=("A",), kept=("A", "result"))
+@overload("linalg_det", "LinalgDetBackward0", saved=("A",), kept=("A", "result"), gradient_strides={"A": columns})
 def _linalg_det(input: Array) -> Any:
     check_square("linalg.det", input)
     check_inexact("linalg.det", input, half=True)
@@ -44,7 +45,10 @@ def _det(input: Array) -> Tensor:
     return det(input)
 
 
-@overload("linalg_slogdet", "LinalgSlogdetBackward0", saved=("A",), outputs=("sign", "logabsdet"), kept=("A", "sign"))
+@overload(
+    "linalg_slogdet", "LinalgSlogdetBackward0", saved=("A",), outputs=("sign", "logabsdet"), kept=("A", "sign"),
+    gradient_strides={"A": columns},
+)  # fmt: skip
 def _linalg_slogdet(input: Array) -> Any:
     check_square("linalg.slogdet", input)
     check_inexact("linalg.slogdet", input)

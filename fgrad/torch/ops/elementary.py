@@ -10,7 +10,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.broadcasting import derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.promotions import common, inexact
+from fgrad.torch.ops.promotions import common, in_float, inexact
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Number, Operand, operation
 
@@ -30,13 +30,18 @@ def exp(input: Array) -> Any:
     return lax.exp(input)
 
 
+@derivative(lambda ct, out, x: (ct * out * np.asarray(math.log(2), x.dtype),))
+def _exp2(x: Any) -> Any:
+    return in_float(lax.exp2, x)
+
+
 @operation("Exp2Backward0", promote=inexact, strides=elementwise, inplace=True)
 def exp2(input: Array) -> Any:
     """Two to a power.
 
     Source: `torch.exp2 <https://docs.pytorch.org/docs/stable/generated/torch.exp2.html>`_.
     """
-    return lax.exp2(input)
+    return _exp2(input)
 
 
 @operation("Expm1Backward0", promote=inexact, strides=elementwise, inplace=True)
@@ -161,16 +166,19 @@ _xlogy = derivative(_xlogy_pullback)(_product_with_log)
 
 @overload("xlogy", "XlogyBackward0", promote=inexact, strides=elementwise)
 def _xlogy_tensors(input: Array, other: Array) -> Any:
+    check_kinds("xlogy_cpu", "f", input)
     return _xlogy(input, other)
 
 
 @overload("xlogy", "XlogyBackward1", promote=inexact, strides=elementwise)
 def _xlogy_of_number(input: Number, other: Array) -> Any:
+    check_kinds("xlogy_cpu", "f", other)
     return _xlogy(input.astype(other.dtype), other)
 
 
 @overload("xlogy", "XlogyBackward2", promote=inexact, strides=elementwise)
 def _xlogy_number(input: Array, other: Number) -> Any:
+    check_kinds("xlogy_cpu", "f", input)
     return _xlogy(input, other.astype(input.dtype))
 
 

@@ -12,11 +12,10 @@ from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.kinds import kind
-from fgrad.torch.ops.overloads import no_match, overload
+from fgrad.torch.ops.overloads import no_match, overload, types_of
 from fgrad.torch.ops.reductions import Dims, axes_of, check_nonempty
 from fgrad.torch.ops.table import Array, composite, operation
 from fgrad.torch.ops.views import wrap_dim
-from fgrad.torch.type_names import type_name
 
 
 def picked(input: Any, indices: Any, dim: int) -> Any:
@@ -113,30 +112,25 @@ def _min_dim(input: Array, dim: int, keepdim: bool = False) -> Any:
     return _along("min", input, dim, keepdim, place_of_least)
 
 
-def _chosen(
-    function: str, input: Tensor, dim: Any, keepdim: bool, other: Any, every: Any, along: Any, both: str
-) -> Any:
+_EXTREMA = (
+    "Tensor input, *, Tensor out = None",
+    "Tensor input, Tensor other, *, Tensor out = None",
+    "Tensor input, int dim, bool keepdim = False, *, tuple of Tensors out = None",
+)
+
+
+def _chosen(function: str, input: Any, dim: Any, keepdim: bool, other: Any, every: Any, along: Any, both: str) -> Any:
+    if not isinstance(input, Tensor) or not (dim is None or isinstance(dim, int | Tensor)):
+        raise TypeError(no_match(function, types_of((input,) if dim is None else (input, dim)), _EXTREMA))
     if isinstance(dim, Tensor) or other is not None:
         return getattr(input, both)(dim if other is None else other)
     if dim is None:
         return apply(every.operation, (input,))
-    if not isinstance(dim, int):
-        raise TypeError(
-            no_match(
-                function,
-                f"Tensor, {type_name(dim)}",
-                (
-                    "Tensor input, *, Tensor out = None",
-                    "Tensor input, Tensor other, *, Tensor out = None",
-                    "Tensor input, int dim, bool keepdim = False, *, tuple of Tensors out = None",
-                ),
-            )
-        )
     return getattr(return_types, function)(apply(along.operation, (input,), (dim, keepdim)))
 
 
 @composite()
-def max(input: Array, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; along an axis, with its index; or element by element the larger of two tensors.
 
     Elements that share the maximum of a whole tensor share its gradient evenly; along an axis the one at the index
@@ -152,7 +146,7 @@ def max(input: Array, dim: Any = None, keepdim: bool = False, *, other: Any = No
 
 
 @composite()
-def min(input: Array, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; along an axis, with its index; or element by element the smaller of two tensors.
 
     Source: `torch.min <https://docs.pytorch.org/docs/stable/generated/torch.min.html>`_.

@@ -10,6 +10,7 @@ from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.extrema import check_kernel
+from fgrad.torch.ops.kinds import check_wide
 from fgrad.torch.ops.table import Array, composite
 
 
@@ -141,7 +142,7 @@ def histogramdd(input: Array, bins: Any, *, range: Any = None, weight: Any = Non
             f"excluding its innermost dimension, but got input with shape {list(input.shape)} and weight with shape "
             f"{list(weight.shape)}"
         )
-    check_kernel("histogramdd", elements(input), "biuc")
+    check_wide("histogramdd", elements(input))
     points = elements(input).reshape(-1, axes)
     edges = [_axis_edges(points[:, i], each, range, i) for i, each in enumerate(given)]
     places = [_place(points[:, i], each) for i, each in enumerate(edges)]

@@ -17,6 +17,7 @@ from fgrad.torch.ops.matrices import (
     columns,
     first_failure,
     linalg,
+    matrix_columns,
     scalar_name,
     times,
     transposed,
@@ -35,7 +36,7 @@ def _inverse(x: Any) -> Any:
 
 @overload(
     "linalg_inv_ex", "LinalgInvExBackward0", saved=("A",), outputs=("inverse", "info"), kept=("inverse",),
-    strides=columns,
+    strides=matrix_columns,
 )  # fmt: skip
 def _linalg_inv_ex(input: Array) -> Any:
     check_square("linalg.inv", input)
@@ -124,7 +125,7 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     return fgrad.define_rule(forward, vjp=pullback)(x)
 
 
-@overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"))
+@overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"), gradient_strides={"self": columns})
 def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
     if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
         raise RuntimeError(

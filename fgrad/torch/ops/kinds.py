@@ -46,6 +46,12 @@ def check_kinds(kernel: str, kinds: str, *arrays: Any) -> None:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
 
 
+def check_wide(kernel: str, x: Any) -> None:
+    """Raise PyTorch's error for numbers of 16 bits, and for what is no real floating-point number."""
+    if x.dtype.itemsize < 4 or kind(x) != "f":
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+
+
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Whether a type is a floating-point one of 16 bits."""
     return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point

@@ -180,7 +180,7 @@ def lu_unpack(LU_data: Array, LU_pivots: Array, unpack_data: bool = True, unpack
 
 @overload(
     "linalg_lu_solve", "LinalgLuSolveBackward0", saved=("LU", "pivots", "B"), kept=("LU", "pivots", "result"),
-    strides=columns,
+    strides=columns, gradient_strides={"B": columns},
 )  # fmt: skip
 def _linalg_lu_solve(input: Array, pivots: Fixed, B: Array, adjoint_: bool) -> Any:
     check_square("torch.linalg.lu_solve", input)

@@ -19,6 +19,7 @@ from fgrad.torch.ops.decompositions import eigvalsh, svdvals
 from fgrad.torch.ops.extrema import amax, amin
 from fgrad.torch.ops.inverses import inv, inv_ex
 from fgrad.torch.ops.joining import cat
+from fgrad.torch.ops.kinds import single
 from fgrad.torch.ops.matrices import check_inexact, check_square, linalg, transposed
 from fgrad.torch.ops.norms import vector_norm as vector_norm_operation
 from fgrad.torch.ops.overloads import overload
@@ -84,7 +85,7 @@ def matrix_norm(
     if ord == "nuc" or abs(ord) == 2:
         order = [*(i for i in range(len(shape)) if i not in (rows, columns)), rows, columns]
         values = svdvals(permute(A, tuple(order)))
-        found = sum(values, -1, keepdim) if ord == "nuc" else (amax if ord > 0 else amin)(values, -1, keepdim)
+        found = sum(values, -1, keepdim) if ord == "nuc" else _outermost(values, ord, -1, keepdim)
         if keepdim:
             return permute(unsqueeze(found, -1), tuple([order.index(i) for i in range(len(order))]))
         return found
@@ -92,7 +93,14 @@ def matrix_norm(
     totals = vector_norm(A, 1, first, keepdim)
     if not keepdim and first < second:
         second -= 1
-    return (amax if ord > 0 else amin)(totals, second, keepdim)
+    return _outermost(totals, ord, second, keepdim)
+
+
+def _outermost(sizes: Tensor, ord: float, dim: int, keepdim: bool) -> Tensor:
+    """The largest of sizes along an axis, a constant 0 if there are none; the smallest for a negative order."""
+    if ord < 0:
+        return amin(sizes, dim, keepdim)
+    return amax(sizes, dim, keepdim) if sizes._type.shape[dim] else sum(sizes.detach(), dim, keepdim)
 
 
 @linalg()
@@ -240,7 +248,7 @@ def _exponential(x: Any) -> Any:
         return _exponential(jnp.concatenate([upper, lower], -2))[..., :n, n:]
 
     return fgrad.define_rule(
-        jax.scipy.linalg.expm,
+        single(jax.scipy.linalg.expm),
         vjp=lambda ct, out, x: (along(transposed(x), ct),),
         jvp=lambda tangents, out, x: along(x, tangents[0]),
     )(x)

@@ -8,16 +8,18 @@ from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.torch import dtypes
+from fgrad.torch.core.evaluation import array_type
 from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.broadcasting import check_broadcast
+from fgrad.torch.ops.kinds import single
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.promotions import inexact
 from fgrad.torch.ops.reductions import Dims, axes_of
 from fgrad.torch.ops.table import Array, Number, composite, operation
-from fgrad.torch.ops.views import wrap_dim
+from fgrad.torch.ops.views import expand, reshape, view_sizes, wrap_dim
 
 # -- norms of vectors ------------------------------------------------------------------------------------------------
 
@@ -31,6 +33,7 @@ def _size(x: Any) -> Any:
     return lax.abs(x)
 
 
+@single
 def power_norm(x: Any, order: float, axes: Any, keepdim: bool) -> Any:
     """The norm of an order."""
     size = _size(x)
@@ -104,9 +107,15 @@ def check_norm_dtype(function: str, input: Any, dtype: Dtype | None) -> None:
         )
 
 
+def counts(types: Any, static: dict[str, Any]) -> bool:
+    """Whether a norm is a number of elements, which has no derivative."""
+    return static.get("ord", static.get("p")) == 0
+
+
 @operation(
-    "LinalgVectorNormBackward0", name="linalg_vector_norm", kept=("self", "result"), method=False, function=False
-)
+    "LinalgVectorNormBackward0", name="linalg_vector_norm", kept=("self", "result"), undefined=counts, method=False,
+    function=False,
+)  # fmt: skip
 def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of order ``ord`` of all elements or over axes."""
     check_norm_dtype("linalg.vector_norm", input, dtype)
@@ -130,7 +139,7 @@ def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = Fa
 # -- distances -------------------------------------------------------------------------------------------------------
 
 
-@overload("dist", "DistBackward0", promote=inexact, kept=("self", "other", "result"))
+@overload("dist", "DistBackward0", promote=inexact, kept=("self", "other", "result"), undefined=counts)
 def _dist(input: Array, other: Array, p: Any) -> Any:
     check_broadcast(input, other)
     shape = jnp.broadcast_shapes(input.shape, other.shape)
@@ -193,6 +202,25 @@ def _cdist(x1: Array, x2: Array, p: Any) -> Any:
     return jnp.broadcast_to(found, (*batch, x1.shape[-2], x2.shape[-2]))
 
 
+@operation("EuclideanDistBackward0", name="_euclidean_dist", method=False)
+def euclidean_dist(x1: Array, x2: Array) -> Any:
+    """The Euclidean distances between the rows of two matrices, or of batches of them."""
+
+    def forward(a: Any, b: Any) -> Any:
+        return power_norm(a[..., :, None, :] - b[..., None, :, :], 2, (-1,), False)
+
+    def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+        ratio = _where_zero(out, ct / out)
+        return (
+            a * jnp.sum(ratio, -1, keepdims=True) - jnp.matmul(ratio, b),
+            b * jnp.sum(ratio, -2)[..., None] - jnp.matmul(jnp.swapaxes(ratio, -1, -2), a),
+        )
+
+    return fgrad.define_rule(forward, vjp=pullback)(x1, x2)
+
+
+#: from more rows than these PyTorch forms matrix products, unless told not to
+_FEW_ROWS = 25
 _COMPUTE_MODES = (
     "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist",
 )  # fmt: skip
@@ -227,7 +255,15 @@ def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_eu
         raise RuntimeError(f"expected scalar type {x1._type.dtype.scalar_name} but found {x2._type.dtype.scalar_name}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
-    return apply(_cdist.operation, (x1, x2), (p,))
+    (*one, rows, width), (*other, columns, _) = x1._type.shape, x2._type.shape
+    check_broadcast(*[array_type(tuple(batch), np.float64) for batch in (one, other)])
+    many = compute_mode in (None, _COMPUTE_MODES[0]) and max(rows, columns) > _FEW_ROWS
+    if p != 2 or not (many or compute_mode == _COMPUTE_MODES[1]) or not rows * columns * width:
+        return apply(_cdist.operation, (x1, x2), (p,))
+    whole = np.broadcast_shapes(one, other)
+    if math.prod(whole) != 1:
+        x1, x2 = (reshape(expand(x, (*whole, -1, -1)), (-1, *x._type.shape[-2:])) for x in (x1, x2))
+    return view_sizes(euclidean_dist(x1, x2), (*whole, rows, columns))
 
 
 @operation("RenormBackward0", inplace=True)

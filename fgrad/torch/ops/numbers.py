@@ -30,6 +30,11 @@ def is_one(factor: Any) -> bool:
     return factor.__class__ is int and factor == 1
 
 
+def plain_number(value: Any) -> Any:
+    """A number of NumPy's as Python's; all else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def check_number(value: Any, dtype: Dtype) -> None:
     """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
     if dtype.is_complex or dtype.numpy == np.bool_ or not _overflows(value, dtype):

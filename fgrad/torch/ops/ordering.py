@@ -20,7 +20,7 @@ from fgrad.torch.ops.creation import full_like, made
 from fgrad.torch.ops.extrema import check_kernel, picked, place_of_largest, shared
 from fgrad.torch.ops.gathering import gather
 from fgrad.torch.ops.inplace_views import squeeze_, transpose_, unsqueeze_
-from fgrad.torch.ops.kinds import kind
+from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.reductions import check_nonempty
 from fgrad.torch.ops.rounding import ceil, floor, round
@@ -377,6 +377,7 @@ def unique(
     Source: `torch.unique <https://docs.pytorch.org/docs/stable/generated/torch.unique.html>`_.
     """
     values = concrete(input._value())
+    check_kinds("unique" if dim is None else "unique_dim", "bif", values)
     axis = None if dim is None else wrap_dim(dim, values.ndim)
     # NumPy would not sort the NaNs among numbers of a type that is not its own
     own = values.astype(np.float32) if kind(values) == "f" and values.dtype.kind != "f" else values
@@ -396,6 +397,7 @@ def unique_consecutive(
     <https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html>`_.
     """
     values = concrete(input._value())
+    check_kinds("unique" if dim is None else "unique_dim", "bif", values)
     rows = values.reshape(-1) if dim is None else np.moveaxis(values, wrap_dim(dim, values.ndim), 0)
     changed = np.ones(len(rows), bool)
     changed[1:] = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))

@@ -7,12 +7,14 @@ their arguments under ``@overloaded`` and returns which one is meant, followed b
 twin and ``out=`` follow, for whichever was chosen.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 
 from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.once import due
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overridable import raw
 from fgrad.torch.core.tensor import Tensor, find_nodes
@@ -38,6 +40,9 @@ class Overload:
         return apply_inplace(self.operation, *self.signature.split(args))
 
 
+#: functions whose operands may all be numbers (torch/csrc/utils/python_arg_parser.cpp)
+_OF_NUMBERS = frozenset(("floor_divide", "true_divide", "divide", "multiply", "subtract"))
+
 #: an overload and its arguments
 Choice = tuple[Any, ...]
 
@@ -61,6 +66,7 @@ def overloaded(
     name: str | None = None,
     namespace: str = "",
     signatures: Sequence[str] = (),
+    former: str = "",
 ) -> Callable[[Callable[..., Choice]], Callable[..., Any]]:
     """Enter a function that chooses an overload: see NOTE [Overloads].
 
@@ -70,6 +76,7 @@ def overloaded(
       namespace: of a function of another namespace than ``torch`` ("special"), which is no method then.
       signatures: how PyTorch lists the overloads in its error for operands that fit none; the operands are those that
         the chooser annotates.
+      former: a keyword that may also stand right behind the first operand, as in PyTorch's first releases.
     """
 
     def enter(chooser: Callable[..., Choice]) -> Callable[..., Any]:
@@ -77,7 +84,10 @@ def overloaded(
         called = f"{namespace}_{own}" if namespace else own
         signature = Signature(called, chooser)
 
-        def choose(args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
+        def choose(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
+            if former and len(args) == len(signature.names) and not isinstance(args[1], Tensor):
+                _warn_of_former(signature, former)
+                args, kwargs = (args[0], *args[2:]), {**kwargs, former: args[1]}
             values = signature.bind(args, kwargs)
             for i in signature.operands:
                 value = values[i]
@@ -86,13 +96,16 @@ def overloaded(
                 if signature.kinds[i] is not Array and value.__class__ in NUMBERS:
                     continue
                 try:
-                    values[i] = signature.check(i, signature.kinds[i], value)
+                    values[i] = signature.check(i, signature.kinds[i], value, len(args))
                 except TypeError:
                     if not signatures:
                         raise
                     raise TypeError(no_match(called, types_of(values[: max(len(args), i + 1)]), signatures)) from None
-            if signatures and not any(isinstance(values[i], Tensor) for i in signature.operands):
+            fits = called in _OF_NUMBERS or any(isinstance(values[i], Tensor) for i in signature.operands)
+            if signatures and not fits:
                 raise TypeError(no_match(called, types_of(values[: len(args)]), signatures))
+            for i in signature.statics:
+                values[i] = signature.static(i, values[i], len(args))
             try:
                 return chooser(**dict(zip(signature.names, values, strict=True)))
             except Exception:
@@ -100,7 +113,7 @@ def overloaded(
                 raise
 
         def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-            chosen, *given = choose(args, kwargs)
+            chosen, *given = choose(signature, args, kwargs)
             return chosen(*given, out=out)
 
         public.chooser = chooser  # type: ignore[attr-defined]
@@ -108,15 +121,35 @@ def overloaded(
             return _enter(f"{namespace}.{own}", public, chooser.__doc__, False, False)
         outer = _enter(called, public, chooser.__doc__, method, function, inplace)
         if inplace:
+            twins = signature.of_method(called + "_")
 
             def twin(*args: Any, **kwargs: Any) -> Any:
-                chosen, *given = choose(args, kwargs)
+                chosen, *given = choose(twins, args, kwargs)
                 return chosen.write(*given)
 
             _enter(called + "_", twin, None, True, function)
         return outer
 
     return enter
+
+
+def _warn_of_former(signature: Signature, former: str) -> None:
+    if not due("a former order of arguments"):
+        return
+    name = signature.name
+    own, *tensors = [f"Tensor {each}" for each in signature.names if each != former]
+    rest = ", ".join(tensors)
+    if signature.first:
+        before, after = f"{own}, Number {former}, {rest}, *, Tensor out = None", ", Tensor out = None"
+        rest = f"{own}, {rest}"
+    else:
+        before, after = f"Number {former}, {rest}", ""
+    warnings.warn(
+        f"This overload of {name} is deprecated:\n\t{name}({before})\nConsider using one of the following signatures "
+        f"instead:\n\t{name}({rest}, *, Number {former} = 1{after})",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def chooser_of(public: Any) -> Callable[..., Choice]:
@@ -140,13 +173,13 @@ def no_match(function: str, given: str, signatures: Sequence[str]) -> str:
         text += f" * ({each})\n"
         wanted = [parameter.split(" ")[0] for parameter in each.split(", ")]
         if len(wanted) == len(types) and set(wanted) <= _KINDS.keys():
-            marked = [t if t in _KINDS[w] else f"!{t}!" for t, w in zip(types, wanted, strict=True)]
+            marked = [t if t == _KINDS[w] else f"!{t}!" for t, w in zip(types, wanted, strict=True)]
             text += f"      didn't match because some of the arguments have invalid types: ({', '.join(marked)})\n"
     return text
 
 
-#: the types of arguments that fit a parameter of a signature
-_KINDS = {"Tensor": ("Tensor", "Parameter"), "Number": ("int", "float", "complex", "bool")}
+#: the type of argument that an error takes to fit a parameter: PyTorch compares their names, and None is no type's
+_KINDS = {"Tensor": "Tensor", "int": "int", "Number": None, "tuple": None}
 
 
 def _enter(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from attrs import evolve
 from jax import lax, numpy as jnp
 
@@ -12,6 +13,7 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.strided import AS_STRIDED
 from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.core.views import ViewOperation, apply_view
+from fgrad.torch.ops.overloads import no_match, types_of
 from fgrad.torch.ops.table import Array, composite, view
 from fgrad.torch.ops.views import _select_geometry, _slice_geometry, slice_axis, wrap_dim
 
@@ -229,6 +231,13 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, [0] * chunks, dim) if not length else split(input, length, dim)
 
 
+_TENSOR_SPLITS = (
+    "Tensor input, tuple of ints indices, int dim = 0",
+    "Tensor input, Tensor tensor_indices_or_sections, int dim = 0",
+    "Tensor input, int sections, int dim = 0",
+)
+
+
 @composite()
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces along an axis, by their number or by where to cut, each a view."""
@@ -237,7 +246,11 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     axis = wrap_dim(dim, len(shape))
     size = shape[axis]
-    given = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    given = indices_or_sections
+    if isinstance(given, Tensor | np.integer):
+        given = given.tolist()
+    if given.__class__ is bool or not isinstance(given, int | tuple | list):
+        raise TypeError(no_match("tensor_split", types_of((input, given)), _TENSOR_SPLITS))
     if isinstance(given, int):
         if given <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {given}")
@@ -250,8 +263,13 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
     return tuple([slice_axis(input, axis, a, b, 1) for a, b in pairwise(bounds)])
 
 
+_SPLITS = ("Tensor input, int sections", "Tensor input, tuple of ints indices")
+
+
 def _split_evenly(function: str, input: Tensor, given: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     """``tensor_split`` into as many pieces as divide the axis."""
+    if given.__class__ is bool or not isinstance(given, int | np.integer | Tensor | tuple | list):
+        raise TypeError(no_match(function, types_of((input, given)), _SPLITS))
     shape = input._type.shape
     if len(shape) < least:
         raise RuntimeError(
@@ -269,18 +287,18 @@ def _split_evenly(function: str, input: Tensor, given: Any, dim: int, least: int
 
 
 @composite()
-def hsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def hsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """``tensor_split`` along columns; a number of pieces must divide them."""
     return _split_evenly("hsplit", input, indices_or_sections, 0 if len(input._type.shape) == 1 else 1, 1)
 
 
 @composite()
-def vsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def vsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """``tensor_split`` along rows; a number of pieces must divide them."""
     return _split_evenly("vsplit", input, indices_or_sections, 0, 2)
 
 
 @composite()
-def dsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def dsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """``tensor_split`` along the third axis; a number of pieces must divide it."""
     return _split_evenly("dsplit", input, indices_or_sections, 2, 3)

@@ -6,30 +6,37 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
-from fgrad.torch.dtypes import get_default_dtype
 from fgrad.torch.ops.broadcasting import aligned
-from fgrad.torch.ops.kinds import kind
+from fgrad.torch.ops.kinds import check_wide
+from fgrad.torch.ops.overloads import Choice, overload, overloaded
+from fgrad.torch.ops.promotions import inexact
 from fgrad.torch.ops.strides import elementwise
-from fgrad.torch.ops.table import Fixed, operation
+from fgrad.torch.ops.table import Operand
 
 #: from (x, k, polynomial k, polynomial k - 1) to polynomial k + 1
 Step = Callable[[Any, Any, Any, Any], Any]
 
 
+_SIGNATURES = (
+    "Tensor x, Tensor n, *, Tensor out = None",
+    "Number x, Tensor n, *, Tensor out = None",
+    "Tensor x, Number n, *, Tensor out = None",
+)
+
+
 def _enter(name: str, doc: str, function: Callable[..., Any]) -> None:
     """Enter a function of ``torch.special``."""
-    function.__doc__ = (
+    settings: dict[str, Any] = {"promote": inexact, "strides": elementwise, "auxiliary": ("result",)}
+    made = overload(f"special_{name}", None, name=f"_{name}", **settings)(function)
+
+    def chooser(input: Operand, n: Operand) -> Choice:
+        return made, input, n
+
+    chooser.__doc__ = (
         f"{doc}, without a derivative.\n\n    Source: `torch.special "
         "<https://docs.pytorch.org/docs/stable/special.html>`_.\n    "
     )
-    enter = operation(name=f"special.{name}", strides=elementwise, auxiliary=("result",), method=False, function=False)
-    enter(function)
-
-
-def _floating(x: Any, *others: Any) -> Any:
-    """``x`` as floating-point numbers."""
-    found = next((each.dtype for each in (x, *others) if kind(each) == "f"), get_default_dtype().numpy)
-    return x.astype(found)
+    overloaded(name=name, namespace="special", signatures=_SIGNATURES)(chooser)
 
 
 def _polynomial(x: Any, degree: Any, first: Any, step: Step) -> Any:
@@ -52,8 +59,9 @@ def _chebyshev(x: Any, k: Any, now: Any, before: Any) -> Any:
 
 
 def _family(name: str, doc: str, first: Callable[[Any], Any], step: Step, shifted: bool = False) -> None:
-    def polynomial(input: Fixed, n: Fixed) -> Any:
-        x, degree = aligned(_floating(input, n), n)
+    def polynomial(input: Operand, n: Operand) -> Any:
+        check_wide(f"{name}_cpu", input)
+        x, degree = aligned(input, n)
         x = x + x - 1 if shifted else x
         return _polynomial(x, degree, first(x), step)
 

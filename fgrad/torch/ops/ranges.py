@@ -151,7 +151,7 @@ def inclusive_range(
 def linspace(
     start: Any,
     end: Any,
-    steps: int,
+    steps: Any,
     *,
     out: Any = None,
     dtype: Any = None,
@@ -209,7 +209,7 @@ def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
 def logspace(
     start: Any,
     end: Any,
-    steps: int,
+    steps: Any,
     base: float = 10.0,
     *,
     out: Any = None,

@@ -8,7 +8,8 @@ from jax import lax
 from fgrad.api.rules import define_rule
 from fgrad.torch import dtypes
 from fgrad.torch.core.levels import drawn_for
-from fgrad.torch.core.operation import NOT_IMPLEMENTED, Operation, apply
+from fgrad.torch.core.operation import Operation, apply
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.ops.broadcasting import check_broadcast

@@ -128,8 +128,9 @@ _KEPT = ("self", "index", "result")
 def _scatter_reduce(input: Array, index: Fixed, src: Array, dim: int, reduce: str, include_self: bool) -> Any:
     if not index.size:
         return input
-    if reduce == "mean":
-        check_kinds("scatter_gather_tensor_cpu_reduce_mean", "ifc", input)
+    kinds = {"mean": "ifc", "amax": "bif", "amin": "bif"}
+    if reduce in kinds:
+        check_kinds(f"scatter_gather_tensor_cpu_reduce_{reduce}", kinds[reduce], input)
     places, array = with_axis(index), with_axis(input)
     function = _differentiable(lambda index: along(index, dim), reduce, include_self)
     return lax.reshape(function(array, places, covered(with_axis(src), places)), input.shape)

@@ -8,7 +8,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.operands import cast
-from fgrad.torch.core.operation import NOT_IMPLEMENTED
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.overlap import check_repeated, deprecated
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, from_numpy, int32, int64

@@ -13,6 +13,7 @@ from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.dtypes import bool_, dtype as Dtype, uint8
 from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
+from fgrad.torch.ops.numbers import plain_number
 from fgrad.torch.ops.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.promotions import Types, common
 from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
@@ -52,6 +53,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
             f"{condition._type.dtype.scalar_name}"
         )
+    input, other = plain_number(input), plain_number(other)
     for x in (input, other):
         if not isinstance(x, (Tensor, *NUMBERS)):
             raise TypeError(no_match("where", types_of((condition, input, other)), _WHERE))

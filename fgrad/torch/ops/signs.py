@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.inplace import apply_inplace
-from fgrad.torch.core.operation import NOT_IMPLEMENTED
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.kinds import check_kinds, kind

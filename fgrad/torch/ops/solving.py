@@ -1,6 +1,7 @@
 """Linear systems, least squares, and tensors as matrices."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.torch import return_types
+from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.axes import movedim
@@ -56,6 +58,22 @@ def _check_system(function: str, a: Any, b: Any, left: bool) -> None:
         )
 
 
+def _columns_of_system(types: Sequence[Any], shape: Ints) -> Ints | None:
+    """``columns`` for right-hand sides that are matrices."""
+    return columns(types, shape) if len(shape) >= len(types[0].shape) else None
+
+
+def _columns_if_real(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return None if types[0].dtype.is_complex else columns(types, shape)
+
+
+def _solution_columns(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``columns`` for the solution; the other result is a number for each system."""
+    a, b = (x._type for x in operands)
+    systems = max(len(a.shape), len(b.shape)) - 2
+    return columns(operands, shape) if len(shape) > systems else None
+
+
 def _solved(a: Any, b: Any, vector: bool, left: bool) -> Any:
     """The solution, derived from itself as PyTorch does."""
 
@@ -81,7 +99,7 @@ def _solved(a: Any, b: Any, vector: bool, left: bool) -> Any:
 
 @overload(
     "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"), kept=("A", "result"),
-    strides=columns,
+    strides=_solution_columns, gradient_strides={"B": _columns_of_system},
 )  # fmt: skip
 def _linalg_solve_ex(input: Array, other: Array) -> Any:
     return _solve(input, other, True)
@@ -152,7 +170,7 @@ def triangular(a: Any, b: Any, upper: bool, left: bool, unit: bool, transpose: b
 
 @overload(
     "linalg_solve_triangular", "LinalgSolveTriangularBackward0", kept=("self", "result"), strides=columns,
-    saved=("self", "B"),
+    saved=("self", "B"), gradient_strides={"B": _columns_if_real},
 )  # fmt: skip
 def _linalg_solve_triangular(input: Array, other: Array, upper: bool, left: bool, unitriangular: bool) -> Any:
     function = "linalg.solve_triangular"
@@ -176,7 +194,7 @@ def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unit
 
 @overload(
     "triangular_solve", "TriangularSolveBackward0", saved=("self", "A"), outputs=("solution", "cloned_coefficient"),
-    kept=("self", "A", "solution"), strides=columns,
+    kept=("self", "A", "solution"), strides=columns, gradient_strides={"self": columns},
 )  # fmt: skip
 def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unitriangular: bool) -> Any:
     check_square("triangular_solve", A)
@@ -203,6 +221,7 @@ def triangular_solve(
     saved=("self", "input2"),
     kept=("self", "input2", "result"),
     strides=columns,
+    gradient_strides={"self": columns},
 )
 def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
     for array, name in ((input, "b"), (L, "u")):
@@ -272,6 +291,7 @@ def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
     outputs=("solution", "residuals"),
     kept=("self", "b", "solution"),
     strides=columns,
+    gradient_strides={"self": columns},
 )
 def _linalg_lstsq(input: Array, B: Array, rcond: Any, with_residuals: bool) -> Any:
     check_pair("torch.linalg.lstsq", input, B)

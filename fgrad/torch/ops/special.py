@@ -14,7 +14,7 @@ from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.ops.arithmetic import scaled_by, shifted_by
 from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.elementary import WITH_NUMBERS
-from fgrad.torch.ops.kinds import check_kinds, kind
+from fgrad.torch.ops.kinds import check_kinds, check_wide
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.promotions import common, in_float, inexact
 from fgrad.torch.ops.strides import elementwise
@@ -66,12 +66,6 @@ def _special(name: str, node: str, **settings: Any) -> Any:
     )
 
 
-def _check_wide(kernel: str, x: Any) -> None:
-    """Raise PyTorch's error for numbers of 16 bits, and for complex ones."""
-    if x.dtype.itemsize < 4 or kind(x) != "f":
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
-
-
 @derivative(lambda ct, out, x: ((2 * x * out - 2 / math.sqrt(math.pi)) * ct,))
 def _erfcx(x: Any) -> Any:
     return jsp.special.erfcx(x)
@@ -83,7 +77,7 @@ def erfcx(input: Array) -> Any:
 
     Source: `torch.special.erfcx <https://docs.pytorch.org/docs/stable/special.html#torch.special.erfcx>`_.
     """
-    _check_wide("erfcx_cpu", input)
+    check_wide("erfcx_cpu", input)
     return _erfcx(input)
 
 
@@ -107,7 +101,7 @@ def ndtri(input: Array) -> Any:
 
     Source: `torch.special.ndtri <https://docs.pytorch.org/docs/stable/special.html#torch.special.ndtri>`_.
     """
-    _check_wide("ndtri_cpu", input)
+    check_wide("ndtri_cpu", input)
     return _ndtri(input)
 
 
@@ -122,7 +116,7 @@ def log_ndtr(input: Array) -> Any:
 
     Source: `torch.special.log_ndtr <https://docs.pytorch.org/docs/stable/special.html#torch.special.log_ndtr>`_.
     """
-    _check_wide("log_ndtr_cpu", input)
+    check_wide("log_ndtr_cpu", input)
     return _log_ndtr(input)
 
 
@@ -288,6 +282,19 @@ def mvlgamma(input: Array, p: int) -> Any:
     return of_dimension(input)
 
 
+def _at_limits(function: Any, least: int, order: Any, x: Any) -> Any:
+    """An incomplete gamma function, also at limits that XLA leaves undefined; ``least`` is its value at 0.
+
+    Source: PyTorch: aten/src/ATen/native/Math.h, calc_igamma
+    """
+    found = function(order, x)
+    undefined = (x < 0) | (jnp.isinf(order) & jnp.isinf(x)) | (order < 0)
+    begins = (jnp.isinf(order) & ~undefined) | (jnp.isnan(order) & (x == 0))
+    ends = ((order == 0) & (x > 0)) | (jnp.isnan(order) & (x == jnp.inf))
+    found = jnp.where(jnp.isinf(order) & undefined, jnp.nan, found)
+    return jnp.where(begins, least, jnp.where(ends, 1 - least, found))
+
+
 @operation("IgammaBackward0", promote=common, strides=elementwise, inplace=True, outputs=())
 def igamma(input: Array, other: Array) -> Any:
     """The regularized lower incomplete gamma function of order ``input`` at ``other``.
@@ -295,7 +302,7 @@ def igamma(input: Array, other: Array) -> Any:
     Source: `torch.igamma <https://docs.pytorch.org/docs/stable/special.html#torch.special.gammainc>`_.
     """
     check_kinds("igamma_cpu", "f", input)
-    return lax.igamma(*aligned(input, other))
+    return _at_limits(lax.igamma, 0, *aligned(input, other))
 
 
 @operation("IgammacBackward0", promote=common, strides=elementwise, inplace=True, outputs=())
@@ -305,7 +312,7 @@ def igammac(input: Array, other: Array) -> Any:
     Source: `torch.igammac <https://docs.pytorch.org/docs/stable/special.html#torch.special.gammaincc>`_.
     """
     check_kinds("igammac_cpu", "f", input)
-    return lax.igammac(*aligned(input, other))
+    return _at_limits(lax.igammac, 1, *aligned(input, other))
 
 
 def _check_zeta(x: Any) -> None:
@@ -369,16 +376,19 @@ _xlog1py = derivative(_xlog1py_pullback)(_product_with_log1p)
 
 @overload("xlog1py", "SpecialXlog1PyBackward0", promote=inexact, strides=elementwise)
 def _xlog1py_tensors(input: Array, other: Array) -> Any:
+    check_kinds("xlog1py_cpu", "f", input)
     return _xlog1py(input, other)
 
 
 @overload("xlog1py", "SpecialXlog1PyBackward1", promote=inexact, strides=elementwise)
 def _xlog1py_of_number(input: Number, other: Array) -> Any:
+    check_kinds("xlog1py_cpu", "f", other)
     return _xlog1py(input.astype(other.dtype), other)
 
 
 @overload("xlog1py", "SpecialXlog1PyBackward2", promote=inexact, strides=elementwise)
 def _xlog1py_number(input: Array, other: Number) -> Any:
+    check_kinds("xlog1py_cpu", "f", input)
     return _xlog1py(input, other.astype(input.dtype))
 
 

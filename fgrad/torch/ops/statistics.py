@@ -12,6 +12,8 @@ from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.complex_numbers import complex
+from fgrad.torch.ops.complex_views import imag, real
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.kinds import check_kinds, is_half, kind
 from fgrad.torch.ops.overloads import overload
@@ -270,7 +272,9 @@ def corrcoef(input: Array) -> Tensor:
         return found / found
     deviations = found.diagonal().sqrt()
     found = found / deviations.view(-1, 1) / deviations.view(1, -1)
-    return found if input._type.dtype.is_complex else found.clamp(-1, 1)
+    if not found._type.dtype.is_complex:
+        return found.clamp(-1, 1)
+    return complex(real(found).clamp(-1, 1), imag(found).clamp(-1, 1))
 
 
 # -- counts ----------------------------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ def ordered(geometries: Sequence[Geometry], shape: Ints) -> Ints | None:
     full = [g for g in geometries if g.sizes == shape]
     if len(full) == len(geometries) and all(g.contiguous for g in full):
         return None
+    if len(full) == len(geometries) and all(map(_in_channels_last, full)):
+        return laid_out_in((0, 2, 3, 1), shape)
     if len(full) == len(geometries) and all(g.strides == full[0].strides for g in full):
         strides = full[0].strides
         if is_dense(shape, strides):
@@ -93,6 +95,19 @@ def ordered(geometries: Sequence[Geometry], shape: Ints) -> Ints | None:
         step *= max(shape[axis], 1)
     made = tuple(strides)
     return None if made == contiguous_strides(shape) else made
+
+
+def _in_channels_last(g: Geometry) -> bool:
+    """Whether four axes lie in memory as ``channels_last`` says; those of one element lie anywhere.
+
+    Source: PyTorch: c10/core/Contiguity.h, _compute_channels_last_contiguous_2d
+    """
+    step = 1
+    for axis in (1, 3, 2, 0) if len(g.sizes) == 4 else ():
+        if g.sizes[axis] != 1 and g.strides[axis] != step:
+            return False
+        step *= g.sizes[axis]
+    return len(g.sizes) == 4
 
 
 def spatial(operands: Sequence[Any], shape: Ints) -> Ints | None:

@@ -18,7 +18,7 @@ from fgrad.torch.ops.copying import copy_, fill_, warn_of_imaginary
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.data import made_of
 from fgrad.torch.ops.indexing import index_tensors, put_at
-from fgrad.torch.ops.numbers import check_number
+from fgrad.torch.ops.numbers import check_number, plain_number
 from fgrad.torch.ops.views import alias_of, expand, select, slice_axis, unsqueeze, view_sizes
 from fgrad.torch.type_names import type_name
 
@@ -202,8 +202,9 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
 
 def _assigned(tensor: Tensor, value: Any) -> Tensor:
     """A number that is to be written as a tensor."""
-    if not isinstance(value, bool | int | float | complex):
+    if not isinstance(value, bool | int | float | complex | np.integer):
         raise TypeError(f"can't assign a {type_name(value)} to a torch.{tensor._type.dtype.scalar_name}Tensor")
+    value = plain_number(value)
     check_number(value, tensor._type.dtype)
     if isinstance(value, complex) and not tensor._type.dtype.is_complex:
         value = value.real

@@ -18,7 +18,8 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch import return_types
-from fgrad.torch.core.operation import NOT_IMPLEMENTED, apply
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.matrices import (
     check_inexact,
@@ -63,6 +64,8 @@ def _inverse_of_two(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]
 def _factored(matrix: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     """The factors in one matrix, the pivots, and the first column without a pivot: see NOTE [Bunch-Kaufman]."""
     n = matrix.shape[-1]
+    if not n:
+        return matrix, jnp.zeros(0, np.int32), jnp.zeros((), np.int32)
     places = jnp.arange(n)
     lower = jnp.tril(matrix, -1)
     diagonal = jnp.diagonal(matrix)
@@ -115,6 +118,8 @@ def _factored(matrix: Any, hermitian: bool) -> tuple[Any, Any, Any]:
 def _solved(factors: Any, pivots: Any, right: Any, hermitian: bool) -> Any:
     """The solution of a system from what ``_factored`` found."""
     n = factors.shape[-1]
+    if not n:
+        return right
     places = jnp.arange(n)[:, None]
     conjugate = jnp.conj if hermitian else lambda x: x
 

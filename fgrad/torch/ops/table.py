@@ -7,26 +7,32 @@ An entry is a function of arrays under ``@operation``.  What its parameters are 
 * ``Fixed``: a tensor without one (an index, a mask); ``Number``: a Python number that is an input of the program;
 * ``Arrays``: any number of tensors, given as a sequence;
 * ``Ints``: a static tuple of integers, which a caller may also give spread out (``x.permute(0, 2, 1)``);
-* anything else is a static parameter: it must be hashable, and each value of it is planned apart.
+* anything else is a static parameter: it must be hashable, and each value of it is planned apart.  One that is an
+  ``int`` or a ``bool`` is refused with PyTorch's error where it is given something else.
 
 The function may raise PyTorch's errors: it is called, on shapes and types, when operands of new types are met.
 A function that only calls other operations, choosing between them, stands under ``@composite``.
 """
 
+import copy
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import frozen
 
+from fgrad.torch import return_types
 from fgrad.torch.core.forward import tangent_of
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.core.views import ViewOperation, apply_view
+from fgrad.torch.dtypes import bool_
 from fgrad.torch.ops.entrances import entered
 from fgrad.torch.ops.outputs import check_outputs
 from fgrad.torch.type_names import type_name
@@ -92,15 +98,26 @@ def enter_row(
 class Signature:
     """Binds a call's arguments to operands and static parameters."""
 
-    __slots__ = ("name", "names", "kinds", "defaults", "keyword_only", "operands", "statics", "plain", "first")
+    __slots__ = (
+        "name",
+        "names",
+        "kinds",
+        "defaults",
+        "keyword_only",
+        "operands",
+        "statics",
+        "plain",
+        "first",
+        "checked",
+    )
 
     def __init__(self, name: str, function: Callable[..., Any], first: int = 1):
         self.name = name
-        #: how errors number the first argument: the tensor whose method is called does not count
+        #: how errors number the first argument: the tensor whose method is called does not count, in ``of_method``
         self.first = first
         parameters = list(inspect.signature(function).parameters.values())
         self.names = [p.name for p in parameters]
-        self.kinds = [p.annotation if p.annotation in (*_OPERANDS, Ints) else None for p in parameters]
+        self.kinds = [_kind(p.annotation) for p in parameters]
         self.defaults = [p.default for p in parameters]
         self.keyword_only = [p.kind is p.KEYWORD_ONLY for p in parameters]
         self.operands = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
@@ -109,6 +126,16 @@ class Signature:
         positional = sum(not only for only in self.keyword_only)
         required = max([i + 1 for i, p in enumerate(self.defaults) if p is inspect.Parameter.empty], default=0)
         self.plain = range(required, positional + 1) if Ints not in self.kinds else range(0)
+        #: whether there is something to check of the arguments
+        named = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
+        self.checked = named and any(kind is not None for kind in self.kinds)
+
+    def of_method(self, name: str | None = None) -> "Signature":
+        """The same of the method, or of one of another name."""
+        found = copy.copy(self)
+        found.name = name or self.name
+        found.first = 0
+        return found
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in."""
@@ -121,10 +148,11 @@ class Signature:
                 values[i] = tuple(args[i:])
                 break
             if i >= len(names) or self.keyword_only[i]:
-                most = sum(not k for k in self.keyword_only)
+                most = sum(not k for k in self.keyword_only) - 1 + self.first
+                given = len(args) - 1 + self.first
                 raise TypeError(
-                    f"{self.name}() takes {most} positional argument{'s' * (most != 1)} but {len(args)} "
-                    f"{'was' if len(args) == 1 else 'were'} given"
+                    f"{self.name}() takes {most} positional argument{'s' * (most != 1)} but {given} "
+                    f"{'was' if given == 1 else 'were'} given"
                 )
             values[i] = value
         for key, value in kwargs.items():
@@ -147,31 +175,40 @@ class Signature:
                 values[i] = self.defaults[i]
         return values
 
-    def split(self, values: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-        """The operands, sequences of tensors spread out, and the static parameters."""
-        return self.spread(values), tuple([_static(values[i], self.kinds[i]) for i in self.statics])
+    def split(self, values: Sequence[Any], given: int | None = None) -> tuple[list[Any], tuple[Any, ...]]:
+        """The operands, sequences of tensors spread out, and the static parameters.
 
-    def spread(self, values: Sequence[Any]) -> list[Any]:
+        Of the arguments the first so many were ``given`` by their places, all where that is None.
+        """
+        kinds = self.kinds
+        operands = self.spread(values, given)
+        return operands, tuple(
+            [x if x.__class__ is kinds[i] else self.static(i, x, given) for i in self.statics for x in (values[i],)]
+        )
+
+    def spread(self, values: Sequence[Any], given: int | None = None) -> list[Any]:
         """The operands, sequences of tensors spread out."""
         operands: list[Any] = []
         for i in self.operands:
             value = values[i]
             kind = self.kinds[i]
             if kind is Arrays:
+                if isinstance(value, Tensor):
+                    raise self.refusal(i, "tuple of Tensors", value, given)
                 for x in value:
-                    self.check(i, kind, x)
+                    self.check(i, kind, x, given)
                 operands += value
             else:
                 if not isinstance(value, Tensor) and value is not None:
-                    value = self.check(i, kind, value)
+                    value = self.check(i, kind, value, given)
                 elif kind is Number and value is not None:
                     value = value.item()
                 elif value is None and self.defaults[i] is not None:
-                    self.check(i, kind, value)
+                    self.check(i, kind, value, given)
                 operands.append(value)
         return operands
 
-    def check(self, i: int, kind: Any, value: Any) -> Any:
+    def check(self, i: int, kind: Any, value: Any, given: int | None = None) -> Any:
         """An argument as an operand of its kind."""
         if isinstance(value, Tensor):
             return value
@@ -184,10 +221,46 @@ class Signature:
                 kind_of: Any = next(t for t in NUMBERS if isinstance(value, t))
                 return kind_of(value)
         wanted = "Number" if kind is Number else "tuple of Tensors" if kind is Arrays else "Tensor"
-        raise TypeError(
-            f"{self.name}(): argument '{self.names[i]}' (position {i + self.first}) must be {wanted}, not "
-            f"{type_name(value)}"
-        )
+        raise self.refusal(i, wanted, value, given)
+
+    def static(self, i: int, value: Any, given: int | None = None) -> Any:
+        """A static parameter as something hashable, of the type that is annotated."""
+        kind = self.kinds[i]
+        if value is not self.defaults[i]:
+            if kind is bool and value.__class__ is not bool:
+                raise self.refusal(i, "bool", value, given)
+            if kind is int:
+                if not _is_index(value):
+                    raise self.refusal(i, "int", value, given)
+                return operator.index(value)
+            if kind is Ints and not isinstance(value, tuple | list | Tensor) and not _is_index(value):
+                raise self.refusal(i, "tuple of ints", value, given)
+        return _static(value, kind)
+
+    def refusal(self, i: int, wanted: str, value: Any, given: int | None) -> TypeError:
+        """PyTorch's error for an argument of a wrong type, with its place if it was given by that."""
+        place = f" (position {i + self.first})" if given is None or i < given else ""
+        return TypeError(f"{self.name}(): argument '{self.names[i]}'{place} must be {wanted}, not {type_name(value)}")
+
+
+def _kind(annotation: Any) -> Any:
+    """What is checked of an argument; None if nothing is."""
+    if annotation == int | None:
+        return int
+    return annotation if annotation in (*_OPERANDS, Ints, int, bool) else None
+
+
+def _is_index(value: Any) -> bool:
+    """Whether PyTorch takes a value for an integer."""
+    if isinstance(value, Tensor):
+        return not value._type.shape and not value._type.inexact and value._type.dtype is not bool_
+    if isinstance(value, bool | np.bool_):
+        return False
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _spread(value: Any) -> bool:
@@ -219,6 +292,10 @@ def operation(
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None,
     constants: tuple[tuple[str, Any], ...] = (),
     single: bool = False,
+    gradient_views: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    gradient_strides: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    undefined: Callable[..., bool] | None = None,
+    refuse: Callable[..., None] | None = None,
     method: bool = True,
     inplace: bool = False,
     function: bool = True,
@@ -233,7 +310,8 @@ def operation(
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, where they are not the parameters' own.
       fused: the name of the node of its backward, where PyTorch has one.
-      kept, auxiliary, overlap, constants, single: see ``Operation``.
+      kept, auxiliary, overlap, constants, single, gradient_views, gradient_strides, undefined, refuse: see
+        ``Operation``.
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
     """
@@ -257,11 +335,16 @@ def operation(
             overlap,
             constants,
             single,
+            gradient_views,
+            gradient_strides,
+            undefined,
+            refuse,
         )
         public = _public(called, signature, made, array_function)
         if inplace:
             _enter_twin(called, signature, made, function)
-        return enter_row(called, public, made, _method(public, called) if method else None, inplace, function)
+        own = _public(called, signature.of_method(), made, array_function)
+        return enter_row(called, public, made, _method(own, called) if method else None, inplace, function)
 
     return enter
 
@@ -284,12 +367,16 @@ def view(
             geometry=geometry,
         )
 
-        def public(*args: Any, **kwargs: Any) -> Any:
-            operands, params = signature.split(signature.bind(args, kwargs))
-            return apply_view(made, operands, params)
+        def public_of(signature: Signature) -> Callable[..., Any]:
+            def public(*args: Any, **kwargs: Any) -> Any:
+                operands, params = signature.split(signature.bind(args, kwargs), len(args))
+                return apply_view(made, operands, params)
 
-        _describe(public, called, array_function)
-        return enter_row(called, public, made, _method(public, called) if method else None, False, function)
+            _describe(public, called, array_function)
+            return public
+
+        own = _method(public_of(signature.of_method()), called) if method else None
+        return enter_row(called, public_of(signature), made, own, False, function)
 
     return enter
 
@@ -305,10 +392,16 @@ def composite(
 
     def enter(public: Callable[..., Any]) -> Callable[..., Any]:
         called = f"{namespace}.{name or public.__name__}" if namespace else name or public.__name__
-        signature = Signature(name or public.__name__, public, int(function))
-        if signature.operands:
-            public = _checked(called, signature, public)
-        return enter_row(called, public, None, public if method else None, False, function)
+        in_python = called.startswith("nn.functional.")
+        signature = Signature(name or public.__name__ if in_python else called.replace(".", "_"), public)
+        if in_python:
+            # PyTorch has the functions of this namespace in Python, which looks at no argument
+            signature.kinds = [None if kind in (int, bool) else kind for kind in signature.kinds]
+        own = public
+        if signature.operands or (signature.checked and not in_python):
+            own = _checked(called, signature.of_method(), public)
+            public = _checked(called, signature, public) if function or "." in called else own
+        return enter_row(called, public, None, own if method else None, False, function)
 
     return enter
 
@@ -317,23 +410,26 @@ def _checked(called: str, signature: Signature, function: Callable[..., Any]) ->
     """A function of tensors called as operations are."""
     least = sum(default is inspect.Parameter.empty for default in signature.defaults)
     most = sum(not only for only in signature.keyword_only)
-    first = signature.kinds[0] in (Array, Operand, Fixed)
-    tensors = [i for i in signature.operands if signature.kinds[i] is Array]
+    several = Arrays in signature.kinds
+    tensors = [i for i in signature.operands if not i or signature.kinds[i] is Array]
+    kinds: dict[int, Any] = {i: signature.kinds[i] for i in signature.statics if signature.kinds[i] in (int, bool)}
 
     @functools.wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
         given = len(args)
         if (
-            first
+            not several
             and not kwargs
             and least <= given <= most
-            and isinstance(args[0], Tensor)
             and all([isinstance(args[i], Tensor) for i in tensors if i < given])  # noqa: C419  (a list is faster here)
+            and all([args[i].__class__ is kinds[i] for i in kinds if i < given])  # noqa: C419
         ):
             return function(*args)
         out = None if "out" in signature.names else kwargs.pop("out", None)
         values = signature.bind(args, kwargs)
-        operands = signature.spread(values)
+        operands = signature.spread(values, given)
+        for i in kinds:
+            values[i] = signature.static(i, values[i], given)
         call = [v for v, only in zip(values, signature.keyword_only, strict=True) if not only]
         named = {n: v for n, v, only in zip(signature.names, values, signature.keyword_only, strict=True) if only}
         if out is None:
@@ -376,7 +472,7 @@ def _public(called: str, signature: Signature, made: Operation, array_function: 
             and all([x.__class__ in ok for x, ok in zip(args, allowed, strict=True)])  # noqa: C419  (a list is faster here)
         ):
             return apply(made, args)
-        operands, params = signature.split(signature.bind(args, kwargs))
+        operands, params = signature.split(signature.bind(args, kwargs), len(args))
         return apply(made, operands, params) if out is None else run_into(called, made, operands, params, out)
 
     _describe(public, called, array_function)
@@ -411,7 +507,7 @@ def write_all(called: str, made: Operation | None, operands: Sequence[Any], foun
     for target, result in zip(outs, results, strict=True):
         writing.into(target, result)
     # several are returned as the function returns its results, with their names
-    return type(found)(outs) if several else out
+    return return_types.written(found, outs) if several else out
 
 
 class _Writing:
@@ -424,12 +520,15 @@ writing = _Writing()
 
 
 def _enter_twin(called: str, signature: Signature, made: Operation, function: bool) -> None:
+    name = called + "_"
+    of_method = signature.of_method(name)
+
     def twin(*args: Any, **kwargs: Any) -> Any:
-        operands, params = signature.split(signature.bind(args, kwargs))
+        operands, params = of_method.split(of_method.bind(args, kwargs), len(args))
         return apply_inplace(made, operands, params)
 
-    _describe(twin, called + "_", None)
-    enter_row(called + "_", twin, made, _method(twin, called + "_"), False, function)
+    _describe(twin, name, None)
+    enter_row(name, twin, made, _method(twin, name), False, function)
 
 
 def _method(public: Callable[..., Any], called: str) -> Callable[..., Any]:

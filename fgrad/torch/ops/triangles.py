@@ -9,6 +9,8 @@ from fgrad.torch import dtypes
 from fgrad.torch.core.overlap import in_order
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.creation import empty, made
+from fgrad.torch.ops.kinds import check_kinds
+from fgrad.torch.ops.pieces import _diagonal_geometry
 from fgrad.torch.ops.reshaping import check_tensors
 from fgrad.torch.ops.table import Array, Arrays, composite, operation
 from fgrad.torch.ops.views import reshape, wrap_dim
@@ -39,11 +41,13 @@ def triu(input: Array, diagonal: int = 0) -> Any:
     return jnp.triu(input, diagonal)
 
 
-def _triangle(row: int, col: int, offset: int, dtype: Any, device: Any, places: Any) -> Tensor:
+def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device: Any, places: Any) -> Tensor:
     if row < 0 or col < 0:
         which = ("row", row) if row < 0 else ("col", col)
         raise RuntimeError(f"{which[0]} must be non-negative, got{which[1]}")
-    wanted = dtypes.int64 if dtype is None else dtypes.argument(dtype, "tril_indices")
+    wanted = dtypes.int64 if dtype is None else dtypes.argument(dtype, function)
+    if wanted not in (dtypes.int32, dtypes.int64):
+        raise NotImplementedError(f"\"{function}\" not implemented for '{wanted.scalar_name}'")
     return made(np.stack(places(row, offset, col)), wanted, device)
 
 
@@ -55,7 +59,7 @@ def tril_indices(
 
     Source: `torch.tril_indices <https://docs.pytorch.org/docs/stable/generated/torch.tril_indices.html>`_.
     """
-    return _triangle(row, col, offset, dtype, device, np.tril_indices)
+    return _triangle("tril_indices", row, col, offset, dtype, device, np.tril_indices)
 
 
 @composite(method=False)
@@ -66,7 +70,7 @@ def triu_indices(
 
     Source: `torch.triu_indices <https://docs.pytorch.org/docs/stable/generated/torch.triu_indices.html>`_.
     """
-    return _triangle(row, col, offset, dtype, device, np.triu_indices)
+    return _triangle("triu_indices", row, col, offset, dtype, device, np.triu_indices)
 
 
 @operation("TraceBackward0")
@@ -77,13 +81,14 @@ def trace(input: Array) -> Any:
     """
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    check_kinds("trace", "ifc", input)
     return jnp.sum(jnp.diagonal(input), dtype=np.int64 if input.dtype.kind in "biu" else None)
 
 
 # -- diagonals -------------------------------------------------------------------------------------------------------
 
 
-@operation("DiagEmbedBackward0")
+@operation("DiagEmbedBackward0", gradient_views={"self": _diagonal_geometry})
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last axis as a diagonal, and zeros elsewhere.
 
@@ -137,7 +142,8 @@ def _blocks(tensors: Arrays) -> Any:
     dtype = jnp.result_type(*[x.dtype for x in arrays])
     for x, (m, n) in zip(arrays, shapes, strict=True):
         row = lax.reshape(x, (m, n)).astype(dtype)
-        rows.append(lax.pad(row, jnp.zeros((), dtype), [(0, 0, 0), (before, columns - before - n, 0)]))
+        beside = [jnp.zeros((m, before), dtype), row, jnp.zeros((m, columns - before - n), dtype)]
+        rows.append(lax.concatenate(beside, 1))
         before += n
     return lax.concatenate(rows, 0)
 

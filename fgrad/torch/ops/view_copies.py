@@ -9,7 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from fgrad.torch.core.operation import NOT_IMPLEMENTED, Operation, apply
+from fgrad.torch.core.operation import Operation, apply
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.strided import AS_STRIDED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype

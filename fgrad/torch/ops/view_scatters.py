@@ -5,6 +5,7 @@ from typing import Any
 
 from jax import lax, numpy as jnp
 
+from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.strided import AS_STRIDED_SCATTER
@@ -12,9 +13,9 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.ops.copying import as_first, fill_
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.pieces import as_strided, checked_strided
+from fgrad.torch.ops.pieces import _diagonal_geometry, as_strided, checked_strided
 from fgrad.torch.ops.table import Array, Number, composite
-from fgrad.torch.ops.views import wrap_dim
+from fgrad.torch.ops.views import _select_geometry, _slice_geometry, wrap_dim
 
 
 def _check(src: Any, shape: tuple[int, ...]) -> None:
@@ -29,7 +30,7 @@ def _like(src: Any, input: Any) -> Any:
     return cast(src, from_numpy(input.dtype))
 
 
-@overload("select_scatter", "SelectScatterBackward0", strides=as_first)
+@overload("select_scatter", "SelectScatterBackward0", strides=as_first, gradient_views={"src": _select_geometry})
 def _select_scatter(input: Array, src: Array, index: Number, dim: int) -> Any:
     _check(src, (*input.shape[:dim], *input.shape[dim + 1 :]))
     return lax.dynamic_update_index_in_dim(input, _like(src, input), index, dim)
@@ -55,7 +56,11 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Choice:
     return _select_scatter, input, src, index % shape[dim], dim
 
 
-@overload("slice_scatter", "SliceScatterBackward0", strides=as_first)
+def _part_geometry(g: Geometry, dim: int, start: int, end: int, step: int) -> Geometry:
+    return _slice_geometry(g, start, dim, len(range(start, end, step)), step)
+
+
+@overload("slice_scatter", "SliceScatterBackward0", strides=as_first, gradient_views={"src": _part_geometry})
 def _slice_scatter(input: Array, src: Array, dim: int, start: int, end: int, step: int) -> Any:
     place = (*[slice(None)] * dim, slice(start, max(start, end), step))
     shape = list(input.shape)
@@ -79,7 +84,7 @@ def slice_scatter(
     return _slice_scatter, input, src, dim, first, last, step
 
 
-@overload("diagonal_scatter", "DiagonalScatterBackward0", strides=as_first)
+@overload("diagonal_scatter", "DiagonalScatterBackward0", strides=as_first, gradient_views={"src": _diagonal_geometry})
 def _diagonal_scatter(input: Array, src: Array, offset: int, dim1: int, dim2: int) -> Any:
     last = jnp.moveaxis(input, (dim1, dim2), (-2, -1))
     rows, columns = last.shape[-2:]

@@ -69,7 +69,7 @@ def _select(input: Array, index: Number, dim: int) -> Any:
 
 
 @composite()
-def select(input: Any, dim: int, index: Any) -> Tensor:
+def select(input: Any, dim: int, index: int) -> Tensor:
     """The part of a tensor at an index along an axis, as a view.
 
     >>> import fgrad.torch as torch
@@ -78,7 +78,7 @@ def select(input: Any, dim: int, index: Any) -> Tensor:
 
     Source: `torch.select <https://docs.pytorch.org/docs/stable/generated/torch.select.html>`_.
     """
-    return _select(input, int(index), dim)
+    return _select(input, index, dim)
 
 
 def _slice_geometry(g: Geometry, start: int, dim: int, length: int, step: int) -> Geometry:

@@ -30,16 +30,18 @@ from fgrad.torch.serialization import safetensors
 from fgrad.torch.serialization.safetensors import METADATA, TensorFileError
 from fgrad.torch.serialization.structure import Encoder, decode
 
-__all__ = ["TensorFileError", "load", "save"]
+__all__ = ["FILE_LIKE", "MAP_LOCATION", "TensorFileError", "load", "save"]
 
-File = str | os.PathLike[str] | IO[bytes]
+FILE_LIKE = str | os.PathLike[str] | IO[bytes]
+#: the device for all tensors; or which one stands for which; or a function of a storage and of where it was
+MAP_LOCATION = devices.device | str | dict[str, str] | Callable[[Any, str], Any] | None
 
 #: under which name the metadata of a file tells the structure
 _STRUCTURE = "fgrad.torch"
 _VERSION = 1
 
 
-def save(obj: Any, f: File) -> None:
+def save(obj: Any, f: FILE_LIKE) -> None:
     """Write tensors to a file: a tensor, a ``state_dict``, or nested lists, tuples and dictionaries of them.
 
     Arguments:
@@ -75,8 +77,8 @@ def save(obj: Any, f: File) -> None:
 
 
 def load(
-    f: File,
-    map_location: "devices.device | str | dict[str, str] | Callable[[Any, str], Any] | None" = None,
+    f: FILE_LIKE,
+    map_location: MAP_LOCATION = None,
     *,
     weights_only: bool | None = None,
 ) -> Any:

@@ -1,5 +1,5 @@
 """``torch.utils``: checkpointing, data sets, exchange of arrays, hooks' handles."""
 
-from fgrad.torch.utils import checkpoint, data, dlpack, hooks
+from fgrad.torch.utils import _pytree as _pytree, checkpoint, data, dlpack, hooks
 
 __all__ = ["checkpoint", "data", "dlpack", "hooks"]

@@ -27,6 +27,24 @@ def test_data_parallel_is_pytorchs():
     assert_same(played(play, fgrad.torch), played(play, pytorch))
 
 
+def test_what_is_no_tensor_is_for_every_device():
+    scatter = fgrad.torch.nn.parallel.scatter
+    assert scatter((1, {"a": [2]}), [0, 1]) == [(1, {"a": [2]})] * 2
+    with pytest.raises(NotImplementedError, match="computes on one device"):
+        scatter(fgrad.torch.ones(2), [0])
+
+
+def test_what_needs_several_processes_refuses():
+    net = fgrad.torch.nn.Linear(2, 1)
+    sgd = fgrad.torch.optim.SGD
+    for call in (
+        lambda: fgrad.torch.nn.parallel.DistributedDataParallel(net),
+        lambda: fgrad.torch.distributed.optim.ZeroRedundancyOptimizer(net.parameters(), sgd),
+    ):
+        with pytest.raises(ValueError, match="Default process group has not been initialized"):
+            call()
+
+
 def test_names_of_parameters():
     module = fgrad.torch.nn.DataParallel(fgrad.torch.nn.Linear(2, 1))
     assert [name for name, _ in module.named_parameters()] == ["module.weight", "module.bias"]

@@ -120,6 +120,7 @@ KERNELS = [
     Sample("native_layer_norm", (A, [3, 4], None, None, 1e-5), label="values", results=_all_detached, order=0),
     Sample("native_group_norm", (A, normal(3), normal(3, seed=2), 2, 3, 4, 3, 1e-5), results=_first),
     Sample("native_group_norm", (A, None, None, 2, 3, 4, 1, 1e-5), label="values", results=_all_detached, order=0),
+    Sample("native_group_norm", (A, None, None, 2, 3, 4, 3, 1e-5), label="statistics", order=1),
     Sample("native_batch_norm", (A, normal(3), normal(3, seed=2), None, None, True, 0.1, 1e-5), results=_first),
     Sample("native_batch_norm", (A, None, None, np.zeros(3), np.ones(3), True, 0.1, 1e-5), label="values",
            results=_all_detached, order=0, frozen=(1, 2)),

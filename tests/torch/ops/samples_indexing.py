@@ -19,6 +19,16 @@ MASK = np.array([[True, False, True, False], [False, False, True, True], [False,
 TIES = np.array([[1.0, 0.0, 2.0, 1.0], [1.0, 2.0, 0.0, 3.0], [2.0, 1.0, 2.0, 0.0]])
 
 
+def _segments() -> list[Sample]:
+    made = []
+    for reduce in ("sum", "prod", "mean", "max", "min"):
+        named = {"lengths": np.array([2, 0, 1]), "initial": 2.0}
+        made.append(Sample("segment_reduce", (TIES, reduce), named, reduce, order=1))
+        named = {"offsets": np.array([[0, 2, 2, 4], [0, 1, 2, 3], [1, 3, 3, 4]]), "axis": 1}
+        made.append(Sample("segment_reduce", (TIES, reduce), named, f"{reduce} rows", order=1))
+    return made
+
+
 def _reductions() -> list[Sample]:
     made = []
     for include_self in (True, False):
@@ -107,6 +117,7 @@ SAMPLES: list[Sample] = [
     Sample("scatter_add", (normal(3, 4), 1, INDEX[:, :3], normal(3, 4, seed=1)), label="larger source", order=0),
     Sample("scatter_add", (normal(), 0, SCALAR, normal(seed=1)), label="0-d"),
     Sample("Tensor.scatter_add", (integers(3, 4), 0, INDEX, integers(2, 4, seed=1)), label="integers"),
+    *_segments(),
     *_reductions(),
     Sample("index_add", (normal(3, 4), 1, TWICE, normal(3, 3, seed=1))),
     Sample("index_add", (normal(3, 4), 0, COLUMNS, normal(2, 4, seed=1)), {"alpha": -2}, label="alpha"),

@@ -213,6 +213,8 @@ SAMPLES: list[Sample] = [
     Sample("lu_solve", (A, S, np.array([3, 2, 3], np.int32)), {}, order=1),
     Sample("lu_unpack", (S, np.array([3, 2, 3], np.int32))),
     *_numbered("linalg.householder_product", (A.T.copy(), X), (A, X), order=1),
+    Sample("linalg.ldl_factor_ex", (np.zeros((2, 0, 0)),), {}, "nothing", order=0),
+    Sample("linalg.ldl_solve", (np.zeros((0, 0)), np.zeros(0, np.int32), np.zeros((0, 2))), {}, "nothing", order=0),
     *_numbered("orgqr", (A.T.copy(), X), order=1),
     *_numbered("ormqr", (A.T.copy(), X, RIGHT), order=1),
     *_numbered("geqrf", (A,), order=0),

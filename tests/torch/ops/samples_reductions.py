@@ -157,6 +157,7 @@ SAMPLES: list[Sample] = [
         )
     ],
     *[Sample("corrcoef", (x,), {}, f"{i}", names=False) for i, x in enumerate((A, V))],
+    Sample("corrcoef", (COMPLEX,), {}, "complex", names=False),
     Sample("histc", (V,), {"bins": 4}, order=0),
     Sample("histc", (V, 5, -1, 2), {}, "range", order=0),
     Sample("histogram", (V, 3), {}, order=0, frozen=(0,)),
@@ -167,6 +168,8 @@ SAMPLES: list[Sample] = [
     Sample("cumsum", (A, 0), {"dtype": torch.float32}, "dtype"),
     *_along("cumprod", ZEROS, INT, S),
     *_along("logcumsumexp", A, S),
+    # the angles go around more than once
+    Sample("logcumsumexp", (COMPLEX * 5, 1), {}, "complex", order=1),
     *[sample for name in ("cummax", "cummin") for sample in _along(name, TIES, INT, S)],
     Sample("cummax", (NAN, 1), {}, "nan", order=0),
     Sample("diff", (A,)),
@@ -224,6 +227,9 @@ SAMPLES: list[Sample] = [
     *[Sample("cdist", (A, normal(2, 4, seed=5), p), {}, f"{p}", order=1) for p in (2.0, 1.0, 3.0, 1.5, np.inf, 0.0)],
     Sample("cdist", (B, normal(5, 4, seed=5)), {}, "batch", order=1),
     Sample("cdist", (A, A.copy()), {}, "zero", order=1),
+    Sample("cdist", (B, normal(5, 4, seed=5), 2.0, "use_mm_for_euclid_dist"), {}, "products", order=1),
+    Sample("cdist", (normal(26, 4), A), {}, "many rows", order=1),
+    Sample("_euclidean_dist", (A, normal(2, 4, seed=5)), order=1),
     Sample("renorm", (A, 2, 0, 1.0)),
     Sample("renorm", (B, 1, 1, 2.0), {}, "1"),
     Sample("tril", (A,)),

@@ -24,6 +24,7 @@ BLOCKS: list[Sample] = [
     Sample(_F + "fold", (normal(2, 11, 4), (3, 3), 2), label="channels"),
     Sample(_F + "max_unpool1d", (normal(1, 2, 2), np.array([[[0, 3], [1, 2]]]), 2)),
     Sample(_F + "max_unpool2d", (normal(1, 2, 2, 2), PLACES, 2)),
+    Sample(_F + "max_unpool2d", (normal(1, 2, 2, 2), PLACES // 8, 2), label="one-place-for-several"),
     Sample(_F + "max_unpool2d", (normal(1, 2, 2, 2), PLACES, 2), {"output_size": (5, 5)}, "size"),
     Sample(_F + "max_unpool2d", (normal(1, 2, 2, 2), PLACES, 2), {"output_size": (9, 9)}, "wrong-size"),
     Sample(_F + "max_unpool2d", (normal(1, 2, 2, 2), np.full((1, 2, 2, 2), 20), 2), label="out-of-range"),

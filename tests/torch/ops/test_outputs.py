@@ -58,3 +58,15 @@ def outcome(torch: Any, call: Callable[[Any], Any]) -> Any:
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_out(call: Callable[[Any], Any]):
     assert outcome(ours, call) == outcome(theirs, call)
+
+
+@pytest.mark.parametrize("name", ["max", "sort", "kthvalue"])
+def test_name_of_several(name: str):
+    """What was written is returned as a type of its own."""
+
+    def run(torch: Any) -> str:
+        x = torch.tensor([[3.0, 1.0, 2.0]])
+        out = torch.empty(0), torch.empty(0, dtype=torch.int64)
+        return type(getattr(torch, name)(x, 1, out=out)).__name__
+
+    assert run(ours) == run(theirs)

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch import ops
-from fgrad.torch.core.operation import NOT_IMPLEMENTED
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.limits import finfo
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written

@@ -29,8 +29,10 @@ def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:
                 f"{shape} with dimension {axis} being empty"
             )
     dtype = from_numpy(input.dtype)
-    if not dtype.is_floating_point:
-        raise NotImplementedError(f"\"{function}\" not implemented for '{dtype.scalar_name}'")
+    # with an empty batch there is nothing to do; in three dimensions the kernel is asked all the same
+    if not dtype.is_floating_point and (dims == 3 or 0 not in shape):
+        asked = f"{function}_cpu" if dims == 3 else function
+        raise NotImplementedError(f"\"{asked}\" not implemented for '{dtype.scalar_name}'")
 
 
 def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
@@ -66,6 +68,8 @@ def _adaptive_avg_pool(input: Array, output_size: Ints) -> Any:
             f"adaptive_avg_pool{dims}d: elements of output_size must be greater than or equal to 0 but received "
             "{" + listed + "}"
         )
+    if 0 in input.shape:
+        return jnp.zeros((*input.shape[:-dims], *output_size), input.dtype)
     for i, count in enumerate(output_size):
         axis = input.ndim - dims + i
         size = input.shape[axis]

@@ -12,8 +12,9 @@ from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy, int64
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, takes
+from fgrad.torch.nn.functional.kernels import by_rank, check_floating, functional, kernel, takes
 from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, Fixed
 
 
@@ -159,9 +160,10 @@ def fold(
 # -- maxima put back -------------------------------------------------------------------------------------------------
 
 
-@kernel(by_rank("MaxUnpool{}DBackward0", "output_size"))
+@kernel(by_rank("MaxUnpool{}DBackward0", "output_size"), strides=spatial)
 def _max_unpool(input: Array, indices: Fixed, output_size: Ints) -> Any:
     dims = len(output_size)
+    check_floating(f"max_unpool{dims}d", input)
     outer = input.shape[: input.ndim - dims]
     places = indices.reshape(*outer, math.prod(indices.shape[len(outer) :]))
     size = int(np.prod(output_size))
@@ -173,7 +175,11 @@ def _max_unpool(input: Array, indices: Fixed, output_size: Ints) -> Any:
     def vjp(ct: Any, out: Any, values: Any, places: Any) -> tuple[Any]:
         return (jnp.take_along_axis(ct, places, -1).reshape(values.shape),)
 
-    return define_rule(put, vjp=vjp)(input, places).reshape(*outer, *output_size)
+    def jvp(tangents: Any, out: Any, values: Any, places: Any) -> Any:
+        # of several for one place the last stays, as of the values
+        return put(tangents[0], places)
+
+    return define_rule(put, vjp=vjp, jvp=jvp)(input, places).reshape(*outer, *output_size)
 
 
 def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:

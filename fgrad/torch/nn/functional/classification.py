@@ -319,6 +319,7 @@ def _bernoulli_loss(input: Any, target: Any) -> Any:
 @kernel("BinaryCrossEntropyBackward0", kept=("self", "target", "weight"), fused="BinaryCrossEntropyBackwardBackward0")
 @single
 def _binary_cross_entropy(input: Array, target: Array, weight: Fixed = None, *, reduction: int) -> Any:
+    check_floating("binary_cross_entropy", input)
     losses = _bernoulli_loss(input, target)
     return reduced(losses if weight is None else losses * weight, reduction)
 

@@ -66,8 +66,11 @@ def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: 
 def _check(input: Any, weight: Any, bias: Any, padding: Ints, dilation: Ints, transposed: bool, groups: int) -> None:
     """Raise PyTorch's errors for operands that do not fit (aten/src/ATen/native/Convolution.cpp)."""
     _check_ranks(input.shape, weight.shape, " ")
-    if input.dtype == np.bool_:
-        raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
+    dtype = from_numpy(input.dtype)
+    if input.dtype == np.bool_ or (transposed and input.dtype.kind in "iu" and input.dtype != np.int64):
+        dims = max(len(input.shape) - 2, 2)
+        name = f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv2d_cpu"
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
     shape, sizes = list(input.shape), list(weight.shape)
     if sizes[0] < groups:
         raise RuntimeError(

@@ -19,7 +19,7 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.dtypes import int64
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel
+from fgrad.torch.nn.functional.kernels import check_wide, functional, kernel
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, number, reduced_tensor
 from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
 
@@ -56,7 +56,7 @@ def _ctc_loss(
     log_probs: Array, targets: Fixed, places: Fixed, input_lengths: Fixed, target_lengths: Fixed, blank: int,
     zero_infinity: bool,
 ) -> Any:  # fmt: skip
-    check_floating("ctc_loss_cpu", log_probs)
+    check_wide("ctc_loss_cpu", log_probs)
     steps, batch, _ = log_probs.shape
     width = places.shape[1]
     asked = jnp.take(targets.reshape(-1), places, mode="clip")

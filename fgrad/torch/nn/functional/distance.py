@@ -10,7 +10,7 @@ from fgrad.torch import ops
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
-from fgrad.torch.nn.functional.kernels import functional, is_half, kernel, takes
+from fgrad.torch.nn.functional.kernels import check_wide, functional, kernel, takes
 from fgrad.torch.ops.arithmetic import shifted_by
 from fgrad.torch.ops.norms import normed, vector_norm
 from fgrad.torch.ops.table import Array, composite
@@ -67,12 +67,11 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
 def _pdist(input: Array, p: float) -> Any:
     if not from_numpy(input.dtype).is_floating_point:
         raise RuntimeError("pdist only supports floating-point dtypes")
-    if is_half(input.dtype):
-        raise NotImplementedError(f"\"pdist\" not implemented for '{from_numpy(input.dtype).scalar_name}'")
     count, width = input.shape
     first, second = np.triu_indices(count, 1)
-    if not width:
+    if not width or count < 2:
         return jnp.zeros(len(first), input.dtype)
+    check_wide("pdist", input)
     gaps = jnp.abs(input[first] - input[second])
     if p == 0:
         return jnp.sum((gaps != 0).astype(input.dtype), 1)

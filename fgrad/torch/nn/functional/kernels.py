@@ -9,7 +9,7 @@ from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.dtypes import from_numpy
-from fgrad.torch.ops.kinds import is_half as is_half, single as single
+from fgrad.torch.ops.kinds import check_wide as check_wide, is_half as is_half, single as single
 from fgrad.torch.ops.table import composite, operation, operation_of
 from fgrad.torch.type_names import type_name
 

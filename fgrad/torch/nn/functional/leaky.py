@@ -63,6 +63,7 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
 @kernel("PreluKernelBackward0", strides=elementwise, fused="PreluKernelBackwardBackward0", kept=("self", "weight"))
 @single
 def _prelu_kernel(input: Array, weight: Array) -> Any:
+    check_floating("prelu_cpu", input)
     return jnp.where(input > 0, input, weight * input)
 
 

@@ -9,7 +9,7 @@ from fgrad.torch import ops
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn.functional.kernels import functional, kernel, takes
-from fgrad.torch.ops.products import ADDMM
+from fgrad.torch.ops.products import ADDMM, check_kernel
 from fgrad.torch.ops.table import Array, composite
 from fgrad.torch.random.scalars import cpp_name
 
@@ -43,6 +43,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
 
 @kernel("TrilinearBackward0")
 def _trilinear(i1: Array, i2: Array, i3: Array) -> Any:
+    check_kernel(i1, "bmm")
     return jnp.einsum("na,oab,nb->no", i1, i2, i3)
 
 

@@ -8,14 +8,15 @@ from jax import numpy as jnp
 
 from fgrad.torch import ops
 from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.operation import NOT_IMPLEMENTED, apply
+from fgrad.torch.core.operation import apply
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import from_numpy
+from fgrad.torch.dtypes import from_numpy, get_default_dtype
 from fgrad.torch.nn.functional.distance import pairwise_distance
-from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single, takes
+from fgrad.torch.nn.functional.kernels import check_constant, check_wide, functional, kernel, single, takes
 from fgrad.torch.nn.functional.reduction import NONE, current, number, reduced, reduced_tensor
 from fgrad.torch.nn.functional.smooth import logsigmoid
-from fgrad.torch.ops.arithmetic import shifted_by
+from fgrad.torch.ops.arithmetic import NEGATED_BOOL, shifted_by
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
 
@@ -100,6 +101,12 @@ def cosine_embedding_loss(
 @single
 def _soft_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     check_broadcast(input, target)
+    if input.dtype == np.bool_:
+        raise RuntimeError(NEGATED_BOOL)
+    dtype = from_numpy(input.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        default = get_default_dtype().scalar_name
+        raise RuntimeError(f"result type {default} can't be cast to the desired output type {dtype.scalar_name}")
     target = target.astype(input.dtype)
     return reduced(jnp.log1p(jnp.exp(-target * input)), reduction)
 
@@ -135,7 +142,6 @@ def _check_matrix(input: Any) -> None:
 
 
 @kernel("MultiMarginLossBackward0", fused=NOT_IMPLEMENTED, kept=("self", "target", "weight"))
-@single
 def _multi_margin_loss(
     input: Array, target: Fixed, weight: Fixed = None, *, p: int, margin: float, reduction: int
 ) -> Any:
@@ -149,7 +155,7 @@ def _multi_margin_loss(
         )
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
-    check_floating("multi_margin_loss_cpu_kernel", input)
+    check_wide("multi_margin_loss_cpu_kernel", input)
     _check_indices(target)
     right = target.reshape(-1, 1)
     gaps = margin - jnp.take_along_axis(matrix, right, 1) + matrix
@@ -187,12 +193,11 @@ def multi_margin_loss(
 
 
 @kernel("MultilabelMarginLossBackward0", fused=NOT_IMPLEMENTED, kept=("self", "target"))
-@single
 def _multilabel_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     _check_matrix(input)
     if target.shape != input.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
-    check_floating("multilabel_margin_loss_forward_out_frame", input)
+    check_wide("multilabel_margin_loss_forward_out_frame", input)
     _check_indices(target)
     matrix, labels = (x if x.ndim == 2 else x.reshape(1, -1) for x in (input, target))
     classes = matrix.shape[1]

@@ -3,10 +3,14 @@
 import math
 from typing import Any
 
+from jax import lax, numpy as jnp
+
 from fgrad.torch.core.modes import no_grad
+from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn.functional.normalisation import _batch_norm, _torch_group_norm, layer_norm
-from fgrad.torch.ops.table import composite
+from fgrad.torch.ops.overloads import overload
+from fgrad.torch.ops.table import Array, composite
 
 
 def _statistics(input: Tensor, axes: Any, eps: float) -> tuple[Tensor, Tensor]:
@@ -30,6 +34,12 @@ def native_layer_norm(
     return found, *_statistics(input, tuple(range(-len(normalized_shape), 0)), eps)
 
 
+@overload("native_group_norm", "NativeGroupNormBackward0", outputs=("mean", "rstd"), single=True)
+def _group_statistics(input: Array, shape: Any, eps: float) -> Any:
+    groups = lax.reshape(input, shape)
+    return jnp.mean(groups, -1), lax.rsqrt(jnp.var(groups, -1) + eps)
+
+
 @composite(method=False)
 def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
@@ -41,8 +51,7 @@ def native_group_norm(
     (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
     """
     found = _torch_group_norm(input, group, weight, bias, eps)
-    mean, scale = _statistics(input.reshape(N, group, C // group * HxW), -1, eps)
-    return found, mean.squeeze(-1), scale.squeeze(-1)
+    return found, *apply(_group_statistics.operation, (input,), ((N, group, C // group * HxW), eps))
 
 
 @composite(method=False)

@@ -13,7 +13,7 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single, takes
+from fgrad.torch.nn.functional.kernels import by_rank, functional, is_half, kernel, single, takes
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, composite, operation_of
@@ -311,7 +311,6 @@ for _pool in (max_pool1d, max_pool2d, max_pool3d, max_pool1d_with_indices):
     strides=spatial,
     kept=("self",),
 )
-@single
 def _avg_pool(
     input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
     divisor_override: int | None,
@@ -322,8 +321,25 @@ def _avg_pool(
         raise RuntimeError("divisor must be not zero")
     sizes = _check(name, input.shape, kernel_size, stride, padding, (1,) * dims, ceil_mode)
     dtype = from_numpy(input.dtype)
-    if not dtype.is_floating_point and input.dtype != np.int64:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
+    if (not dtype.is_floating_point and input.dtype != np.int64) or (dims == 3 and is_half(input.dtype)):
+        asked = "avg_pool3d_out_frame" if dims == 3 else name
+        raise NotImplementedError(f"\"{asked}\" not implemented for '{dtype.scalar_name}'")
+    return single(_window_means)(
+        input,
+        kernel_size=kernel_size,
+        stride=stride,
+        padding=padding,
+        sizes=sizes,
+        count_include_pad=count_include_pad,
+        divisor_override=divisor_override,
+    )
+
+
+def _window_means(
+    input: Any, *, kernel_size: Ints, stride: Ints, padding: Ints, sizes: Ints, count_include_pad: bool,
+    divisor_override: int | None,
+) -> Any:  # fmt: skip
+    dims = len(kernel_size)
     given = input.shape[-dims:]
     ends = [
         (p, max(0, (count - 1) * s + k - n - p))

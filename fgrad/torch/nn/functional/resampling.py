@@ -158,8 +158,10 @@ def _upsample(
             f"Non-empty {dims + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}"
         )
     dtype = from_numpy(input.dtype)
-    if not dtype.is_floating_point and not mode.startswith("nearest"):
-        raise NotImplementedError(f"\"compute_indices_weights_{mode}\" not implemented for '{dtype.scalar_name}'")
+    nearest = mode.startswith("nearest")
+    if not dtype.is_floating_point and not (nearest and input.dtype == np.uint8):
+        name = "nearest" if nearest else mode
+        raise NotImplementedError(f"\"compute_indices_weights_{name}\" not implemented for '{dtype.scalar_name}'")
     real = np.float64 if input.dtype == np.float64 else np.float32
     for i, (size, count, factor) in enumerate(zip(sizes, output_size, scales, strict=True)):
         if mode in ("nearest", "nearest-exact"):

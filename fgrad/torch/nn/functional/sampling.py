@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
-from fgrad.torch.nn.functional.kernels import functional, kernel, single, takes
+from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.resampling import cubic_weights
 from fgrad.torch.ops.table import Array, composite
 
@@ -73,6 +73,7 @@ def _named(end: str) -> Callable[..., str]:
 @single
 def _grid_sampler(input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     _check(input, grid, interpolation_mode)
+    check_floating("grid_sampler_2d_cpu_kernel_impl" if input.ndim == 4 else "grid_sampler3d_cpu", input)
     batch, channels, *sizes = input.shape
     points = grid.reshape(batch, -1, len(sizes))
     image = input.reshape(batch, channels, math.prod(sizes))

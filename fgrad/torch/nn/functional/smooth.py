@@ -184,7 +184,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     return _softplus(input, beta, threshold)
 
 
-@kernel("LogSigmoidBackward0", strides=elementwise, fused="LogSigmoidBackwardBackward0", kept=("self",))
+@kernel("LogSigmoidBackward0", fused="LogSigmoidBackwardBackward0", kept=("self",))
 @single
 def _log_sigmoid(input: Array) -> Any:
     check_floating("log_sigmoid_cpu", input)

@@ -20,7 +20,7 @@ from fgrad.torch.nn.modules.hooks import (
     register_module_module_registration_hook as register_module_module_registration_hook,
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
-from fgrad.torch.nn.modules.state import State
+from fgrad.torch.nn.modules.state import State, _IncompatibleKeys as _IncompatibleKeys
 
 
 class Module(State):

@@ -13,7 +13,7 @@ from fgrad.torch.optim.lr_scheduler.factors import (
 )
 from fgrad.torch.optim.lr_scheduler.lambdas import LambdaLR, MultiplicativeLR
 from fgrad.torch.optim.lr_scheduler.plateau import ReduceLROnPlateau
-from fgrad.torch.optim.lr_scheduler.scheduler import EPOCH_DEPRECATION_WARNING, LRScheduler
+from fgrad.torch.optim.lr_scheduler.scheduler import EPOCH_DEPRECATION_WARNING, LRScheduler, _LRScheduler
 
 __all__ = [
     "LambdaLR",
@@ -32,5 +32,6 @@ __all__ = [
     "OneCycleLR",
     "PolynomialLR",
     "LRScheduler",
+    "_LRScheduler",
     "EPOCH_DEPRECATION_WARNING",
 ]

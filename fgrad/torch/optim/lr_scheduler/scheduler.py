@@ -202,3 +202,7 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
             f"{name} has {len(entries)} values, param_groups has {count}."
         )
     return [own(entry) for entry in entries]
+
+
+class _LRScheduler(LRScheduler):
+    """The former name of `LRScheduler`."""

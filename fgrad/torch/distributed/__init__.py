@@ -1,5 +1,7 @@
 """``torch.distributed``: programs ask whether they run in several processes; here they never do."""
 
+from fgrad.torch.distributed import optim as optim
+
 
 def is_available() -> bool:
     """Whether processes can be joined: never."""

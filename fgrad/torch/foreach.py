@@ -1,0 +1,142 @@
+"""``torch._foreach_*``: an operation on each tensor of a list, as optimisers and averages of weights call it.
+
+Each is the operation of that name, once for each tensor, so that a graph shows ``AddBackward0`` where PyTorch's shows
+``ForeachAddBackward0List``.  An argument that is a list gives each call one of its elements, any other goes to every
+call.  The functions give a tuple; those whose name ends in ``_`` write the tensors and give the list back.
+
+>>> import fgrad.torch as torch
+>>> torch._foreach_add([torch.ones(1), torch.zeros(1)], [1.0, 2.0])
+(tensor([2.]), tensor([2.]))
+
+Source: PyTorch: aten/src/ATen/native/ForeachOpsKernels.cpp and ForeachUtils.h
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad.torch import linalg, ops
+from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.ops.table import TABLE
+from fgrad.torch.type_names import type_name
+
+#: the functions that are a method of each tensor, and write it where their names end in ``_``
+_METHODS = (
+    "abs", "acos", "add", "asin", "atan", "ceil", "cos", "cosh", "div", "erf", "erfc", "exp",
+    "expm1", "floor", "frac", "lerp", "lgamma", "log", "log10", "log1p", "log2", "mul", "neg", "reciprocal", "round",
+    "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
+)  # fmt: skip
+
+
+#: the functions whose numbers may be the elements of a tensor
+_OF_ELEMENTS = ("addcdiv", "addcmul")
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda tensor, *args, **kwargs: getattr(tensor, name)(*args, **kwargs)
+
+
+def _with_factor(name: str) -> Callable[..., Any]:
+    return lambda tensor, first, second, value=1: getattr(tensor, name)(first, second, value=value)
+
+
+def _like(tensor: Tensor, number: Any) -> Tensor:
+    return number if isinstance(number, Tensor) else ops.tensor(number, dtype=tensor._type.dtype)
+
+
+def _chosen_into(name: str) -> Callable[..., Any]:
+    operation: Any = TABLE[name].operation
+    return lambda tensor, other: apply_inplace(operation, (tensor, _like(tensor, other)))
+
+
+def _powsum(tensor: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:
+    return tensor.abs().pow(ord).sum(dtype=dtype)
+
+
+def _norm(tensor: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:
+    return linalg.vector_norm(tensor, ord, dtype=dtype)
+
+
+#: the operation on one tensor, of the functions that give new tensors
+_NEW: dict[str, Callable[..., Any]] = {
+    **{name: _method(name) for name in _METHODS},
+    **{name: _with_factor(name) for name in _OF_ELEMENTS},
+    "clamp_max": lambda tensor, other: tensor.clamp(max=other),
+    "clamp_min": lambda tensor, other: tensor.clamp(min=other),
+    "clone": lambda tensor, memory_format=None: tensor.clone(),
+    "max": lambda tensor: tensor.max(),
+    "maximum": lambda tensor, other: ops.maximum(tensor, _like(tensor, other)),
+    "minimum": lambda tensor, other: ops.minimum(tensor, _like(tensor, other)),
+    "mm": lambda tensor, other: tensor.mm(other),
+    "norm": _norm,
+    "pow": lambda tensor, exponent: ops.pow(tensor, exponent),
+    "powsum": _powsum,
+}
+
+#: the same of those that write
+_WRITING: dict[str, Callable[..., Any]] = {
+    **{name: _method(f"{name}_") for name in _METHODS},
+    **{name: _with_factor(f"{name}_") for name in _OF_ELEMENTS},
+    "clamp_max": lambda tensor, other: tensor.clamp_(max=other),
+    "clamp_min": lambda tensor, other: tensor.clamp_(min=other),
+    "copy": lambda tensor, source, non_blocking=False: tensor.copy_(source),
+    "maximum": _chosen_into("maximum"),
+    "minimum": _chosen_into("minimum"),
+    "pow": _method("pow_"),
+    "zero": _method("zero_"),
+}
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, list | tuple)
+
+
+def _column(x: Any, count: int, elements: bool) -> Sequence[Any]:
+    """What an argument is in each call; a tensor of numbers gives its ``elements``, where a function takes such."""
+    if isinstance(x, Tensor) and x._type.shape:
+        size = x._type.numel
+        if not elements:
+            dimensions = len(x._type.shape)
+            raise RuntimeError(
+                f"scalar tensor expected to be 0 dim but it has {dimensions} dimensions and {size} elements."
+            )
+        if size != count:
+            raise RuntimeError(f"Expected length of scalars to match input of length {count} but got {size} instead.")
+        return x.tolist()
+    if not isinstance(x, list | tuple):
+        return [x] * count
+    if len(x) != count:
+        if x and not isinstance(x[0], Tensor):
+            raise RuntimeError("Tensor list must have same number of elements as scalar list.")
+        raise RuntimeError(f"Tensor lists must have the same number of tensors, got {count} and {len(x)}")
+    return x
+
+
+def _made(name: str, one: Callable[..., Any], elements: bool) -> Callable[..., Any]:
+    """A function of lists of the operation on one tensor."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if "self" in kwargs:
+            args = (kwargs.pop("self"), *args)
+        tensors = next(filter(_is_list, args), None)
+        # a number may stand before the list, as what is raised to the powers in it
+        if tensors is None or not (_is_list(args[0]) or isinstance(args[0], int | float | complex)):
+            given = type_name(args[0]) if args else "nothing"
+            raise TypeError(f"{name}(): argument 'self' (position 1) must be tuple of Tensors, not {given}")
+        if not tensors:
+            raise RuntimeError("Tensor list must have at least one tensor.")
+        columns = [_column(x, len(tensors), elements) for x in args]
+        found = [one(*each, **kwargs) for each in zip(*columns, strict=True)]
+        return tensors if name.endswith("_") else tuple(found)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+#: the functions by their names
+NAMES = {
+    called: _made(called, one, name in _OF_ELEMENTS)
+    for functions, called_as in ((_NEW, "_foreach_{}"), (_WRITING, "_foreach_{}_"))
+    for name, one in functions.items()
+    for called in (called_as.format(name),)
+}

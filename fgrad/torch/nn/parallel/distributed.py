@@ -1,0 +1,19 @@
+"""``torch.nn.parallel.DistributedDataParallel``: programs ask whether a module is one; none is here."""
+
+from typing import Any
+
+from fgrad.torch.nn.modules.module import Module
+
+
+class DistributedDataParallel(Module):
+    """A module whose gradients several processes average.
+
+    Raises:
+      ValueError: always, as in PyTorch where no processes are joined.
+
+    Source: `torch.nn.parallel.DistributedDataParallel
+    <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parallel.DistributedDataParallel.html>`_.
+    """
+
+    def __init__(self, module: Any, *args: Any, **kwargs: Any) -> None:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")

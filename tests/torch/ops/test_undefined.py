@@ -1,0 +1,73 @@
+"""Gradients that PyTorch has none of: they are undefined, or refused with an error."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrad.torch as ours
+
+theirs = pytest.importorskip("torch")
+
+REAL = np.random.default_rng(0).standard_normal((3, 3))
+COMPLEX = REAL + 1j * np.random.default_rng(1).standard_normal((3, 3))
+
+UNDEFINED = {
+    "vector_norm": lambda torch, x: torch.linalg.vector_norm(x, 0),
+    "norm over an axis": lambda torch, x: torch.linalg.norm(x[0], 0),
+    "former norm": lambda torch, x: torch.norm(x, 0),
+    "dist": lambda torch, x: torch.dist(x, x.detach() + 1, 0),
+    "householder_product": lambda torch, x: torch.linalg.householder_product(x, torch.ones(0).double()),
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_undefined(name: str):
+    def run(torch: Any) -> Any:
+        x = torch.tensor(REAL, requires_grad=True)
+        found = UNDEFINED[name](torch, x)
+        (gradient,) = torch.autograd.grad(found.sum(), x, allow_unused=True)
+        return found.requires_grad, found.grad_fn.name(), gradient is None
+
+    assert run(ours) == run(theirs)
+
+
+def _product(found: Any) -> Any:
+    return (found.U @ found.Vh).real
+
+
+LOSSES: dict[str, tuple[np.ndarray, Callable[..., Any]]] = {
+    "eig": (COMPLEX, lambda torch, x: torch.linalg.eig(x).eigenvectors.real),
+    "eig of a real matrix": (REAL, lambda torch, x: torch.linalg.eig(x).eigenvectors.imag.pow(3)),
+    "eig without angles": (COMPLEX, lambda torch, x: torch.linalg.eig(x).eigenvectors.abs()),
+    "eig, values only": (COMPLEX, lambda torch, x: torch.linalg.eig(x).eigenvalues.real),
+    "eigh": (COMPLEX, lambda torch, x: torch.linalg.eigh(x).eigenvectors.real),
+    "eigh of a real matrix": (REAL, lambda torch, x: torch.linalg.eigh(x).eigenvectors.abs()),
+    "svd, left": (COMPLEX, lambda torch, x: torch.linalg.svd(x[:, :2], full_matrices=False).U.real),
+    "svd, right": (COMPLEX, lambda torch, x: torch.linalg.svd(x).Vh.real),
+    "svd, both": (COMPLEX, lambda torch, x: _product(torch.linalg.svd(x))),
+    "qr, complete": (REAL, lambda torch, x: torch.linalg.qr(x[:, :2], "complete").Q),
+    "qr, complete and square": (REAL, lambda torch, x: torch.linalg.qr(x, "complete").Q),
+    "qr, R only": (REAL, lambda torch, x: torch.linalg.qr(x, "r").R),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_refused(name: str, create_graph: bool):
+    matrix, loss = LOSSES[name]
+
+    def run(torch: Any) -> Any:
+        x = torch.tensor(matrix, requires_grad=True)
+        try:
+            (gradient,) = torch.autograd.grad(loss(torch, x).sum(), x, create_graph=create_graph)
+        except RuntimeError as error:
+            return str(error)
+        return gradient.detach().numpy()
+
+    wanted = run(theirs)
+    if isinstance(wanted, str):
+        assert run(ours) == wanted
+    else:
+        np.testing.assert_allclose(run(ours), wanted, atol=1e-8)
