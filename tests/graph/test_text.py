@@ -76,6 +76,7 @@ def chain(length):
     return builder.finish([number])
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes_print_and_are_cut():
     graph = chain(100_000)
     start = time.perf_counter()

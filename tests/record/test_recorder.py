@@ -166,6 +166,7 @@ def test_long_chain(n):
     assert np.allclose(fgrad.grad(f)(jnp.ones(4)), 1.00001**n, rtol=1e-1)
 
 
+@pytest.mark.slow
 def test_long_chain_whose_values_are_all_kept():
     n = 30_000
 

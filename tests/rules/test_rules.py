@@ -151,7 +151,12 @@ def _size(x) -> float:
 
 
 @pytest.mark.parametrize(
-    "dtype", [jnp.bfloat16, *(pytest.param(t, marks=pytest.mark.slow) for t in (jnp.float16, jnp.float32))]
+    "dtype",
+    [
+        jnp.bfloat16,
+        pytest.param(jnp.float16, marks=pytest.mark.thorough),
+        pytest.param(jnp.float32, marks=pytest.mark.slow),
+    ],
 )
 def test_low_precision_types_are_kept(dtype, x64):
     """Cotangents and tangents have the dtype of their primal, whatever the precision."""
