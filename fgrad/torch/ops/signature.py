@@ -1,0 +1,225 @@
+"""Signatures: what the parameters of a function of the table are, and how a call's arguments are bound to them."""
+
+import copy
+import inspect
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.dtypes import bool_
+from fgrad.torch.type_names import type_name
+
+if TYPE_CHECKING:
+    # inside the functions that they annotate they are arrays of any kind
+    Array = Operand = Fixed = Number = Arrays = Ints = Any
+else:
+
+    class Array:
+        """Annotates a tensor operand."""
+
+    class Operand:
+        """Annotates an operand that is a tensor or a Python number."""
+
+    class Fixed:
+        """Annotates a tensor operand that has no derivative."""
+
+    class Number:
+        """Annotates a Python number that is an input of the program, without a derivative."""
+
+    class Arrays:
+        """Annotates a sequence of tensors."""
+
+    class Ints:
+        """Annotates a static tuple of integers that may be given spread out."""
+
+
+_OPERANDS = (Array, Operand, Fixed, Number, Arrays)
+#: NumPy's names for parameters, which PyTorch takes too
+_OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+NUMBERS = (bool, int, float, complex)
+
+
+class Signature:
+    """Binds a call's arguments to operands and static parameters."""
+
+    __slots__ = (
+        "name",
+        "names",
+        "kinds",
+        "defaults",
+        "keyword_only",
+        "operands",
+        "statics",
+        "plain",
+        "first",
+        "checked",
+    )
+
+    def __init__(self, name: str, function: Callable[..., Any], first: int = 1):
+        self.name = name
+        #: how errors number the first argument: the tensor whose method is called does not count, in ``of_method``
+        self.first = first
+        parameters = list(inspect.signature(function).parameters.values())
+        self.names = [p.name for p in parameters]
+        self.kinds = [_kind(p.annotation) for p in parameters]
+        self.defaults = [p.default for p in parameters]
+        self.keyword_only = [p.kind is p.KEYWORD_ONLY for p in parameters]
+        self.operands = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
+        self.statics = [i for i, kind in enumerate(self.kinds) if kind not in _OPERANDS]
+        #: how many arguments a call without keywords may have for its arguments to be the first values as they are
+        positional = sum(not only for only in self.keyword_only)
+        required = max([i + 1 for i, p in enumerate(self.defaults) if p is inspect.Parameter.empty], default=0)
+        self.plain = range(required, positional + 1) if Ints not in self.kinds else range(0)
+        #: whether there is something to check of the arguments
+        named = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
+        self.checked = named and any(kind is not None for kind in self.kinds)
+
+    def of_method(self, name: str | None = None) -> "Signature":
+        """The same of the method, or of one of another name."""
+        found = copy.copy(self)
+        found.name = name or self.name
+        found.first = 0
+        return found
+
+    def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments in the order of the parameters, defaults filled in."""
+        if not kwargs and len(args) in self.plain:
+            return [*args, *self.defaults[len(args) :]]
+        names = self.names
+        values: list[Any] = [inspect.Parameter.empty] * len(names)
+        for i, value in enumerate(args):
+            if i < len(names) and self.kinds[i] is Ints and _spread(value):
+                values[i] = tuple(args[i:])
+                break
+            if i >= len(names) or self.keyword_only[i]:
+                most = sum(not k for k in self.keyword_only) - 1 + self.first
+                given = len(args) - 1 + self.first
+                raise TypeError(
+                    f"{self.name}() takes {most} positional argument{'s' * (most != 1)} but {given} "
+                    f"{'was' if given == 1 else 'were'} given"
+                )
+            values[i] = value
+        for key, value in kwargs.items():
+            if key not in names:
+                key = "input" if key == "self" else _OTHER_NAMES.get(key, key)
+            if key not in names:
+                raise TypeError(f"{self.name}() got an unexpected keyword argument '{key}'")
+            i = names.index(key)
+            if values[i] is not inspect.Parameter.empty:
+                raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
+            values[i] = value
+        for i, value in enumerate(values):
+            if value is inspect.Parameter.empty:
+                if self.defaults[i] is inspect.Parameter.empty:
+                    missing = [n for n, v, d in zip(names, values, self.defaults, strict=True) if v is d]
+                    raise TypeError(
+                        f"{self.name}() missing {len(missing)} required positional arguments: "
+                        + ", ".join(f'"{n}"' for n in missing)
+                    )
+                values[i] = self.defaults[i]
+        return values
+
+    def split(self, values: Sequence[Any], given: int | None = None) -> tuple[list[Any], tuple[Any, ...]]:
+        """The operands, sequences of tensors spread out, and the static parameters.
+
+        Of the arguments the first so many were ``given`` by their places, all where that is None.
+        """
+        kinds = self.kinds
+        operands = self.spread(values, given)
+        return operands, tuple(
+            [x if x.__class__ is kinds[i] else self.static(i, x, given) for i in self.statics for x in (values[i],)]
+        )
+
+    def spread(self, values: Sequence[Any], given: int | None = None) -> list[Any]:
+        """The operands, sequences of tensors spread out."""
+        operands: list[Any] = []
+        for i in self.operands:
+            value = values[i]
+            kind = self.kinds[i]
+            if kind is Arrays:
+                if isinstance(value, Tensor):
+                    raise self.refusal(i, "tuple of Tensors", value, given)
+                for x in value:
+                    self.check(i, kind, x, given)
+                operands += value
+            else:
+                if not isinstance(value, Tensor) and value is not None:
+                    value = self.check(i, kind, value, given)
+                elif kind is Number and value is not None:
+                    value = value.item()
+                elif value is None and self.defaults[i] is not None:
+                    self.check(i, kind, value, given)
+                operands.append(value)
+        return operands
+
+    def check(self, i: int, kind: Any, value: Any, given: int | None = None) -> Any:
+        """An argument as an operand of its kind."""
+        if isinstance(value, Tensor):
+            return value
+        if kind in (Operand, Number, Fixed):
+            if value.__class__ in NUMBERS:
+                return value
+            if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
+                return value.item()
+            if isinstance(value, NUMBERS):
+                kind_of: Any = next(t for t in NUMBERS if isinstance(value, t))
+                return kind_of(value)
+        wanted = "Number" if kind is Number else "tuple of Tensors" if kind is Arrays else "Tensor"
+        raise self.refusal(i, wanted, value, given)
+
+    def static(self, i: int, value: Any, given: int | None = None) -> Any:
+        """A static parameter as something hashable, of the type that is annotated."""
+        kind = self.kinds[i]
+        if value is not self.defaults[i]:
+            if kind is bool and value.__class__ is not bool:
+                raise self.refusal(i, "bool", value, given)
+            if kind is int:
+                if not _is_index(value):
+                    raise self.refusal(i, "int", value, given)
+                return operator.index(value)
+            if kind is Ints and not isinstance(value, tuple | list | Tensor) and not _is_index(value):
+                raise self.refusal(i, "tuple of ints", value, given)
+        return _static(value, kind)
+
+    def refusal(self, i: int, wanted: str, value: Any, given: int | None) -> TypeError:
+        """PyTorch's error for an argument of a wrong type, with its place if it was given by that."""
+        place = f" (position {i + self.first})" if given is None or i < given else ""
+        return TypeError(f"{self.name}(): argument '{self.names[i]}'{place} must be {wanted}, not {type_name(value)}")
+
+
+def _kind(annotation: Any) -> Any:
+    """What is checked of an argument; None if nothing is."""
+    if annotation == int | None:
+        return int
+    return annotation if annotation in (*_OPERANDS, Ints, int, bool) else None
+
+
+def _is_index(value: Any) -> bool:
+    """Whether PyTorch takes a value for an integer."""
+    if isinstance(value, Tensor):
+        return not value._type.shape and not value._type.inexact and value._type.dtype is not bool_
+    if isinstance(value, bool | np.bool_):
+        return False
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _spread(value: Any) -> bool:
+    return isinstance(value, int | np.integer) or (isinstance(value, Tensor) and not value._type.shape)
+
+
+def _static(value: Any, kind: Any) -> Any:
+    """A static parameter as something hashable."""
+    if isinstance(value, Tensor):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return tuple([_static(x, None) for x in value])
+    if isinstance(value, np.generic):
+        return value.item()
+    return (value,) if kind is Ints and isinstance(value, int) else value
