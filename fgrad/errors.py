@@ -108,6 +108,14 @@ def undefined(name: str, reason: str) -> UndefinedDerivativeError:
     return UndefinedDerivativeError(f"The operation {name!r} cannot be differentiated here: {reason}")
 
 
+def mutable_reference(name: str) -> UndefinedDerivativeError:
+    return undefined(
+        name,
+        "a mutable reference (jax.new_ref) meets values that are differentiated, and fgrad does not follow what is "
+        "written there. Way out: make new values instead, with x.at[i].set(y) or as the carry of jax.lax.scan.",
+    )
+
+
 class RuleTypeError(TypeError, ValueError):
     """A derivative rule returned a value of another structure, shape or dtype than it must."""
 

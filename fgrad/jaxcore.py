@@ -5,13 +5,14 @@ through what this file exports.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax import dtypes
 from jax.core import ShapedArray, Trace, Tracer, eval_context, eval_jaxpr
+from jax.experimental import hijax
 from jax.extend import core as jex
 from jax.extend.core import (
     Primitive,
@@ -22,6 +23,8 @@ from jax.extend.core import (
 )
 
 __all__ = [
+    "HiPrim",
+    "HiZero",
     "Primitive",
     "ShapedArray",
     "Trace",
@@ -39,6 +42,7 @@ __all__ = [
     "is_closed_jaxpr",
     "is_concrete",
     "is_effectful",
+    "is_high",
     "is_literal",
     "is_open_jaxpr",
     "primitive",
@@ -53,6 +57,7 @@ __all__ = [
     "traced_shard_map",
     "typeof",
     "varying_axes",
+    "when_mapped",
     "wrapped_function",
     "zero_tangent",
 ]
@@ -157,9 +162,45 @@ def remember_primitive(prim: Primitive) -> None:
     all_primitives().setdefault(prim.name, prim)
 
 
+@functools.cache
+def _mapping_trace() -> type:
+    """The class of the trace under which ``jax.vmap`` runs a function."""
+    kept: list[type] = []
+    with eval_context(), jax.check_tracer_leaks(False):
+        jax.vmap(lambda x: kept.append(type(current_trace())))(np.zeros(1, np.float32))
+    return kept[0]
+
+
+def when_mapped(prim: Primitive, call: Callable[[Sequence[Any], dict[str, Any]], Any]) -> None:
+    """Let ``call(args, params)`` stand in for a primitive wherever ``jax.vmap`` meets it."""
+    bind = functools.partial(type(prim).bind_with_trace, prim)
+
+    def bind_with_trace(trace: Any, args: Sequence[Any], avals: Any, params: dict[str, Any], /) -> Any:
+        if not isinstance(trace, _mapping_trace()):
+            return bind(trace, args, avals, params)
+        with set_trace(trace):
+            return call(args, params)
+
+    prim.bind_with_trace = bind_with_trace  # type: ignore[method-assign]
+
+
 def is_effectful(effects: Any) -> bool:
     """Whether running matters for its own sake; reading a mapped axis, which JAX lists too, does not."""
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in effects)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# JAX's extensions
+
+#: the base class of primitives that bring their own rules (``VJPHiPrimitive`` before JAX 0.12), and the zero tangent
+#: or cotangent that such rules take and give
+HiPrim: Any = getattr(hijax, "HiPrim", None) or hijax.VJPHiPrimitive  # type: ignore[attr-defined]
+HiZero: Any = hijax.Zero
+
+
+def is_high(primitive: Any, types: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether a call is one of JAX's extensions or has some inside; JAX runs what they compute in their place."""
+    return primitive.is_high(*types, **params)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -173,6 +173,20 @@ def matching(
     ]  # fmt: skip
 
 
+def only(cts: Sequence[Any], tree: Any, what: str) -> Any:
+    """The one cotangent that a function was called with.
+
+    Raises:
+      TypeError: it was called with none, or with several.
+    """
+    if len(cts) != 1:
+        raise TypeError(
+            f"{what} takes one argument, the cotangent of the whole output, and got {len(cts)}. "
+            f"Give one pytree of the output's structure {tree}."
+        )
+    return cts[0]
+
+
 def _matched(x: Any, expected: ShapedArray, path: Callable[[], str], of: str, unread: bool) -> Any:
     if not isinstance(x, Tracer | jax.Array):
         x = _as_value(x, path, "A derivative's argument")

@@ -67,12 +67,13 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     """
     if not has_aux:
         return result, None
-    if not isinstance(result, tuple) or len(result) != 2:
+    if not isinstance(result, tuple | list) or len(result) != 2:
         raise TypeError(
             f"{what} with has_aux=True: the function must return a pair (value, aux), got {type(result).__name__}"
-            f"{f' of length {len(result)}' if isinstance(result, tuple) else ''}."
+            f"{f' of length {len(result)}' if isinstance(result, tuple | list) else ''}."
         )
-    return result
+    value, aux = result
+    return value, aux
 
 
 def inexact_inputs(types: Sequence[ShapedArray], count: int) -> list[int]:

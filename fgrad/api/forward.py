@@ -9,7 +9,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import leaves, matching, path_of, stripped
+from fgrad.api.arguments import leaves, matching, only, path_of, stripped
 from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.reverse import zero
 from fgrad.graph.graph import Builder, Graph
@@ -245,11 +245,12 @@ class Transposed:
     in_tree: Any
     out_tree: Any
 
-    def __call__(self, lifted: Sequence[Any], ct: Any) -> Any:
-        cts = matching(
+    def __call__(self, lifted: Sequence[Any], *cts: Any) -> Any:
+        ct = only(cts, self.out_tree, "linear_transpose's function")
+        flat = matching(
             ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output", integers="own"
         )
-        found = run(self.graph, [*lifted, *map(stripped, cts)])
+        found = run(self.graph, [*lifted, *map(stripped, flat)])
         outs = [
             with_weakness(jax.numpy.zeros(t.shape, t.dtype) if k is None else found[k], t)
             for k, t in zip(self.at, self.in_types, strict=True)

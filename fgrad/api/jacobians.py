@@ -68,7 +68,7 @@ def jacrev(
     """The Jacobian of a function, row by row in reverse mode: the better choice for few outputs.
 
     Arguments, results and errors are those of ``jacfwd``, and:
-      allow_int: integer and boolean arguments are let through; their blocks are of dtype ``float0``.
+      allow_int: integer and boolean arguments are let through; their blocks are zeros of their dtype.
       chunk_size: how many rows to compute at once.
 
     Raises also:
@@ -194,24 +194,27 @@ def _jacobian(
         )
         outs = made(called.recorded.values)
         aux = called.outputs(outs)[1]
-        jacobian = _nested(called, flat, outs[len(called.recorded.outputs) :], single)
+        jacobian = _nested(called, flat, outs[len(called.recorded.outputs) :], single, mode)
         return (jacobian, aux) if has_aux else jacobian
 
     return jacobian_fun
 
 
-def _nested(called: Called, flat: Leaves, blocks: Sequence[Any], single: bool) -> Any:
-    """The blocks, which come for each inexact output and input, in JAX's nesting; ``float0`` zeros for the others."""
+def _nested(called: Called, flat: Leaves, blocks: Sequence[Any], single: bool, mode: "_Forward | _Reverse") -> Any:
+    """The blocks, which come for each inexact output and input, in JAX's nesting; zeros of integers for the others."""
     found = iter(blocks)
     rows = []
     for out in called.out.types:
         row = [
-            next(found) if is_inexact(out) and is_inexact(t) else np.zeros((*out.shape, *t.shape), jax.dtypes.float0)
-            for t in flat.types
+            next(found) if is_inexact(out) and is_inexact(t) else _zeros(out, t, mode.like(out, t)) for t in flat.types
         ]
         tree = flat.unflatten(row)
         rows.append(tree[0] if single else tree)
     return called.out.unflatten(rows)
+
+
+def _zeros(out: ShapedArray, t: ShapedArray, like: ShapedArray) -> Any:
+    return with_weakness(jax.numpy.zeros((*out.shape, *t.shape), like.dtype), like)
 
 
 def _program(function: Callable[..., Any], types: Sequence[ShapedArray], rows: Graph) -> Callable[..., Any]:
@@ -236,6 +239,11 @@ class _Forward:
 
     def check_outputs(self, out: Leaves, what: str) -> None:
         _check_holomorphic(out, self.holomorphic, what)
+
+    @staticmethod
+    def like(out: ShapedArray, _: ShapedArray) -> ShapedArray:
+        """The type whose dtype and weakness a block takes."""
+        return out
 
     def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Callable[..., Any]:
         """The program of the outputs and then the blocks, for each inexact output and input."""
@@ -274,13 +282,18 @@ class _Reverse:
             if not is_inexact(t):
                 raise TypeError(
                     f"{what} needs floating-point outputs, but {out.paths[i]} has dtype {t.dtype}. Return it as aux "
-                    "(has_aux=True), or use jacfwd, which gives float0 zeros for it."
+                    "(has_aux=True), or use jacfwd, which gives zeros for it."
                 )
             if not self.holomorphic and jax.dtypes.issubdtype(t.dtype, np.complexfloating):
                 raise TypeError(
                     f"{what} needs real outputs, but {out.paths[i]} has dtype {t.dtype}. For a complex-differentiable "
                     "function of complex inputs pass holomorphic=True; otherwise take the real part, or use vjp."
                 )
+
+    @staticmethod
+    def like(_: ShapedArray, t: ShapedArray) -> ShapedArray:
+        """The type whose dtype and weakness a block takes."""
+        return t
 
     def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Callable[..., Any]:
         """The program of the outputs and then the blocks, for each inexact output and input."""

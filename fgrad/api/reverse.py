@@ -10,14 +10,14 @@ from attrs import frozen
 from jax import lax, tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Argnums, argnums_tuple, leaves, matching, resolve, stripped, with_positions
+from fgrad.api.arguments import Argnums, argnums_tuple, leaves, matching, only, resolve, stripped, with_positions
 from fgrad.api.called import call, inexact_inputs, split_aux, weak_as, with_weakness
 from fgrad.api.recorded import close, record
-from fgrad.graph.graph import Const, Graph
+from fgrad.graph.graph import Graph
 from fgrad.graph.regions import is_inexact, strong
 from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
-from fgrad.passes.local import tangent_type
+from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify
 from fgrad.passes.vjp import pulled, vjp as vjp_pass
@@ -143,8 +143,7 @@ def _grad_plan(graph: Graph, count: int, first: int) -> _Plan:
     """The joint graph of value and gradient, the cotangent of the value being one; its outputs from ``first`` on."""
     wrt = inexact_inputs(graph.in_types, count)
     builder = Simplifier(graph.in_types)
-    seed_type = tangent_type(graph.out_types[0])
-    one = builder.const(Const(np.ones((), seed_type.dtype), seed_type))
+    one = filled(builder, 1, tangent_type(graph.out_types[0]))
     outputs, cts = pulled(builder, graph, wrt, [(graph.outputs[0], one)])
     outs = outputs[first:]
     at: list[int | None] = [None] * count
@@ -269,10 +268,11 @@ class Pullback:
     in_tree: Any
     out_tree: Any
 
-    def __call__(self, residuals: Sequence[Any], ct: Any) -> Any:
+    def __call__(self, residuals: Sequence[Any], *cts: Any) -> Any:
         what = "the cotangent given to vjp's function"
-        cts = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
-        live = [(x, t) for x, t in zip(cts, self.out_types, strict=True) if is_inexact(t)]
+        ct = only(cts, self.out_tree, "vjp's function")
+        flat = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
+        live = [(x, t) for x, t in zip(flat, self.out_types, strict=True) if is_inexact(t)]
         found = run(self.graph, [*residuals, *[stripped(x) for x, _ in live]])
         # As in JAX: what is weak is converted on its way to a strong output, and back to weak on the way back.
         # So a weak primal has a weak cotangent, unless a strong one was given for an output that is weak itself.

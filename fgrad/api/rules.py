@@ -16,7 +16,7 @@ from fgrad.api import differences as fd
 from fgrad.api.custom import custom_jvp, custom_vjp, zero_tangent_of
 from fgrad.api.recorded import by_graph
 from fgrad.api.staging import vmap
-from fgrad.graph.op import BATCHING
+from fgrad.graph.op import BATCHING, enter_batching
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import Primitive, current_trace, primitive, remember_primitive, typeof
 from fgrad.record.recording import Recording
@@ -56,8 +56,7 @@ def define_rule(
 
     Returns:
       For a function, the function with these rules, to be called in its place; JAX's transformations keep them too.
-      For a primitive, the primitive; its batching rule holds in ``fgrad.vmap`` and, under ``jax.vmap``, in what fgrad
-      has recorded (its ``grad``, ``jit``, ...), for JAX has no public way to enter one in its own table.
+      For a primitive, the primitive, whose batching rule ``jax.vmap`` follows too.
 
     Raises:
       ValueError: no rule is given, or the primitive has one already.
@@ -139,7 +138,7 @@ def _for_primitive(target: Primitive, given: Rules, replace: bool) -> Primitive:
         _given[target] = evolve(earlier, batching=given.batching)
     if given.batching is not None:
         # the rule may hold primitives with such rules too, this one perhaps, and be mapped in its turn
-        BATCHING[target] = functools.wraps(given.batching)(functools.partial(by_graph, given.batching))
+        enter_batching(target, functools.wraps(given.batching)(functools.partial(by_graph, given.batching)))
     remember_primitive(target)
     clear_cache()  # derivatives made from an earlier rule are kept with the operations
     return target

@@ -70,10 +70,10 @@ def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fun)
     def staged(*args: Any, **kwargs: Any) -> Any:
+        if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+            return fun(*args, **kwargs)
         flat, tree = tree_util.tree_flatten((args, kwargs))
         at = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]
-        if not at and any(isinstance(x, jax.Array) for x in flat):
-            return fun(*args, **kwargs)  # jax.disable_jit: the arguments came as they were
         kept: list[Any] = []
 
         def flat_fun(*tracers: Any) -> list[Any]:

@@ -202,8 +202,12 @@ def _linear_solve(params: dict[str, Any], operands: Types) -> None:
         at += n
 
 
+#: the calls whose rules are graphs, which a file holds
+WITH_RULES = ("custom_jvp", "custom_vjp", "linear_call")
+
+
 def check_rule(op: Op, rule: Any) -> None:
-    """Whether the rule of a ``custom_jvp`` or ``custom_vjp`` fits its call.
+    """Whether the rule of one of ``WITH_RULES`` fits its call.
 
     Raises:
       Misfit: it does not.
@@ -221,6 +225,9 @@ def check_rule(op: Op, rule: Any) -> None:
         fits("output of the forward rule", rule.forward.out_types[residuals:], outs)
         fits("input of the backward rule", rule.backward.in_types, [*rule.forward.out_types[:residuals], *live_out])
         fits("output of the backward rule", rule.backward.out_types, [primals[i] for i in rule.wrt])
+    elif op.name == "linear_call":
+        fits("input of the transpose", rule.in_types, [*call.in_types[:n], *outs])
+        fits("output of the transpose", rule.out_types, primals)
     else:
         fits("input of the rule", rule.in_types, [*primals, *live_in])
         fits("output of the rule", rule.out_types, [*outs, *live_out])
@@ -228,5 +235,5 @@ def check_rule(op: Op, rule: Any) -> None:
 
 FITS: dict[str, Callable[[dict[str, Any], Types], None]] = {
     "scan": _scan, "cond": _cond, "while": _while, "custom_jvp": _custom, "custom_vjp": _custom, "remat": _body,
-    "custom_vmap": _call, "custom_linear_solve": _linear_solve,
+    "custom_vmap": _call, "custom_linear_solve": _linear_solve, "linear_call": _custom,
 }  # fmt: skip

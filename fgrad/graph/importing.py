@@ -20,6 +20,7 @@ from fgrad.graph.regions import (
     custom_vjp,
     custom_vmap,
     is_inexact,
+    linear_call,
     linear_solve,
     plain,
     python_call_graph,
@@ -371,14 +372,43 @@ def _linear_solve(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op
     )
 
 
+def _linear_call(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
+    call, thunk = from_jaxpr(params["callee"]), params["transpose_thunk"]
+    consts = params["num_callee_consts"]
+    n = consts + params["num_res"]
+
+    def rule() -> Graph:
+        jaxpr, closed_over = thunk()
+        if any(isinstance(x, Tracer) for x in closed_over):
+            raise errors.closed_over("linear_call", "fun_transpose")
+        builder = Builder([*in_types[:n], *call.out_types])
+        lead = [builder.const(Const.of(x)) for x in closed_over]
+        return builder.finish(builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs[consts:]]))
+
+    # JAX wraps the user's functions anew for each call: what they compute tells two transposes apart
+    return linear_call_op(call, Deferred(_thunk_key(rule, thunk), rule), n, in_types)
+
+
+def _thunk_key(rule: Callable[[], Graph], thunk: Any) -> Hashable:
+    try:
+        return ("transpose", rule())
+    except Exception:  # it will be raised again, with the user's line, where the transpose is needed
+        return ("transpose", Kept(thunk))
+
+
+def linear_call_op(call: Graph, rule: Deferred, num_consts: int, in_types: Sequence[ShapedArray]) -> Op:
+    return intern(linear_call, {"call": call, "rule": rule, "num_consts": num_consts}, in_types)
+
+
 IMPORTERS: dict[str, Callable[[dict[str, Any], Sequence[ShapedArray]], Op | Graph]] = {
     "jit": _jit,
     "pjit": _jit,
     "closed_call": _inlined("call_jaxpr"),
     "core_call": _inlined("call_jaxpr"),
+    "eval_jaxpr": _inlined("call_jaxpr"),
     "call": _inlined("call_jaxpr"),
     "composite": _inlined("jaxpr"),
-    "linear_call": _inlined("callee"),
+    "linear_call": _linear_call,
     "scan": _scan,
     "cond": _cond,
     "while": _while,

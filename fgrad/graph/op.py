@@ -27,12 +27,25 @@ from fgrad.jaxcore import (
     is_evaluating,
     is_open_jaxpr,
     remember_primitive,
+    typeof,
+    when_mapped,
 )
 
 OP_LIMIT = 1 << 16
 
 #: batching rules that users gave primitives: ``rule(axis_size, in_batched, *args, **params)``
 BATCHING: dict[Primitive, Callable[..., Any]] = {}
+
+
+def enter_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """Give a primitive a batching rule, which holds in graphs and under ``jax.vmap``."""
+    BATCHING[primitive] = rule
+
+    def mapped(args: Sequence[Any], params: dict[str, Any]) -> Any:
+        outs = intern(primitive, params, list(map(typeof, args))).bind(args)
+        return outs if primitive.multiple_results else outs[0]
+
+    when_mapped(primitive, mapped)
 
 
 class Op:

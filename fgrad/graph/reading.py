@@ -14,7 +14,7 @@ from typing import IO, Any
 import jax
 import numpy as np
 
-from fgrad.graph.check import check_each, check_rule
+from fgrad.graph.check import WITH_RULES, check_each, check_rule
 from fgrad.graph.encoding import NoCode, decode, decode_dtype, decode_type, key_dtypes
 from fgrad.graph.graph import Const, Graph, Node
 from fgrad.graph.op import Op, intern, intern_typed
@@ -80,7 +80,7 @@ class Reader:
         except RecursionError:
             raise NoCode("graphs are nested too deep") from None
         for op in self._made["ops"]:
-            if isinstance(op, Op) and op.name in ("custom_jvp", "custom_vjp"):
+            if isinstance(op, Op) and op.name in WITH_RULES:
                 check_rule(op, op.params["rule"]())
         check_each(graphs)
         for i, rule in enumerate(self._made["rules"]):

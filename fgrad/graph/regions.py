@@ -139,12 +139,14 @@ class Deferred:
     The rule of a function may call that function again, so recording rules eagerly would never end.
     """
 
-    __slots__ = ("_make", "_made", "key", "function")
+    __slots__ = ("_make", "_made", "key", "function", "native")
 
     def __init__(self, key: Hashable, make: Callable[[], Any]):
         self.key = key
         #: a forward-mode rule as a flat function, to be called where it asks for the numbers of tangents
         self.function: Callable[..., Any] | None = None
+        #: how JAX itself calls the function that has this rule, so that its own transformations follow it there
+        self.native: Callable[..., Sequence[Any]] | None = None
         self._make: Callable[[], Any] | None = make
         self._made: Any = None
 
@@ -198,6 +200,8 @@ class CustomJvp(Region):
 
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
         call, rule, k = params["call"], params["rule"], params["num_consts"]
+        if rule.native is not None:
+            return rule.native(*args)
         function = jax.custom_jvp(lambda *xs: tuple(evaluate(call, xs)))
 
         def jvp(primals: Any, tangents: Any) -> Any:
@@ -236,6 +240,8 @@ class CustomVjp(Region):
 
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
         call, k = params["call"], params["num_consts"]
+        if params["rule"].native is not None:
+            return params["rule"].native(*args)
         function = jax.custom_vjp(lambda *xs: tuple(evaluate(call, xs)))
         n = len(call.outputs)
 
@@ -359,6 +365,31 @@ class LinearSolve(Region):
         return params["solve"].out_types
 
 
+class LinearCall(Region):
+    """A call that is linear in its last inputs, with a transpose of the user's own (``linear_call``).
+
+    Parameters: ``call``; ``rule``: a deferred graph of the transpose, from the same residuals and cotangents of the
+    outputs to those of the linear inputs; ``num_consts``: how many inputs come before these.
+    """
+
+    name = "linear_call"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        call, rule, n = params["call"], params["rule"], params["num_consts"]
+        return jax.custom_derivatives.linear_call(
+            lambda residuals, xs: tuple(evaluate(call, [*residuals, *xs])),
+            lambda residuals, cts: tuple(evaluate(rule(), [*residuals, *cts])),
+            tuple(args[:n]),
+            tuple(args[n:]),
+        )
+
+    def called(self, params: dict[str, Any]) -> Graph:
+        return params["call"]
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["call"].out_types
+
+
 class Opaque(Region):
     """The results of a call that had to run while the function was recorded, tied to what it was called with.
 
@@ -419,11 +450,9 @@ def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([next(found) if is_inexact(jax.typeof(x)) else zero_tangent(x) for x in outs])
 
 
-scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, opaque, python_call = (
-    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve(), Opaque(), PythonCall()
+_in_files = scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, linear_call, opaque = (
+    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve(), LinearCall(), Opaque()
 )  # fmt: skip
+python_call = PythonCall()
 
-REGIONS: dict[str, Region] = {
-    region.name: region
-    for region in (scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, opaque)
-}
+REGIONS: dict[str, Region] = {region.name: region for region in _in_files}

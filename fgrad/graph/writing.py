@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fgrad import errors
-from fgrad.graph.check import Misfit, check_rule
+from fgrad.graph.check import WITH_RULES, Misfit, check_rule
 from fgrad.graph.encoding import NoCode, encode, encode_dtype, encode_type, key_dtypes
 from fgrad.graph.graph import Const, Graph, Node
 from fgrad.graph.op import Op, Region
@@ -136,7 +136,7 @@ class Writer:
             return found
         if op is None:
             raise NoCode("a rule stands outside a custom call")
-        if op.name not in ("custom_jvp", "custom_vjp"):
+        if op.name not in WITH_RULES:
             raise NoCode("its rule is a Python function, which a file does not hold")
         rule = deferred()
         check_rule(op, rule)

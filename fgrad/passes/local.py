@@ -519,12 +519,18 @@ def add(builder: Builder, a: int, b: int, source: Any = None) -> int:
 
 def zeros(builder: Builder, type: ShapedArray) -> int:
     """Emit zeros of a type."""
-    number = builder.const(Const(np.zeros((), type.dtype), ShapedArray((), type.dtype)))
+    return filled(builder, 0, type)
+
+
+def filled(builder: Builder, value: float, type: ShapedArray) -> int:
+    """Emit one number everywhere, as a value of a type."""
+    number = builder.const(Const(np.full((), value, type.dtype), ShapedArray((), type.dtype)))
     if type.shape:
         params = {"shape": type.shape, "broadcast_dimensions": (), "sharding": None}
         number = builder.emit(intern(primitive("broadcast_in_dim"), params, (builder.types[number],)), (number,))
     if axes := varying_axes(type):  # among the parts of a shard_map
-        number = builder.emit(intern(primitive("pvary"), {"axes": axes}, (builder.types[number],)), (number,))
+        vary = stage_closed(lambda x: [lax.pcast(x, axes, to="varying")], [builder.types[number]])
+        (number,) = builder.splice(vary, [number])
     return number
 
 

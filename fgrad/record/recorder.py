@@ -91,6 +91,8 @@ class Recorder(Recording):
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
         if not op.effects or isinstance(op.primitive, PythonCall):
             return super().emit(op, args, source)
+        if not all(isinstance(t, ShapedArray) for t in (*op.in_types, *op.out_types)):
+            raise errors.mutable_reference(op.name)
         # a print or a callback runs now and once; what it returns is then a value like any other from outside
         numbers = [self.number(x) for x in args]
         try:

@@ -24,6 +24,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
+from fgrad.graph.hijax import of_arrays
 from fgrad.graph.importing import (
     IMPORTERS,
     custom_jvp_op,
@@ -42,6 +43,7 @@ from fgrad.jaxcore import (
     bind_custom_jvp,
     bind_custom_vjp,
     copied,
+    is_high,
     set_trace,
     settle_outputs,
     symbolic_zero,
@@ -110,6 +112,8 @@ class Recording(TakesGraphs):
 
     def __init__(self) -> None:
         super().__init__()
+        #: JAX's extensions come here whole, with their rules
+        self.requires_low = False
         self.order = next(_order)
         self.open = True
         self.configuration = configuration()
@@ -277,11 +281,14 @@ class Recording(TakesGraphs):
     def process_primitive(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], /) -> Any:
         if not self.records(args):
             return self.outside(primitive, args, params)
+        types = [typeof(x) for x in args]
+        if is_high(primitive, types, params) and not of_arrays(primitive, params):
+            with set_trace(self):
+                return primitive.to_lojax(*args, **params)
         if primitive.name in IMPORTERS:
-            types = [typeof(x) for x in args]
             found = import_equation(primitive, params, types)
         else:
-            found = intern(primitive, params, [typeof(x) for x in args])
+            found = intern(primitive, params, types)
         source = here(2)
         outs = self.emit(found, args, source) if isinstance(found, Op) else self.splice(found, args, source)
         return outs if primitive.multiple_results else outs[0]

@@ -12,10 +12,14 @@ from fgrad.rules.arithmetic import constant
 from fgrad.rules.kinds import Elementwise, define
 
 
-def _one_minus_square(x: Any) -> Any:
-    # Factored: near 1 the difference 1 - x * x would lose half of the digits.
+def _factored(x: Any) -> Any:
+    # Near 1 the difference 1 - x * x would lose half of the digits.
     one = constant(1, x)
     return lax.mul(lax.sub(one, x), lax.add(one, x))
+
+
+#: 1 - x^2; the newer JAX has a primitive for it, whose own slope -2 x is right at infinity and next to one
+_one_minus_square = getattr(lax, "one_minus_square", _factored)
 
 
 def _one_plus_square(x: Any) -> Any:
@@ -55,7 +59,7 @@ define("sinh", Elementwise(lambda t, out, x: lax.mul(t, lax.cosh(x))))
 
 define("cosh", Elementwise(lambda t, out, x: lax.mul(t, lax.sinh(x))))
 
-define("tanh", Elementwise(lambda t, out, x, **_: lax.mul(t, _one_minus_square(out))))
+define("tanh", Elementwise(lambda t, out, x, **_: lax.mul(t, _factored(out))))
 
 define("logistic", Elementwise(lambda t, out, x, **_: lax.mul(t, lax.mul(out, lax.sub(constant(1, out), out)))))
 

@@ -96,15 +96,29 @@ define("reduce_window_sum", Linear(_reduce_window_sum))
 
 # -- extrema ----------------------------------------------------------------------------------------------------------
 
-_COMPARE = {"ge": (lax.ge, -np.inf), "le": (lax.le, np.inf)}
+#: by the comparison that keeps the earlier of two entries: that, the extremum that it finds, and what loses to anything
+_COMPARE = {"ge": (lax.ge, lax.max, -np.inf), "le": (lax.le, lax.min, np.inf)}
+
+
+def _is_complex(x: Any) -> bool:
+    return jax.dtypes.issubdtype(x.dtype, np.complexfloating)
+
+
+def _keeps(select: str, best: Any, term: Any) -> Any:
+    """Whether each entry of ``best`` is selected before that of ``term``; JAX orders complex numbers only in maxima."""
+    compare, extremum, _ = _COMPARE[select]
+    return lax.eq(extremum(best, term), best) if _is_complex(best) else compare(best, term)
+
+
+def _fill(select: str) -> float:
+    return _COMPARE[select][2]
 
 
 def _scatter_selected(ct: Any, x: Any, select: str, windows: _Windows) -> Any:
     """Each entry of ``ct`` at the place of the entry of ``x`` that its window selects, the first one among equals."""
     if not _xla_scatters(x, windows):
         return _scatter_terms(ct, x, select, windows)
-    _, fill = _COMPARE[select]
-    dilated = lax.pad(x, constant(fill, x), [(0, 0, d - 1) for d in windows.base_dilation])
+    dilated = lax.pad(x, constant(_fill(select), x), [(0, 0, d - 1) for d in windows.base_dilation])
     scattered = primitive("select_and_scatter_add").bind(
         ct, dilated, select_prim=primitive(select), window_dimensions=tuple(windows.window_dimensions),
         window_strides=tuple(windows.window_strides), padding=tuple(windows.padding),
@@ -113,20 +127,20 @@ def _scatter_selected(ct: Any, x: Any, select: str, windows: _Windows) -> Any:
 
 
 def _xla_scatters(x: Any, windows: _Windows) -> bool:
-    """Whether XLA has the operation: no window dilation, no cropping, and an array without axes crashes it."""
+    """Whether XLA has the operation: for real numbers, no window dilation, no cropping; no axes at all crash it."""
     plain = all(d == 1 for d in windows.window_dilation) and all(
         low >= 0 and high >= 0 for low, high in windows.padding
     )
-    return plain and x.size > 0 and x.ndim > 0
+    return plain and x.size > 0 and x.ndim > 0 and not _is_complex(x)
 
 
 def _scatter_terms(ct: Any, x: Any, select: str, windows: _Windows) -> Any:
-    compare, fill = _COMPARE[select]
+    fill = _fill(select)
     best = lax.full_like(ct, fill)
     winner = lax.full_like(ct, -1, "int32")
     terms = windows.terms(x, constant(fill, x), ct.shape)
     for number, term in enumerate(terms):
-        keep = compare(best, term)
+        keep = _keeps(select, best, term)
         best = lax.select(keep, best, term)
         winner = lax.select(keep, winner, lax.full_like(winner, number))
     shares = [lax.select(lax.eq(winner, constant(k, winner)), ct, zeros(ct)) for k in range(len(terms))]
@@ -138,12 +152,12 @@ def _gather_selected(t: Any, x: Any, select: str, windows: _Windows, out_shape: 
     if x.dtype.itemsize < 8:
         return primitive("select_and_gather_add").bind(t, x, select_prim=primitive(select), **attrs.asdict(windows))
     # On CPUs, JAX 0.10 packs tangent and operand into 64 bits, and so loses half of the digits of a float64.
-    compare, fill = _COMPARE[select]
+    fill = _fill(select)
     best = lax.full(out_shape, fill, x.dtype)
     picked = lax.full(out_shape, 0, t.dtype)
     tangents = windows.terms(t, constant(0, t), out_shape)
     for term, tangent in zip(windows.terms(x, constant(fill, x), out_shape), tangents, strict=True):
-        keep = compare(best, term)
+        keep = _keeps(select, best, term)
         best, picked = lax.select(keep, best, term), lax.select(keep, picked, tangent)
     return picked
 

@@ -28,7 +28,9 @@ from fgrad.torch import (
     futures as futures,
     jit as jit,
     legacy,
+    library as library,
     linalg as linalg,
+    masked as masked,
     mps as mps,
     multiprocessing as multiprocessing,
     nn as nn,
@@ -36,6 +38,7 @@ from fgrad.torch import (
     optim as optim,
     overrides as overrides,
     profiler as profiler,
+    quasirandom as quasirandom,
     random as random,
     return_types as return_types,
     signal as signal,
@@ -124,6 +127,10 @@ from fgrad.torch.settings import (
 )
 from fgrad.torch.size import Size as Size
 from fgrad.torch.version import __version__ as __version__
+
+for _class in (Tensor, Size, dtype, device, finfo, iinfo, Generator):
+    # so are they printed, and looked up by pickle
+    _class.__module__ = __name__
 
 globals().update(dtypes.NAMES)
 globals().update(legacy.NAMES)

@@ -210,10 +210,10 @@ def settled(where: device) -> device:
     >>> settled(device('cpu:3')), settled(device('meta'))
     (device(type='cpu'), device(type='meta'))
     """
-    if where.type == "meta":
-        return device("meta")
+    if where.type in ("meta", "cpu"):
+        return device(where.type)
     jax_device(where)
-    return device("cpu") if where.type == "cpu" else device(where.type, where.index or 0)
+    return device(where.type, where.index or 0)
 
 
 def of_jax(jax_device: Any) -> device:

@@ -7,11 +7,11 @@ import builtins
 import contextlib
 import os
 import typing
-import warnings
 from collections.abc import Callable, Container, Iterator
 from types import UnionType
 from typing import Any, Final as Final, NoReturn, TypeVar, get_args, get_origin
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.futures import Future as Future
 from fgrad.torch.nn.modules.module import Module
 
@@ -247,7 +247,7 @@ class strict_fusion(contextlib.AbstractContextManager[None]):
     """A context in which TorchScript would raise an error where it cannot fuse."""
 
     def __init__(self) -> None:
-        warnings.warn("Only works in script mode", stacklevel=2)
+        warn("Only works in script mode")
 
     def __exit__(self, *exc_info: Any) -> None:
         pass
@@ -282,10 +282,9 @@ def _is(obj: Any, target_type: Any) -> bool:
     if origin in (typing.Union, UnionType):
         return obj is None or any(_is(obj, each) for each in inner)
     if builtins.isinstance(obj, list | dict | tuple) and not obj:
-        warnings.warn(
+        warn(
             "The inner type of a container is lost when calling torch.jit.isinstance in eager mode. For example, "
             "List[int] would become list and therefore falsely return True for List[float] or List[str].",
-            stacklevel=3,
         )
     if origin is list:
         return builtins.isinstance(obj, list) and all(_is(x, inner[0]) for x in obj)
@@ -299,7 +298,7 @@ def _is(obj: Any, target_type: Any) -> bool:
 
 def _deprecated(what: str, instead: str = "Please switch to `torch.compile` or `torch.export`.") -> None:
     # Like PyTorch's, it is attributed to this module and not to the caller, where Python shows it only if asked to.
-    warnings.warn(f"`torch.jit.{what}` is deprecated. {instead}", DeprecationWarning, stacklevel=2)
+    warn(f"`torch.jit.{what}` is deprecated. {instead}", DeprecationWarning)
 
 
 def _check_scripted(mod: Any, what: str) -> None:

@@ -13,10 +13,11 @@ import sys
 import tempfile
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fgrad.torch.core.warning import warn
 
 __all__ = [
     "set_sharing_strategy", "get_sharing_strategy", "get_all_sharing_strategies", "ProcessContext", "ProcessException",
@@ -149,7 +150,7 @@ class SpawnContext(ProcessContext):
     """The former name of `ProcessContext`."""
 
     def __init__(self, processes: Sequence[Any], error_files: Sequence[str]):
-        warnings.warn("SpawnContext is renamed to ProcessContext since 1.4 release.", stacklevel=2)
+        warn("SpawnContext is renamed to ProcessContext since 1.4 release.")
         super().__init__(processes, error_files)
 
 
@@ -212,11 +213,10 @@ def spawn(
 ) -> ProcessContext | None:
     """`start_processes` by the start method ``spawn``."""
     if start_method != "spawn":
-        warnings.warn(
+        warn(
             f"This method only supports start_method=spawn (got: {start_method}).\n"
             "To use a different start_method use:\n\t\t torch.multiprocessing.start_processes(...)",
             FutureWarning,
-            stacklevel=2,
         )
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")
 

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import inspect
 import sys
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -32,6 +31,7 @@ from fgrad.torch.core.overrides import (
     push_mode,
 )
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.methods.subclasses import nowrap_functions
 from fgrad.torch.nn import functional, init
 from fgrad.torch.ops.entrances import IN_PYTHON, names
@@ -188,7 +188,7 @@ class TorchFunctionMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        warnings.warn("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`", stacklevel=2)
+        warn("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`")
         return cls(*args, **kwargs)
 
 

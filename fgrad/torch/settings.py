@@ -5,11 +5,11 @@ is kept and can be asked for, and changes no result.
 """
 
 import os
-import warnings
 
 from attrs import define
 
 from fgrad.torch.core.once import once
+from fgrad.torch.core.warning import warn
 
 _MODES = {"default": 0, "warn": 1, "error": 2}
 _PRECISIONS = ("highest", "high", "medium")
@@ -129,10 +129,9 @@ def set_float32_matmul_precision(precision: str) -> None:
     if precision in _PRECISIONS:
         _settings.precision = precision
     else:
-        warnings.warn(
+        warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the currentsetFloat32MatmulPrecision call has "
             "no effect.",
-            stacklevel=2,
         )
 
 

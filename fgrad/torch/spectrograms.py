@@ -3,7 +3,6 @@
 Source: https://docs.pytorch.org/docs/2.13/generated/torch.stft.html
 """
 
-import warnings
 from typing import Any
 
 from attrs import frozen
@@ -11,6 +10,7 @@ from jax import numpy as jnp
 
 from fgrad.torch import ops
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.padding import pad
 from fgrad.torch.ops.fourier import fft, ifft, irfft, rfft
 from fgrad.torch.ops.overloads import overload
@@ -107,10 +107,9 @@ def stft(
         extended = pad(input.view([1] * (3 - rank) + list(input.shape)), [n_fft // 2, n_fft // 2], pad_mode)
         input = extended.view(extended.shape[-rank:])
     if window is None:
-        warnings.warn(
+        warn(
             f"{_NO_WINDOW},which is known to cause spectral leakage. Other windows such as torch.hann_window or "
             f"torch.hamming_window are recommended to reduce spectral leakage.{_ASK_FOR_IT}",
-            stacklevel=3,
         )
     length = n_fft if win_length is None else win_length
     frames = _Frames(n_fft, n_fft >> 2 if hop_length is None else hop_length, length, window)
@@ -126,11 +125,10 @@ def stft(
             "return_complex=True in a future PyTorch release."
         )
     if return_complex is False:
-        warnings.warn(
+        warn(
             "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex "
             "tensors for all inputs, and return_complex=False will raise an error.\nNote: you can still call "
             "torch.view_as_real on the complex output to recover the old return format.",
-            stacklevel=3,
         )
     if onesided and not real:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -201,9 +199,8 @@ def istft(
     Source: `torch.istft <https://docs.pytorch.org/docs/2.13/generated/torch.istft.html>`_.
     """
     if window is None:
-        warnings.warn(
+        warn(
             f"{_NO_WINDOW}.Please provide the same window used by stft to make the inversion lossless.{_ASK_FOR_IT}",
-            stacklevel=3,
         )
     if not input.is_complex():
         raise RuntimeError(
@@ -241,10 +238,9 @@ def istft(
     if input.dim() == 2:
         found = found.squeeze(0)
     if end > whole:
-        warnings.warn(
+        warn(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings.",
-            stacklevel=3,
         )
         found = pad(found, (0, end - whole))
     return found

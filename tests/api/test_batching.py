@@ -1,4 +1,4 @@
-"""Batching rules of primitives: under ``fgrad.vmap``, and under ``jax.vmap`` of what fgrad has recorded."""
+"""Batching rules of primitives: under ``fgrad.vmap``, ``jax.vmap`` and in what fgrad has recorded."""
 
 import jax
 import jax.numpy as jnp
@@ -195,6 +195,25 @@ def test_rules_are_checked_and_replaced():
         fgrad.define_rule(prim, batching=right)
     fgrad.define_rule(prim, batching=right, replace=True, check=(3.0,))
     same(fgrad.vmap(fgrad.value_and_grad(prim.bind))(XS), (XS**2, 2 * XS))
+
+
+def test_jax_follows_it():
+    prim = compiled_primitive("batched_for_jax", lambda x: [x**2, x + 1], multiple=True)
+    f = lambda x: prim.bind(x)[0] * prim.bind(x)[1]  # noqa: E731
+    with pytest.raises(NotImplementedError, match="Batching rule for 'batched_for_jax'"):
+        jax.vmap(f)(XS)
+    sizes = []
+
+    def batching(size, in_batched, x):
+        sizes.append(size)
+        return prim.bind(x), [True, True]
+
+    fgrad.define_rule(prim, batching=batching)
+    for mapped in (jax.vmap(f), jax.vmap(jax.jit(f)), jax.jit(jax.vmap(f))):
+        same(mapped(XS), XS**2 * (XS + 1))
+    same(jax.vmap(lambda x: f(x) + f(3.0))(XS), XS**2 * (XS + 1) + 36)
+    assert set(sizes) == {len(XS)}
+    same(jax.vmap(jax.vmap(f), in_axes=1, out_axes=1)(GRID), GRID**2 * (GRID + 1))
 
 
 def test_a_rule_may_say_that_a_result_is_not_mapped():

@@ -65,6 +65,7 @@ def test_has_aux():
     assert np.allclose(aux["double"], 2 * X)
     (value, aux), gradient = fgrad.value_and_grad(f, has_aux=True)(X)
     assert np.allclose(value, jnp.sum(X**2)) and np.allclose(gradient, 2 * X) and aux["text"] == "kept"
+    same(fgrad.grad(lambda x: [jnp.sum(x**2), x], has_aux=True)(X), (2 * X, X))
 
 
 def test_aux_may_be_differentiated_from_outside():
@@ -256,12 +257,31 @@ def test_wrong_cotangents(ct, error, said):
         pull(ct)
 
 
+def test_the_number_of_cotangents():
+    for back in (fgrad.vjp(lambda x: 2 * x, X)[1], fgrad.linear_transpose(lambda x: 2 * x, X)):
+        for cts in ((), (X, X)):
+            with pytest.raises(TypeError, match=f"takes one argument.* got {len(cts)}"):
+                back(*cts)
+
+
 def test_cotangent_of_an_integer_output():
     _, pull = fgrad.vjp(lambda x: (x, jnp.arange(3)), X)
     for ct in (np.zeros(3, FLOAT0), jnp.arange(3), jnp.ones(3)):
         same(pull((X, ct)), (X,))
     with pytest.raises(errors.MismatchError, match=r"float0"):
         pull((X, jnp.arange(2)))
+
+
+def test_mutable_references_are_refused():
+    def written(x):
+        ref = jax.new_ref(jnp.zeros(3))
+        ref[...] = ref[...] + x
+        return jnp.sum(ref[...])
+
+    for f in (written, jax.jit(written)):
+        same(fgrad.jit(f)(X), jnp.sum(X))
+        with pytest.raises(errors.UndefinedDerivativeError, match="mutable reference"):
+            fgrad.grad(f)(X)
 
 
 def test_output_leaves_must_be_arrays():

@@ -136,7 +136,9 @@ def test_disable_jit():
     seen = []
     with jax.disable_jit():
         fgrad.jit(lambda x: seen.append(float(x[0])) or x)(X)
-    assert seen == [0.5]
+        fgrad.jit(lambda x: seen.append(float(x)) or x)(2.0)
+        assert fgrad.grad(fgrad.jit(lambda x: x**2 if x > 0 else x))(3.0) == 6.0
+    assert seen == [0.5, 2.0]
 
 
 def test_closing_over_traced_values():

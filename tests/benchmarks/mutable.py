@@ -27,6 +27,16 @@ def _operation(name: str, work: Callable[[Any, Any, Any], Any]) -> Mutable:
     return Mutable(f"{name} of 32x32, recorded", make, 10.0)
 
 
+def _written(torch: Any) -> Callable[[], Any]:
+    y = torch.rand(32, 32)
+
+    def call() -> Any:
+        y[0] = 1.0
+        return y
+
+    return call
+
+
 def _chain(length: int) -> Mutable:
     """An elementwise chain on 32x32, forward and backward."""
 
@@ -94,6 +104,11 @@ PROGRAMS = (
     _operation("matrix product", lambda torch, x, y: x @ y),
     _operation("sine", lambda torch, x, y: torch.sin(x)),
     _operation("sum", lambda torch, x, y: x.sum()),
+    _operation("softmax", lambda torch, x, y: x.softmax(1)),
+    _operation("first row", lambda torch, x, y: x[0]),
+    _operation("another shape", lambda torch, x, y: x.view(-1)),
+    _operation("transpose", lambda torch, x, y: x.t()),
+    Mutable("first row of 32x32, written", _written, 10.0),
     _chain(10),
     _tiny(20),
     _step((16, 16, 16, 1 + 9), 8, 10.0),

@@ -172,6 +172,13 @@ def test_composition(name):
     same(jax.jit(second(fgrad))(args[0]), jax.jit(second(jax))(args[0]), 1e-2)
 
 
+def test_a_gradient_inside():
+    def inside(d):
+        return over(lambda x, w: d(lambda a: jnp.sum(jnp.sin(a @ w) * a))(x))
+
+    same(inside(fgrad.grad)(X, W), inside(jax.grad)(X, W))
+
+
 def test_results_lie_on_the_mesh():
     f = over(lambda x, w: jnp.sin(x @ w))
     x = jax.device_put(X, NamedSharding(LINE, P("i")))

@@ -29,6 +29,13 @@ def _samples(name: str, fun: Callable[..., Any], low: float, high: float) -> lis
     ]
 
 
+def _ends() -> list[Sample]:
+    """Where the slope is infinite; the rules have a primitive for 1 - x^2 only where JAX has it."""
+    one = (np.array(1.0),)
+    functions = {"asin": lax.asin, "acos": lax.acos, "atanh": lax.atanh} if _NEW_JAX else {}
+    return [Sample(name, fun, one, "at one", smooth=False) for name, fun in functions.items()]
+
+
 def _real(*shape: int) -> Any:
     return _rng.normal(size=shape)
 
@@ -51,6 +58,7 @@ SAMPLES: list[Sample] = [
     *_samples("logistic", lax.logistic, -3, 3),
     Sample("logistic", lax.logistic, (np.array([-800.0, 800.0, 40.0]),), "far out"),
     Sample("tanh", lax.tanh, (np.array([-800.0, 800.0, 0.0]),), "far out"),
+    *_ends(),
     Sample("atan2", lax.atan2, (_real(2, 3), _real(2, 3))),
     Sample("atan2", lax.atan2, (_real(), _real(3)), "scalar first"),
     Sample("atan2", lax.atan2, (_real(3), _real()), "scalar second"),

@@ -81,6 +81,13 @@ _TIED = np.array([1.0, 1.0, 0.0, 2.0, 2.0, 2.0])
 # Numbers of few digits, for JAX 0.10 drops half of the digits of a float64 in select_and_gather_add.
 _SHORT = np.array([0.5, -1.0, 2.0, 0.25, 1.5, -0.75])
 
+
+def _of_complex(name: str) -> list[Sample]:
+    """JAX orders complex numbers, by their real parts first, but cannot differentiate that."""
+    fun = lambda x: primitive(name).bind(x, **_window((2, 2)))  # noqa: E731
+    return [Sample(name, fun, (_complex(3, 4),), "complex", in_jax=False)]
+
+
 SAMPLES: list[Sample] = [
     *_samples("reduce_window_sum", _real),
     Sample(
@@ -88,6 +95,8 @@ SAMPLES: list[Sample] = [
     ),
     *_samples("reduce_window_max", _distinct),
     *_samples("reduce_window_min", _distinct),
+    *_of_complex("reduce_window_max"),
+    *_of_complex("reduce_window_min"),
     Sample(
         "reduce_window_max", lambda x: primitive("reduce_window_max").bind(x, **_window((2,))), (_TIED,), "ties", smooth=False
     ),

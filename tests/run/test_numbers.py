@@ -115,13 +115,16 @@ def _distinct(samples: list[Sample]) -> list[Any]:
     chosen = [s for s in samples if s.primitive in _TABLE and not s.axis]
     slow = [pytest.mark.slow]
     return [
-        pytest.param(s, id=f"{s.primitive}-{s.label}-{i}", marks=slow if i % 4 else []) for i, s in enumerate(chosen)
+        pytest.param(s, i % 2 == 1, id=f"{s.primitive}-{s.label}-{i}", marks=slow if i % 4 else [])
+        for i, s in enumerate(chosen)
     ]
 
 
-@pytest.mark.parametrize("sample", _distinct(SAMPLES))
-def test_samples_of_rules(sample):
-    assert_same_bits(sample.fun, *sample.args)
+@pytest.mark.parametrize(("sample", "double"), _distinct(SAMPLES))
+def test_samples_of_rules(sample, double):
+    if double:
+        assert_same_bits(sample.fun, *sample.args)
+        return
     single = jax.tree.map(lambda x: x.astype("float32") if x.dtype == "float64" else x, sample.args)
     try:
         jax.eval_shape(sample.fun, *single)

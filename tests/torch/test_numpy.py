@@ -42,6 +42,22 @@ CASES = [
             "assignment": lambda torch, x, number: x.__setitem__(0, number) or x,
         }.items()
     ],
+    *[
+        Case(f"an array without dimensions for {name}", run, (X,))
+        for name, run in {
+            "an operand": lambda torch, x: torch.mul(x, np.array(2.0)),
+            "an exponent": lambda torch, x: torch.pow(x, np.array(2.0)),
+            "an in-place operand": lambda torch, x: x.add_(np.array(2.0)),
+            "a value": lambda torch, x: x.fill_(np.array(2.0)),
+            "a value of a mask": lambda torch, x: x.masked_fill(x > 1, np.array(2.0)),
+            "a factor": lambda torch, x: torch.add(x, x, alpha=np.array(2.0)),
+            "a weight": lambda torch, x: torch.lerp(x, x, np.array(2.0)),
+            "a bound": lambda torch, x: x.clamp(np.array(2.0)),
+            "an axis": lambda torch, x: x.softmax(np.array(0)),
+            "a size": lambda torch, x: x.view(1, np.array(2)),
+            "sizes": lambda torch, x: torch.zeros(1, np.array(2)),
+        }.items()
+    ],
     Case("a tensor that requires grad", lambda torch, x: ARRAY / x.requires_grad_(), (np.array([1.0, 2.0]),), True),
 ]  # fmt: skip
 
@@ -56,3 +72,14 @@ def test_nothing_is_warned_of(call: Callable[[Any], Any]):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert isinstance(call(torch.ones(2)), torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: torch.tensor([1.0, 2.0]), lambda: torch.tensor([1.0]) * 2, lambda: torch.zeros(2)]
+)
+def test_memory_that_tensors_share_is_not_written_through_numpy(make: Callable[[], Any]):
+    array = make().numpy()
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        array.flags.writeable = True
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 3

@@ -1,7 +1,6 @@
 """``torch.autocast``, and functions with a derivative of their own inside of it."""
 
 import functools
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
@@ -21,6 +20,7 @@ from fgrad.torch.amp.settings import (
     set_autocast_enabled,
 )
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 
 _SUPPORTED = (dtypes.bfloat16, dtypes.float16)
@@ -55,7 +55,7 @@ class autocast:
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         problem = self._problem() if enabled else None
         if problem is not None:
-            warnings.warn(problem, stacklevel=2)
+            warn(problem)
         self._enabled = enabled and problem is None
 
     def _problem(self) -> str | None:

@@ -1,6 +1,5 @@
 """``torch.amp.GradScaler``: losses multiplied, so that small gradients are not lost in float16."""
 
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
@@ -11,6 +10,7 @@ from attrs import define, field
 from fgrad.torch import cuda, dtypes, ops
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 
 
 class OptState(Enum):
@@ -70,7 +70,7 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if device == "cuda" and enabled and not cuda.is_available():
-            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.")
             self._enabled = False
         if not self._enabled:
             return

@@ -1,9 +1,9 @@
 """The settings of ``torch.autocast`` as functions of ``torch``."""
 
-import warnings
 from typing import Any
 
 from fgrad.torch.amp.casting import DEVICES, settings
+from fgrad.torch.core.warning import warn
 from fgrad.torch.devices import device
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.type_names import type_name
@@ -124,7 +124,7 @@ def set_autocast_gpu_dtype(dtype: Dtype) -> None:
 
 
 def _deprecated(old: str, new: str) -> None:
-    warnings.warn(f"torch.{old} is deprecated. Please use torch.{new} instead.", DeprecationWarning, stacklevel=3)
+    warn(f"torch.{old} is deprecated. Please use torch.{new} instead.", DeprecationWarning)
 
 
 def _typed(function: str, name: str, position: int, value: Any, kind: type[Any]) -> Any:

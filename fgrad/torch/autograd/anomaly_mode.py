@@ -3,12 +3,12 @@
 Source: `Anomaly detection <https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection>`_.
 """
 
-import warnings
 from typing import Any
 
 from fgrad.torch.core import engine
 from fgrad.torch.core.modes import Mode, modes
 from fgrad.torch.core.node import Node
+from fgrad.torch.core.warning import warn
 
 
 def is_anomaly_enabled() -> bool:
@@ -50,10 +50,9 @@ class detect_anomaly(Mode):
 
     def __init__(self, check_nan: bool = True):
         self.check = check_nan
-        warnings.warn(
+        warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
             "debugging.",
-            stacklevel=2,
         )
 
     def clone(self) -> "detect_anomaly":
@@ -72,26 +71,23 @@ def _report(node: Node) -> None:
     if not modes.anomaly:
         return
     if node.forward_trace is None:
-        warnings.warn(
+        warn(
             f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
             "forward pass for more information.",
             UserWarning,
-            stacklevel=2,
         )
         return
-    warnings.warn(
+    warn(
         f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
         + "".join(node.forward_trace),
         UserWarning,
-        stacklevel=2,
     )
     parent = node.parent
     if parent is not None and parent.forward_trace is not None:
-        warnings.warn(
+        warn(
             f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced the previous "
             "calculation:\n" + "".join(parent.forward_trace),
             UserWarning,
-            stacklevel=2,
         )
 
 

@@ -1,7 +1,6 @@
 """``backward`` and ``grad``: roots and targets, checked as PyTorch checks them, and handed to the engine."""
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from fgrad.torch.core.tensor import (
     new_tensor,
 )
 from fgrad.torch.core.types import TensorType
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.copying import kept_strides
 from fgrad.torch.size import Size
 from fgrad.torch.type_names import type_name
@@ -145,7 +145,7 @@ def backward(
     Source: `torch.autograd.backward <https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html>`_.
     """
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=3)
+        warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
@@ -162,7 +162,7 @@ def backward(
     keep = create_graph if retain_graph is None else retain_graph
     roots = _roots(outputs, seeds(outputs, grads, False), "tensors")
     if create_graph and targets is None and due(CREATE_GRAPH):
-        warnings.warn(CREATE_GRAPH, UserWarning, stacklevel=3)
+        warn(CREATE_GRAPH, UserWarning)
     edges = None
     if targets is not None:
         edges = [_target(x, True) for x in targets]
@@ -223,7 +223,7 @@ def grad(
     Source: `torch.autograd.grad <https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html>`_.
     """
     if not only_inputs:
-        warnings.warn(ONLY_INPUTS, FutureWarning, stacklevel=3)
+        warn(ONLY_INPUTS, FutureWarning)
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."

@@ -7,7 +7,6 @@ NOTE [The context is the node]
 
 import functools
 import inspect
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from fgrad.torch.core.operation_node import zeros
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.torch.core.types import TensorType
+from fgrad.torch.core.warning import warn
 
 
 class FunctionCtx:
@@ -89,7 +89,7 @@ class FunctionNode(Node, FunctionCtx):
     @property
     def saved_variables(self) -> tuple[Any, ...]:
         """``saved_tensors`` by its former name."""
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
 
     @property
@@ -193,12 +193,11 @@ class Function(metaclass=FunctionMeta):
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any):
-        warnings.warn(
+        warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
             "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
             "version of PyTorch.",
             DeprecationWarning,
-            stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -297,11 +296,12 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     ctx._outputs = types
     ctx._differentiable = tuple([isinstance(out, Tensor) and out._grad_fn is not None for out in results])
     ctx.out_types = types  # type: ignore[assignment]
-    if recorded:
-        _save(ctx, results)
     for level in reversed(range(len(tangents))):
         if any(t is not None for t in tangents[level]):
             push(cls, ctx, args, tensors, tangents[level], results, level)
+    if recorded:
+        # with their tangents, which are differentiated along with what backward reads
+        _save(ctx, results)
     ctx.to_save = ctx.saved_for_forward = None
     return tuple(results) if several else results[0]
 
@@ -336,7 +336,7 @@ def _check_dirty(ctx: FunctionNode, outputs: list[Any], inputs: list[Tensor], re
         if not any(x is given for given in inputs):
             if x._view is not None:
                 raise RuntimeError(NOT_AN_INPUT)
-            warnings.warn(NOT_AN_INPUT, UserWarning, stacklevel=4)
+            warn(NOT_AN_INPUT, UserWarning)
         elif x._view is not None and len(outputs) > 1:
             raise RuntimeError(WRITTEN_VIEW)
         elif x._view is not None and is_tracked(x) and gradient_function(x._view.base) is None:

@@ -20,12 +20,7 @@ def push(
 ) -> None:
     """Call the user's ``jvp`` and give the outputs the tangents that it returns."""
     by_tensor = {id(x): t for x, t in zip(tensors, tangents, strict=True)}
-    given = [
-        (by_tensor[id(x)] if by_tensor[id(x)] is not None else zeros(x._type) if ctx.materialize_grads else None)
-        if isinstance(x, Tensor)
-        else None
-        for x in args
-    ]
+    given = [_given(x, by_tensor[id(x)], ctx.materialize_grads) if isinstance(x, Tensor) else None for x in args]
     versions = {key: None if t is None else t._counter.value for key, t in by_tensor.items()}
     innermost, modes.dual_level = modes.dual_level, level - 1
     try:
@@ -58,6 +53,11 @@ def push(
             set_tangent(out, tangent, level)
 
 
+def _given(x: Tensor, tangent: Tensor | None, materialize: bool) -> Tensor | None:
+    """The tangent of an argument as ``jvp`` is given it."""
+    return zeros(x._type) if tangent is None and materialize and x._type.inexact else tangent
+
+
 NOT_IN_PLACE = (
     "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an "
     "input inplace, then the jvp function must modify the corresponding gradient inplace."
@@ -68,7 +68,8 @@ def _check_tangent(out: Tensor, tangent: Tensor, by_tensor: dict[int, Any], inpu
     """Raise PyTorch's errors for a tangent of another size, and for one of a view that is no view of the input's."""
     base = None if out._view is None else out._view.base
     viewed = [x for x in inputs if base is not None and base is (x if x._view is None else x._view.base)]
-    given = by_tensor[id(viewed[0])] if viewed else None
+    # inside of torch.func no output is a view
+    given = by_tensor[id(viewed[0])] if viewed and not modes.transforms else None
     if given is not None:
         if tangent._view is None:
             raise RuntimeError(

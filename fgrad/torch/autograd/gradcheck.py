@@ -1,6 +1,5 @@
 """``gradcheck`` and ``gradgradcheck``: derivatives compared with finite differences."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from fgrad.torch.autograd.gradcheck_advice import BATCHED_FORWARD_HINT, BATCHED_
 from fgrad.torch.core.levels import cross_in, cross_out, mapping
 from fgrad.torch.core.node import Node
 from fgrad.torch.core.tensor import Tensor, alias, gradient_edge
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import complex128, float64
 
 
@@ -101,10 +101,9 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
     for i in places:
         x = inputs[i]
         if x.dtype not in (float64, complex128):
-            warnings.warn(
+            warn(
                 f"Input #{i} requires gradient and is not a double precision floating point or complex. This check "
                 "will likely fail if all the inputs are not of double precision floating point or complex. ",
-                stacklevel=4,
             )
         if not all(stride > 0 or size <= 1 for stride, size in zip(x.stride(), x.size(), strict=True)):
             raise RuntimeError(
@@ -250,11 +249,10 @@ def _check_undefined(func: Callable[..., Any], outputs: Sequence[Tensor], inputs
 
 
 def _warn_undefined() -> None:
-    warnings.warn(
+    warn(
         "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may "
         "break existing callers of this function. If this is true for you, you can call this function with "
         '"check_undefined_grad=False" to disable the feature',
-        stacklevel=4,
     )
 
 

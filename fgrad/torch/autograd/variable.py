@@ -1,9 +1,9 @@
 """``Variable``: what tensors with gradients were before tensors had them; kept for old programs."""
 
-import warnings
 from typing import Any
 
 from fgrad.torch.core.tensor import Tensor, alias
+from fgrad.torch.core.warning import warn
 from fgrad.torch.methods.autograd import NO_VOLATILE, ExecutionEngine
 from fgrad.torch.type_names import type_name
 
@@ -39,7 +39,7 @@ class Variable(metaclass=_VariableMeta):
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: Any = None) -> Any:
         if volatile:
-            warnings.warn(NO_VOLATILE, UserWarning, stacklevel=2)
+            warn(NO_VOLATILE, UserWarning)
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from jax import lax, numpy as jnp
 
 from fgrad.torch.dtypes import dtype as Dtype
@@ -175,7 +175,8 @@ class Lens:
         if box is None:
             return jnp.take(flat, where[0], axis=0, mode="clip")
         parent = lax.reshape(_sized(flat, math.prod(box.parent)), box.parent)
-        found = lax.reshape(lax.dynamic_slice(parent, where, box.sizes), box.sizes[:-1])
+        found = lax.dynamic_slice(parent, where, box.sizes, allow_negative_indices=False)
+        found = lax.reshape(found, box.sizes[:-1])
         found = lax.reshape(lax.transpose(found, box.order), box.shape)
         return found if box.shape == self.sizes else lax.broadcast_in_dim(found, self.sizes, range(len(self.sizes)))
 
@@ -198,12 +199,17 @@ class Lens:
         if box.sizes == box.parent:
             parent = update
         else:
-            parent = lax.dynamic_update_slice(lax.reshape(_sized(flat, count), box.parent), update, where)
+            parent = lax.reshape(_sized(flat, count), box.parent)
+            parent = lax.dynamic_update_slice(parent, update, where, allow_negative_indices=False)
         new = lax.reshape(parent, (count,))
         have = flat.shape[0]
         if count == have:
             return new
-        return lax.slice(new, (0,), (have,)) if count > have else lax.dynamic_update_slice(flat, new, [np.int32(0)])
+        return (
+            lax.slice(new, (0,), (have,))
+            if count > have
+            else lax.dynamic_update_slice(flat, new, [np.int32(0)], allow_negative_indices=False)
+        )
 
 
 @lru_cache(1 << 14)
@@ -311,6 +317,14 @@ def _box(sizes: Ints, strides: Ints, offset: int, count: int) -> tuple[Box, tupl
     shape = tuple([size if strides[i] > 0 else 1 for i, size in enumerate(sizes)])
     box = Box(tuple(parent), (*(sizes[i] for i in axes), 1), order, shape)
     return box, tuple([np.asarray(start, np.int32) for start in starts])
+
+
+def expanded(geometry: Geometry, sizes: Ints) -> Geometry:
+    """A geometry broadcast to a shape."""
+    extra = len(sizes) - len(geometry.sizes)
+    own = zip(geometry.sizes, geometry.strides, strict=True)
+    strides = (0,) * extra + tuple([0 if n == 1 else stride for n, stride in own])
+    return evolve(geometry, sizes=sizes, strides=strides)
 
 
 def places(sizes: Ints, strides: Ints, offset: int) -> np.ndarray:

@@ -20,18 +20,19 @@ from typing import Any
 
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core import tensor as tensors
-from fgrad.torch.core.geometry import Geometry
+from fgrad.torch.core.evaluation import FILLED_SIZE, filled
+from fgrad.torch.core.geometry import Geometry, expanded
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, function_name
 from fgrad.torch.core.operands import number
 from fgrad.torch.core.operation import Operation, Planned, apply, forward_mode, levels, node_of
 from fgrad.torch.core.operation_node import OperationNode, zeros
-from fgrad.torch.core.overlap import check_overlap, in_turns, nested, unchecked
+from fgrad.torch.core.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
 from fgrad.torch.core.plan import NOTHING
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER
 from fgrad.torch.core.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
-from fgrad.torch.core.types import TensorType
+from fgrad.torch.core.types import TensorType, tensor_type
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
@@ -109,13 +110,18 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
         find_nodes(operands)
     (operation.overlap or check_overlap)(tensor, operands[1:])
     types = tuple([x._type if isinstance(x, Tensor) else None if x is None else x.__class__ for x in operands])
-    values = [x._value() if isinstance(x, Tensor) else number(x) for x in operands if x is not None]
     plan = operation.planned(types, params, tensor._type)
     routine, geometry = plan.routine, tensor._geometry
+    # a small part that is overwritten whole need not be read out of the storage
+    read = geometry is None or plan.reads_first or modes.level or tensor._type.numel > FILLED_SIZE
     if geometry is not None and not nested(geometry.sizes, geometry.strides) and operation.overlap is not unchecked:
         own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
         routine = in_turns(plan.graph, geometry.sizes, geometry.strides, own)
-    outs = routine(values)
+        read = True
+    elif operation.overlap is None and operation.strides is not None:
+        routine = _in_sequence(operation, plan, operands, params) or routine
+    old = tensor._value() if read else filled(tensor._type.shape, tensor._type.dtype.numpy, 0)
+    outs = routine([old, *[x._value() if isinstance(x, Tensor) else number(x) for x in operands[1:] if x is not None]])
     # integers get a history, though from no copy: see NOTE [Integers with a history]
     kept = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
     node = node_of(plan, operands, tensor) if recorded and modes.grad and kept else None
@@ -125,6 +131,35 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     if node is not None:
         save_outputs(node, plan, tensor)
     return tensor
+
+
+#: the bytes that a kernel handles at once
+_REGISTERS = 64
+
+
+def _in_sequence(operation: Operation, plan: Planned, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """The routine for operands that show a part of the memory that is written; None if there are none."""
+    tensor = operands[0]
+    shared = [
+        i
+        for i, x in enumerate(operands)
+        if i and isinstance(x, Tensor) and x._storage is tensor._storage and x is not tensor
+    ]
+    if not shared or 0 in tensor._type.shape:
+        return None
+    written = tensor._geometry_of()
+    read = {i: expanded(operands[i]._geometry_of(), written.sizes) for i in shared}
+    along = min(range(len(written.sizes)), key=lambda axis: written.strides[axis], default=None)
+    # one element that stands for a row is read once where the row fills the processor's registers
+    whole = along is None or written.sizes[along] * written.dtype.itemsize >= _REGISTERS
+    read = {i: g for i, g in read.items() if g != written and not (whole and (along is None or not g.strides[along]))}
+    if not read:
+        return None
+    types = list(plan.types)
+    for i in read:
+        types[i] = tensor_type(operands[i]._type.dtype, written.sizes)
+    wide = operation.planned(tuple(types), params, tensor._type)
+    return in_sequence(plan.graph, wide.graph, written, tuple([read.get(i) for i in plan.present[1:]]))
 
 
 def write(tensor: Tensor, value: Any, operation: str, node: Node | None) -> None:

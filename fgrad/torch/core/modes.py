@@ -3,9 +3,10 @@
 import functools
 import inspect
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
+
+from fgrad.torch.core.warning import warn
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -85,12 +86,11 @@ class Mode:
     def __call__(self, function: F) -> F:
         clone = self.clone
         if inspect.isclass(function):
-            warnings.warn(
+            warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
                 "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
                 "the `__init__` method and nothing else.",
                 FutureWarning,
-                stacklevel=2,
             )
         if inspect.isgeneratorfunction(function):
             return cast(F, _generator(clone, function))

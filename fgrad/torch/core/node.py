@@ -173,6 +173,6 @@ def named(base: type, name: str) -> type:
     """The class of nodes of one name: PyTorch has a class for each operation, and prints its name."""
     found = _classes.get((base, name))
     if found is None:
-        members = {"__slots__": (), "__module__": "torch.autograd", "full_name": name}
+        members = {"__slots__": (), "__module__": "builtins", "full_name": name}
         found = _classes.setdefault((base, name), type(name.rpartition("::")[2], (base,), members))
     return found

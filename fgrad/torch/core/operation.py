@@ -122,6 +122,7 @@ class Planned(Plan):
         "by_value",
         "numbers",
         "layouts",
+        "reads_first",
     )
 
     def __init__(
@@ -171,6 +172,8 @@ class Planned(Plan):
             tuple([k for k, name in enumerate(operation.outputs) if name in operation.auxiliary]),
         )
         self.single = single
+        #: whether the first operand's elements matter
+        self.reads_first = 0 in self.graph.outputs or any(0 in node.inputs for node in self.graph.nodes)
         #: the strides of the outputs where all operands are row-major; None until they were asked for
         self.layouts: tuple[Ints | None, ...] | None = None
         name = operation.node_name(types, params)
@@ -358,10 +361,13 @@ def check_integers(plan: Planned, operands: Sequence[Any]) -> None:
         raise RuntimeError(f"Autograd not support dtype: {plan.out_types[0].dtype.scalar_name}")
 
 
-def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None = None) -> "OperationNode | None":
+def node_of(
+    plan: Planned, operands: Sequence[Any], overwritten: Tensor | None = None, source: RawSource | None = None
+) -> "OperationNode | None":
     """The node of an operation with its edges and saved inputs; None if no operand that has an edge requires grad.
 
     ``overwritten`` is the tensor that the operation is about to write: its value is saved, and not a handle on it.
+    ``source`` is the user's line, where it has been looked for already.
     """
     edges: list[Edge | None] = []
     wanted: list[int] = []
@@ -395,7 +401,7 @@ def node_of(plan: Planned, operands: Sequence[Any], overwritten: Tensor | None =
             else:
                 # the same tensor as another operand is saved as any other: backward refuses it, for it was written
                 saved.append(SavedTensor(before_write(x) if x is overwritten and i == 0 else x, name))
-    node = plan.node_class(plan, pullback, edges, saved)
+    node = plan.node_class(plan, pullback, edges, saved, source)
     if plan.numbers:
         node.numbers = tuple([operands[i] for i in plan.numbers])
     if len(wanted) < len(operands):

@@ -29,8 +29,15 @@ class OperationNode(Node):
 
     fusible = True
 
-    def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], saved: list[Any]):
-        super().__init__(edges, plan.out_types, here(3))
+    def __init__(
+        self,
+        plan: Planned,
+        pullback: Pullback,
+        edges: Sequence[Edge | None],
+        saved: list[Any],
+        source: RawSource | None = None,
+    ):
+        super().__init__(edges, plan.out_types, source or here(3))
         self.plan = plan
         self.pullback = pullback
         self.saved = saved
@@ -109,8 +116,8 @@ class NotDerivedNode(OperationNode):
 
     fusible = False
 
-    def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], saved: list[Any]):
-        super().__init__(plan, pullback, [edge for edge in edges if edge is not None], saved)
+    def __init__(self, plan: Planned, pullback: Pullback, edges: Sequence[Edge | None], *rest: Any):
+        super().__init__(plan, pullback, [edge for edge in edges if edge is not None], *rest)
 
     def name(self) -> str:
         return NOT_IMPLEMENTED

@@ -5,11 +5,11 @@ Before a kernel writes, PyTorch looks whether elements of the written tensor sha
 axis of stride 0), and whether the tensor shares a part of its memory with one that is read.  Kernels differ in what
 they do about it: most refuse, some warn, some do not look, and ``Operation.overlap`` says which.  What it does not see
 (the windows of ``unfold``) it writes, element after element: a place that stands for two elements is written twice, the
-second time from what was written first.
+second time from what was written first.  So it is where what is read has gaps (a tensor's own diagonal is added to it):
+an element that is read after it was written is read as it is then.
 """
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,8 +19,9 @@ from jax import numpy as jnp
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.torch.core.evaluation import Routine, recorded
-from fgrad.torch.core.geometry import Ints, is_dense, overlaps, places
+from fgrad.torch.core.geometry import Geometry, Ints, is_dense, overlaps, places
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 
 OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -73,7 +74,7 @@ def deprecated(function: str, example: str) -> Callable[[Tensor, Sequence[Any]],
 
     def check(tensor: Tensor, others: Sequence[Any]) -> None:
         if _repeats(tensor):
-            warnings.warn(_DEPRECATED.format(function, example), stacklevel=5)
+            warn(_DEPRECATED.format(function, example))
 
     return check
 
@@ -144,6 +145,48 @@ def in_turns(graph: Graph, sizes: Ints, strides: Ints, own: tuple[int, ...]) -> 
         return [current]
 
     return Routine(recorded(function, graph.in_types))
+
+
+@lru_cache(KEPT)
+def in_sequence(graph: Graph, expanded: Graph, written: Geometry, read: tuple[Geometry | None, ...]) -> Routine:
+    """A kernel that writes its first operand element after element while others show a part of the same memory.
+
+    Of the others ``read`` has the geometry, expanded to the written one's shape as in the kernel ``expanded``, and None
+    for one that is apart.
+    """
+    at = places(written.sizes, written.strides, written.offset).reshape(-1)
+    order = np.argsort(at)
+    turn = np.empty_like(order)
+    turn[order] = np.arange(len(order))
+    sources = {i: _written_before(g, at, order, turn) for i, g in enumerate(read) if g is not None}
+    depth, rounds = np.zeros_like(turn), 0
+    while True:
+        deeper = np.max([np.where(before, depth[element] + 1, 0) for element, before in sources.values()], axis=0)
+        if (deeper == depth).all():
+            break
+        depth, rounds = deeper, rounds + 1
+
+    def function(current: Any, *rest: Any) -> list[Any]:
+        found = current
+        for _ in range(rounds + 1):
+            given = list(rest)
+            for i, (element, before) in sources.items():
+                new = jnp.take(found.reshape(-1), element, axis=0)
+                old = jnp.broadcast_to(rest[i], written.sizes).reshape(-1)
+                given[i] = jnp.where(before, new, old).reshape(written.sizes)
+            found = evaluate(expanded, [current, *given])[0]
+        return [found]
+
+    return Routine(recorded(function, graph.in_types))
+
+
+def _written_before(
+    read: Geometry, at: np.ndarray, order: np.ndarray, turn: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each element the written one that it reads, and whether that has been written by then."""
+    wanted = places(read.sizes, read.strides, read.offset).reshape(-1)
+    element = order[np.minimum(np.searchsorted(at, wanted, sorter=order), len(order) - 1)]
+    return element, (at[element] == wanted) & (turn[element] < turn)
 
 
 def _turns(sizes: Ints, strides: Ints) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -15,7 +15,6 @@ answer.
 
 import inspect
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from types import NoneType
@@ -25,6 +24,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.torch.core.modes import modes
+from fgrad.torch.core.warning import warn
 from fgrad.torch.devices import device
 from fgrad.torch.dtypes import dtype
 from fgrad.torch.size import Size
@@ -272,7 +272,7 @@ def hand_over(call: tuple[Any, ...], found: Sequence[Any], name: str, written: b
         if handler is not disabled_torch_function_impl and getattr(handler, "__self__", None) is each:
             # the two of PyTorch differ by a backtick
             kind = DeprecationWarning if written else UserWarning
-            warnings.warn(_PLAIN_METHOD.format("" if written else "`"), kind, stacklevel=4)
+            warn(_PLAIN_METHOD.format("" if written else "`"), kind)
         result = handler(*call)
         if result is not NotImplemented:
             return result

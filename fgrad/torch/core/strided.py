@@ -50,6 +50,12 @@ def _as_strided(array: Any, base: Geometry, view: Geometry) -> Any:
     return through.get(array, where)
 
 
+def _as_strided_copy(array: Any, seen: Any, base: Geometry, view: Geometry) -> Any:
+    """What a view shows, of which the base's elements may be a part only; ``seen`` is read from the storage."""
+    found = _as_strided(array, base, view)
+    return found if _layout(base, view) else jnp.where(_positions(base, view) < math.prod(base.sizes), found, seen)
+
+
 def _as_strided_scatter(array: Any, part: Any, base: Geometry, view: Geometry) -> Any:
     layout = _layout(base, view)
     if layout is None:
@@ -69,6 +75,9 @@ def _part(gradient: Geometry, base: Geometry, view: Geometry) -> Geometry | None
 
 
 AS_STRIDED = Operation("as_strided", _as_strided, "AsStridedBackward0", ("self",), ("base", "view"))
+AS_STRIDED_COPY = Operation(
+    "as_strided_copy", _as_strided_copy, "AsStridedBackward0_copy", ("self", "view"), ("base", "view"), frozenset((1,))
+)
 AS_STRIDED_SCATTER = Operation(
     "as_strided_scatter",
     _as_strided_scatter,

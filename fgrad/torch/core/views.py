@@ -10,7 +10,7 @@ from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation, check_integers, forward_mode, levels, node_of, note_origin
 from fgrad.torch.core.storage import VersionCounter
-from fgrad.torch.core.tensor import Tensor, ViewOf, alias, find_nodes, is_tracked
+from fgrad.torch.core.tensor import Tensor, ViewOf, alias, gradient_function, is_tracked
 from fgrad.torch.core.types import tensor_type
 
 #: how many geometries an operation keeps
@@ -47,20 +47,24 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
     if modes.level:
         operands = levels.lifted(operands)
     tensor: Tensor = operands[0]
-    find_nodes(operands[:1])
+    if modes.grad and tensor._view is not None:
+        gradient_function(tensor)  # what may not be written, and was, is refused first: see ``find_nodes``
     found = operation.geometries(tensor._geometry_of(), tuple(operands[1:]), params)
-    several = isinstance(found, list)
-    creation = "multi_output" if several else "default"
     source = here(3)
-    results = [view_of(tensor, g, creation, operation.name, source) for g in (found if several else (found,))]
+    several = isinstance(found, list)
+    if several:
+        results = [view_of(tensor, g, "multi_output", operation.name, source) for g in found]
+    else:
+        results = [view_of(tensor, found, "default", operation.name, source)]
     tracked = is_tracked(tensor) and not tensor._inference
-    if not (tracked and modes.grad) and (tracked or tensor._origin is not None):
-        for result in results:
-            note_origin(operation.name, (tensor,), (result,), source)
-    elif results and tracked:
+    if not (tracked and modes.grad):
+        if tracked or tensor._origin is not None:
+            for result in results:
+                note_origin(operation.name, (tensor,), (result,), source)
+    elif results:
         types = tuple([x._type if isinstance(x, Tensor) else x.__class__ for x in operands])
         plan = operation.planned(types, params, None)
-        node = node_of(plan, operands) if plan.differentiable else None
+        node = node_of(plan, operands, source=source) if plan.differentiable else None
         if node is not None:
             for k in plan.inexact:
                 results[k]._grad_fn = node

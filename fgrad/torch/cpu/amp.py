@@ -1,8 +1,7 @@
 """``torch.cpu.amp``: former names of what is in ``torch.amp``, for the CPU."""
 
-import warnings
-
 from fgrad.torch import amp, dtypes
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 
 
@@ -10,10 +9,9 @@ class autocast(amp.autocast):
     """``torch.amp.autocast("cpu", ...)``, of which PyTorch warns."""
 
     def __init__(self, enabled: bool = True, dtype: Dtype = dtypes.bfloat16, cache_enabled: bool = True) -> None:
-        warnings.warn(
+        warn(
             "`torch.cpu.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cpu', args...)` instead.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
@@ -29,10 +27,9 @@ class GradScaler(amp.GradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        warnings.warn(
+        warn(
             "`torch.cpu.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cpu', args...)` "
             "instead.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)

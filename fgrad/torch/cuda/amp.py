@@ -1,9 +1,9 @@
 """``torch.cuda.amp``: former names of what is in ``torch.amp``, for GPUs."""
 
-import warnings
 from typing import Any
 
 from fgrad.torch import amp, dtypes
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 
 
@@ -43,6 +43,4 @@ def custom_bwd(bwd: Any) -> Any:
 
 
 def _deprecated(old: str, new: str) -> None:
-    warnings.warn(
-        f"`torch.cuda.amp.{old}` is deprecated. Please use `torch.amp.{new}` instead.", FutureWarning, stacklevel=3
-    )
+    warn(f"`torch.cuda.amp.{old}` is deprecated. Please use `torch.amp.{new}` instead.", FutureWarning)

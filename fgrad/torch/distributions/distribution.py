@@ -1,11 +1,11 @@
 """What all distributions are."""
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.utils import lazy_property
 from fgrad.torch.size import Size
@@ -54,10 +54,9 @@ class Distribution:
             wanted = self.arg_constraints
         except NotImplementedError:
             wanted = {}
-            warnings.warn(
+            warn(
                 f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or "
                 "initialize the distribution with `validate_args=False` to turn off validation.",
-                stacklevel=4,
             )
         for name, constraint in wanted.items():
             if constraints.is_dependent(constraint):
@@ -153,7 +152,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """``sample((n,))``."""
-        warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
+        warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -200,10 +199,9 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warnings.warn(
+            warn(
                 f"{self.__class__} does not define `support` to enable sample validation. Please initialize the "
                 "distribution with `validate_args=False` to turn off validation.",
-                stacklevel=3,
             )
             return
         if not bool(support.check(value).all()):

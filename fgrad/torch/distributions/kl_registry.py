@@ -1,11 +1,11 @@
 """The table of Kullback-Leibler divergences: of two matching entries the one for the closest classes counts."""
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.distributions.distribution import Distribution
 
 Divergence = Callable[[Any, Any], Tensor]
@@ -54,11 +54,10 @@ def _found(type_p: type, type_q: type) -> Divergence | None:
     left = min(matches, key=lambda pair: nearness(*pair))
     right = min(matches, key=lambda pair: nearness(*pair)[::-1])
     if _REGISTRY[left] is not _REGISTRY[right]:
-        warnings.warn(
+        warn(
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left[0].__name__}, "
             f"{right[1].__name__})",
             RuntimeWarning,
-            stacklevel=3,
         )
     return _REGISTRY[left]
 

@@ -1,12 +1,12 @@
 """The Wishart distribution."""
 
 import math
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from fgrad.torch import ops
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.chi2 import Chi2
 from fgrad.torch.distributions.exp_family import ExponentialFamily
@@ -60,9 +60,8 @@ class Wishart(ExponentialFamily):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}.")
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
         if bool(self.df.lt(event_shape[-1]).any()):
-            warnings.warn(
+            warn(
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
-                stacklevel=2,
             )
         self._unbroadcasted_scale_tril = {
             "scale_tril": lambda: matrix,
@@ -135,7 +134,7 @@ class Wishart(ExponentialFamily):
         if lone:
             sample, again = sample.unsqueeze(0), again.unsqueeze(0)
         if bool(again.any()):
-            warnings.warn("Singular sample detected.", stacklevel=2)
+            warn("Singular sample detected.")
         for _ in range(tries):
             if not bool(again.any()):
                 break

@@ -1,6 +1,5 @@
 """What tensors have for autograd: ``grad``, ``requires_grad_``, ``detach``, hooks, versions, ``data``."""
 
-import warnings
 from collections import OrderedDict
 from typing import Any
 
@@ -12,6 +11,7 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import note_origin
 from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor, alias, gradient_function, is_tracked
+from fgrad.torch.core.warning import warn
 from fgrad.torch.random.scalars import cpp_name
 from fgrad.torch.type_names import type_name
 
@@ -129,7 +129,7 @@ def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward has left here, or None."""
     # the node as it stands: to read .grad must not fail because a view could not renew its own
     if self._grad is None and not self._retains_grad and self._grad_fn is not None:
-        warnings.warn(explanation.non_leaf(self, NON_LEAF), UserWarning, stacklevel=3)
+        warn(explanation.non_leaf(self, NON_LEAF), UserWarning)
     return self._grad
 
 
@@ -314,12 +314,12 @@ def __delattr__(self: Tensor, name: str) -> None:
 
 
 def _get_volatile(self: Tensor) -> bool:
-    warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=3)
+    warn("volatile was removed (Variable.volatile is always False)", UserWarning)
     return False
 
 
 def _set_volatile(self: Tensor, value: Any) -> None:
-    warnings.warn(NO_VOLATILE, UserWarning, stacklevel=3)
+    warn(NO_VOLATILE, UserWarning)
 
 
 Tensor.volatile = property(_get_volatile, _set_volatile)  # type: ignore[attr-defined]

@@ -1,7 +1,6 @@
 """From tensors to Python, NumPy and JAX, and to other types and devices."""
 
 import operator
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.once import due
 from fgrad.torch.core.origin import left
 from fgrad.torch.core.tensor import Tensor, gradient_function, is_tracked
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.methods.autograd import method
@@ -73,10 +73,9 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
     if self._type.dtype is dtypes.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
-    found = concrete(self._value())
-    if found.flags.writeable:
-        found = found.view()
-        found.flags.writeable = False
+    # a view, for the owner of the memory could make it writable again
+    found = concrete(self._value()).view()
+    found.flags.writeable = False
     return found
 
 
@@ -113,11 +112,10 @@ def _scalar(self: Tensor) -> Any:
     if self._type.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if modes.grad and is_tracked(self) and due("a scalar that requires grad"):
-        warnings.warn(
+        warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
             "tensor.detach() first.",
             UserWarning,
-            stacklevel=4,
         )
     return item(self)
 

@@ -1,10 +1,10 @@
 """Functions of ``torch`` that do what the method of the same name does."""
 
-import warnings
 from typing import Any
 
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.methods.memory import UntypedStorage
 from fgrad.torch.ops.table import Array, composite
 
@@ -44,7 +44,7 @@ def lu_function(A: Array, pivot: bool = True, get_infos: bool = False) -> Any:
 
     Source: `torch.lu <https://docs.pytorch.org/docs/2.13/generated/torch.lu.html>`_.
     """
-    warnings.warn(_LU, stacklevel=2)
+    warn(_LU)
     return A.lu(pivot, get_infos)
 
 

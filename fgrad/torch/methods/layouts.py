@@ -5,13 +5,13 @@ same.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fgrad.torch import formats
 from fgrad.torch.core.geometry import memory_order
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops import copying, views
 from fgrad.torch.ops.table import composite
@@ -123,13 +123,13 @@ def get_device(input: Any) -> int:
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """A tensor of another shape with the elements of this one, in their order; deprecated in PyTorch."""
-    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    warn("non-inplace resize is deprecated")
     return _resized(self, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes)
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """``resize`` to the shape of another tensor."""
-    warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+    warn("non-inplace resize_as is deprecated")
     return _resized(self, tensor._type.shape)
 
 

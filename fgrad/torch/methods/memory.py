@@ -321,7 +321,7 @@ def of_the_user(tensor: Tensor) -> dict[str, Any]:
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """How a tensor is pickled: its elements, type and layout; the history does not travel."""
     g = self._geometry_of()
-    parts = (type(self), concrete(self._value()), self._type.dtype, g.strides, self._requires_grad)
+    parts = (type(self), concrete(self._value()), self._type.dtype, g.strides, is_tracked(self))
     return _rebuilt, parts, of_the_user(self) or None
 
 

@@ -1,7 +1,6 @@
 """Clipping gradients by their norm or by their value."""
 
 import types
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from fgrad.torch import ops
 from fgrad.torch.core.capture import assign, fused
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.sharing import apart
 
 Tensors = Tensor | Iterable[Tensor]
@@ -145,7 +145,7 @@ def clip_grad_norm_(
     generated = isinstance(parameters, types.GeneratorType)
     parameters = _listed(parameters)
     if generated and not parameters:
-        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+        warn("`parameters` is an empty generator, no gradient clipping will occur.")
     grads = [param.grad for param in parameters if param.grad is not None]
     total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, max_norm, total, foreach)
@@ -164,10 +164,9 @@ def clip_grad_norm(
     Warns:
       FutureWarning: always.
     """
-    warnings.warn(
+    warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,
-        stacklevel=2,
     )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 

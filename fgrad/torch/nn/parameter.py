@@ -3,7 +3,7 @@
 from typing import Any
 
 from fgrad.torch import ops
-from fgrad.torch.core.overrides import disabled_torch_function_impl, plain
+from fgrad.torch.core.overrides import disabled_torch_function_impl, plain, watch
 from fgrad.torch.core.tensor import Tensor, alias
 from fgrad.torch.methods.autograd import requires_grad_
 from fgrad.torch.methods.conversion import plain_classes
@@ -114,6 +114,9 @@ class UninitializedTensorMixin:
 
     cls_to_become: type[Any]
 
+    def __init_subclass__(cls, **named: Any) -> None:
+        """Nobody is asked for answers because of such a class until there is a tensor of it."""
+
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary tensor of ``shape``, with any values, of the device and dtype given or known."""
         data = self.data
@@ -187,6 +190,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        watch.subclass()
         return _leaf(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -211,6 +215,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> Any:
+        watch.subclass()
         buffer = _leaf(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)
         buffer.persistent = persistent
         buffer._is_buffer = True

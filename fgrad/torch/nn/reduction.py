@@ -1,6 +1,6 @@
 """The deprecated arguments of losses that ``reduction`` has replaced."""
 
-import warnings
+from fgrad.torch.core.warning import warn
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
@@ -14,7 +14,5 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
     Source: `torch.nn.MSELoss <https://docs.pytorch.org/docs/2.13/generated/torch.nn.MSELoss.html>`_.
     """
     kept = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.", stacklevel=3
-    )
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.")
     return kept

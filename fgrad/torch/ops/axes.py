@@ -8,7 +8,7 @@ from jax import lax
 
 from fgrad.torch.core.geometry import Geometry, Ints
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.table import Array, Ints as SpreadInts, composite, view
+from fgrad.torch.ops.table import Array, Dims, Ints as SpreadInts, composite, view
 from fgrad.torch.ops.views import alias_of, wrap_dim
 
 
@@ -80,7 +80,7 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Tensor:
 
 
 @composite()
-def movedim(input: Any, source: Any, destination: Any) -> Tensor:
+def movedim(input: Any, source: Dims, destination: Dims) -> Tensor:
     """Axes moved to other places, the rest in their order, as a view."""
     rank = len(input._type.shape)
     sources = (source,) if isinstance(source, int) else tuple(source)

@@ -1,6 +1,5 @@
 """The Cholesky factorisation."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from fgrad.torch import dtypes, return_types
 from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.matrices import (
     LinAlgError,
@@ -153,7 +153,7 @@ def cholesky(input: Array, upper: bool = False) -> Tensor:
 
     Source: `torch.cholesky <https://docs.pytorch.org/docs/stable/generated/torch.cholesky.html>`_.
     """
-    warnings.warn(_CHOLESKY, UserWarning, stacklevel=3)
+    warn(_CHOLESKY, UserWarning)
     found = _cholesky(input, upper)
     _check_definite("cholesky", _minors(input, found.detach().isnan().any(-1).any(-1).to(dtypes.int32)))
     return found

@@ -1,7 +1,6 @@
 """Sums of products over named axes: ``einsum``, ``tensordot``, and products of several matrices."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import opt_einsum
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.axes import movedim, permute
 from fgrad.torch.ops.kinds import check_kinds
 from fgrad.torch.ops.overloads import overload
@@ -413,11 +413,10 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
 
     Source: `torch.chain_matmul <https://docs.pytorch.org/docs/stable/generated/torch.chain_matmul.html>`_.
     """
-    warnings.warn(
+    warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
         "instead, which accepts a list of two or more tensors rather than multiple parameters.",
         UserWarning,
-        stacklevel=3,
     )
     found = matrices[0] if len(matrices) == 1 else chained(matrices)
     return found if out is None else write_all("chain_matmul", None, matrices, found, out)
@@ -463,11 +462,10 @@ def cross(input: Array, other: Array, dim: Any = None) -> Tensor:
         dim = next((i for i, n in enumerate(shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-        warnings.warn(
+        warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly "
             "or simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
             "linalg.cross in a future release.",
             UserWarning,
-            stacklevel=3,
         )
     return _cross(input, other, dim)

@@ -1,6 +1,5 @@
 """Copies: ``clone``, ``copy_``, conversions of type and layout, and writing into ``out=``."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,12 +15,15 @@ from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_copied, check_repeated, unchecked
 from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops import table
 from fgrad.torch.ops.numbers import check_number, plain_number
+from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.strides import ordered
-from fgrad.torch.ops.table import composite
+from fgrad.torch.ops.table import NUMBERS, composite
+from fgrad.torch.type_names import type_name
 
 #: lax's own copy is an operation that compilers keep; the identity on immutable values needs none
 _CLONE = Operation("clone", lambda array: array, "CloneBackward0", ("self",))
@@ -119,7 +121,7 @@ def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
 def warn_of_imaginary(source: Tensor, dtype: Dtype) -> None:
     """Warn where elements lose their imaginary parts."""
     if source._type.dtype.is_complex and not dtype.is_complex and dtype.numpy != np.bool_:
-        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
+        warn("Casting complex values to real discards the imaginary part", UserWarning)
 
 
 def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
@@ -180,6 +182,17 @@ _FILL_INPLACE = _fill_operation("FillBackward2", (1,)), _fill_operation("FillBac
 _ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0", ("self",), overlap=unchecked)
 
 
+_FILL_SIGNATURES = ("Tensor value", "Number value")
+
+
+def _number(function: str, value: Any, signatures: Sequence[str], given: str) -> Any:
+    """A number that is to be written, or PyTorch's error for what is none."""
+    value = plain_number(value)
+    if not isinstance(value, NUMBERS):
+        raise TypeError(no_match(function, given, signatures))
+    return value
+
+
 @composite()
 def fill_(self: Any, value: Any) -> Tensor:
     """Write one value to every element."""
@@ -191,7 +204,7 @@ def fill_(self: Any, value: Any) -> Tensor:
                 f"fill_ only supports 0-dimension value tensor but got tensor with {len(value._type.shape)} dimensions."
             )
         return apply_inplace(_FILL_INPLACE[1], (self, value), (self._type.dtype,))
-    value = plain_number(value)
+    value = _number("fill_", value, _FILL_SIGNATURES, type_name(value))
     check_number(value, self._type.dtype)
     return apply_inplace(_FILL_INPLACE[0], (self, value), (self._type.dtype,))
 
@@ -201,7 +214,8 @@ def fill(input: Any, value: Any) -> Tensor:
     """A tensor like the input with one value everywhere."""
     if isinstance(value, Tensor):
         return apply(_FILL[1], (input, value), (input._type.dtype,))
-    value = plain_number(value)
+    signatures = [f"Tensor input, {each}" for each in _FILL_SIGNATURES]
+    value = _number("fill", value, signatures, f"Tensor, {type_name(value)}")
     check_number(value, input._type.dtype)
     return apply(_FILL[0], (input, value), (input._type.dtype,))
 
@@ -217,13 +231,12 @@ def into(target: Tensor, result: Tensor) -> None:
     old = target._type.shape
     shape = result._type.shape
     if target._type.numel and target._type.shape != shape:
-        warnings.warn(
+        warn(
             "An output with one or more elements was resized since it had shape "
             f"{list(target._type.shape)}, which does not match the required output shape {list(shape)}. This "
             "behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have "
             "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
             "with t.resize_(0).",
-            stacklevel=3,
         )
     written = resized(target, shape)
     strides = kept_strides(result)

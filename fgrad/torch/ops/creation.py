@@ -13,6 +13,7 @@ from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops.copying import fill_, format_strides, laid_out, resized
 from fgrad.torch.ops.numbers import check_number
+from fgrad.torch.ops.signature import spread_ints
 from fgrad.torch.ops.table import composite
 from fgrad.torch.type_names import type_name
 
@@ -41,42 +42,21 @@ def asked(tensor: Tensor) -> Tensor:
 def placed(tensor: Tensor, device: Any) -> Tensor:
     """A new tensor on a device."""
     target = devices.get_default_device() if device is None else devices.device(device)
-    devices.jax_device(target)
     if target.type != "cpu":
+        devices.jax_device(target)
         tensor._device = target
     return tensor
 
 
 def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
     """A shape given spread out or as a sequence."""
-    if len(given) > 1 and isinstance(given[0], tuple | list):
-        raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given")
-    found = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
-    for i, n in enumerate(found):
-        if not _is_size(n, i > 0):
-            if not i:
-                wrong = (
-                    f"not {type_name(n)}" if found is given else f"but found element of type {type_name(n)} at pos 0"
-                )
-                raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, {wrong}")
-            raise TypeError(
-                f"{function}(): argument 'size' failed to unpack the object at pos {i + 1} with error \"type must be "
-                f'tuple of ints,but got {type_name(n)}"'
-            )
-    sizes = tuple(map(int, found))
+    sizes = spread_ints(given, function, "size", 1)
     if any(n < 0 for n in sizes):
         if function == "zeros":
             raise RuntimeError("zeros: Dimension size must be non-negative.")
         bad = next(n for n in sizes if n < 0)
         raise RuntimeError(f"Trying to create tensor with negative dimension {bad}: {list(sizes)}")
     return sizes
-
-
-def _is_size(n: Any, later: bool) -> bool:
-    """Whether something can be a size; PyTorch takes a bool for one where it is not the first."""
-    if isinstance(n, Tensor):
-        return n._type.numel == 1 and not n._type.inexact
-    return isinstance(n, int | np.integer) and (later or not isinstance(n, bool))
 
 
 def receiver(out: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
@@ -115,7 +95,9 @@ def filled(
         return fill_(receiver(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
     check_number(value, wanted)
-    return made(np.full(shape, value).astype(wanted.numpy), wanted, device, requires_grad)
+    with np.errstate(all="ignore"):
+        number = np.asarray(value).astype(wanted.numpy)
+    return made(np.full(shape, number), wanted, device, requires_grad)
 
 
 def _factory(

@@ -1,6 +1,5 @@
 """Tensors of data: nested lists, numbers, NumPy's and JAX's arrays, other tensors."""
 
-import warnings
 from functools import reduce
 from typing import Any
 
@@ -12,6 +11,7 @@ from fgrad.torch.core.evaluation import as_jax, concrete
 from fgrad.torch.core.geometry import Geometry, Ints, extent, is_dense
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type, type_of
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.torch.ops.copying import laid_out
 from fgrad.torch.ops.creation import asked, inferred_dtype, made, placed
@@ -118,7 +118,7 @@ def tensor(
     Source: `torch.tensor <https://docs.pytorch.org/docs/stable/generated/torch.tensor.html>`_.
     """
     if isinstance(data, Tensor):
-        warnings.warn(_COPY_CONSTRUCTED.format("torch.tensor"), UserWarning, stacklevel=3)
+        warn(_COPY_CONSTRUCTED.format("torch.tensor"), UserWarning)
     return made_of(data, dtype, device, requires_grad)
 
 
@@ -137,7 +137,7 @@ def made_of(data: Any, dtype: Any = None, device: Any = None, requires_grad: boo
         inferred = _inferred(data) if wanted is None else wanted
         plain = _plain(data)
         if plain and isinstance(plain[0], np.ndarray) and plain[0].ndim:
-            warnings.warn(_SLOW, UserWarning, stacklevel=4)
+            warn(_SLOW, UserWarning)
         shape = _shape_of(plain)
         _check_nested(plain, shape, 0)
         values = np.zeros(shape) if 0 in shape else np.array(plain)
@@ -199,7 +199,7 @@ def asarray(
         found = found.clone()
     if requires_grad is None:
         if isinstance(obj, Tensor) and is_tracked(obj):
-            warnings.warn(_UNSPECIFIED, UserWarning, stacklevel=3)
+            warn(_UNSPECIFIED, UserWarning)
         return found
     return found.requires_grad_() if requires_grad else found.detach() if is_tracked(found) else found
 
@@ -246,7 +246,7 @@ def new_tensor_of(
 ) -> Tensor:
     """A tensor of data with this tensor's type."""
     if isinstance(data, Tensor):
-        warnings.warn(_COPY_CONSTRUCTED.format("tensor.new_tensor"), UserWarning, stacklevel=3)
+        warn(_COPY_CONSTRUCTED.format("tensor.new_tensor"), UserWarning)
     return made_of(data, dtype or self._type.dtype, device, requires_grad)
 
 

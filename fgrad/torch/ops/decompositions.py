@@ -1,6 +1,5 @@
 """Factorisations of matrices."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.axes import transpose
 from fgrad.torch.ops.matrices import (
     adjoint,
@@ -89,7 +89,7 @@ def qr(input: Array, some: bool = True) -> Any:
 
     Source: `torch.qr <https://docs.pytorch.org/docs/stable/generated/torch.qr.html>`_.
     """
-    warnings.warn(_QR, UserWarning, stacklevel=3)
+    warn(_QR, UserWarning)
     return return_types.qr(linalg_qr(input, "reduced" if some else "complete"))
 
 

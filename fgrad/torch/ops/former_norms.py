@@ -1,12 +1,12 @@
 """Norms under names that PyTorch keeps for old programs, and warns of."""
 
-import warnings
 from typing import Any
 
 from attrs import evolve
 
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.matrix_functions import matrix_norm
 from fgrad.torch.ops.norms import vector_norm
 from fgrad.torch.ops.table import Array, composite, operation_of
@@ -49,9 +49,8 @@ def nuclear_norm(input: Array, dim: Any = None, keepdim: bool = False) -> Tensor
 
 
 def _warn(name: str, instead: str) -> None:
-    warnings.warn(
+    warn(
         f"at::{name} is deprecated and it is just left for JIT compatibility. It will be removed in a future PyTorch "
         f"release. Please use `{instead}` instead",
         UserWarning,
-        stacklevel=5,
     )

@@ -1,7 +1,6 @@
 """Indices that are tensors: what ``x[indices]`` copies out, and ``index_put``."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_apart, deprecated
 from fgrad.torch.core.tensor import Tensor, find_nodes
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.copying import laid_out
 from fgrad.torch.ops.strides import of_index
 from fgrad.torch.ops.table import composite
@@ -221,7 +221,7 @@ def index_tensors(tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 def _warn_of_bytes(indices: Sequence[Tensor]) -> None:
     for index in indices:
         if index._type.dtype is dtypes.uint8:
-            warnings.warn(_BYTES, UserWarning, stacklevel=4)
+            warn(_BYTES, UserWarning)
 
 
 def _checked(function: str, tensor: Tensor, indices: Any, values: Any) -> None:

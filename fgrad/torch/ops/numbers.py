@@ -1,5 +1,6 @@
 """Python numbers that are to become elements of a tensor."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,18 @@ def check_number(value: Any, dtype: Dtype) -> None:
     raise RuntimeError(f"value cannot be converted to type {_NAMES[dtype.numpy.name]} without overflow")
 
 
+@cache
+def _greatest(dtype: Dtype) -> float:
+    return float(jnp.finfo(dtype.numpy).max)
+
+
 def _overflows(value: Any, dtype: Dtype) -> bool:
     if isinstance(value, complex):
         return bool(value.imag) or _overflows(value.real, dtype)
     if isinstance(value, bool):
         return False
     if dtype.is_floating_point:
-        return abs(value) != float("inf") and abs(value) > float(jnp.finfo(dtype.numpy).max)
+        return abs(value) != float("inf") and abs(value) > _greatest(dtype)
     bounds = np.iinfo(dtype.numpy)
     # a negative number may stand for the unsigned one that has its bits
     least = bounds.min if bounds.min else -int(bounds.max)

@@ -4,7 +4,6 @@ The operators skip what binding arguments by name costs.  What is neither a tens
 answer (``NotImplemented``), and is an error of Python's if it has none.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops import arithmetic, axes, bitwise, complex_views, powers, signs
 from fgrad.torch.ops.data import from_numpy
 from fgrad.torch.ops.overloads import chooser_of
@@ -151,7 +151,7 @@ def _reversed_axes(self: Tensor) -> Tensor:
     """The axes in reverse order, as a view."""
     rank = len(self._type.shape)
     if rank != 2:
-        warnings.warn(_T_OF_ANY_RANK if rank else _IDENTITY.format("T"), UserWarning, stacklevel=3)
+        warn(_T_OF_ANY_RANK if rank else _IDENTITY.format("T"), UserWarning)
     return axes.permute(self, tuple(reversed(range(rank))))
 
 
@@ -159,7 +159,7 @@ def _matrices_transposed(self: Tensor) -> Tensor:
     """The last two axes exchanged, as a view."""
     rank = len(self._type.shape)
     if not rank:
-        warnings.warn(_IDENTITY.format("mT"), UserWarning, stacklevel=3)
+        warn(_IDENTITY.format("mT"), UserWarning)
         return self
     if rank < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
@@ -171,7 +171,7 @@ def _conjugate_transposed(name: str) -> Callable[[Tensor], Tensor]:
         """The conjugate transpose, as a view."""
         rank = len(self._type.shape)
         if not rank:
-            warnings.warn(_CONJUGATE.format(name), UserWarning, stacklevel=3)
+            warn(_CONJUGATE.format(name), UserWarning)
             return complex_views.conj(self)
         if name == "H" and rank != 2:
             hint = " For batches of matrices, consider using tensor.mH" if rank > 2 else ""

@@ -195,7 +195,7 @@ def _nanmedian_dim(input: Array, dim: int, keepdim: bool) -> Any:
 
 
 @composite()
-def median(input: Array, dim: Any = None, keepdim: bool = False) -> Any:
+def median(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of all elements; along an axis, with its index.
 
     Source: `torch.median <https://docs.pytorch.org/docs/stable/generated/torch.median.html>`_.
@@ -206,7 +206,7 @@ def median(input: Array, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @composite()
-def nanmedian(input: Array, dim: Any = None, keepdim: bool = False) -> Any:
+def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of the elements that are not NaN.
 
     Source: `torch.nanmedian <https://docs.pytorch.org/docs/stable/generated/torch.nanmedian.html>`_.

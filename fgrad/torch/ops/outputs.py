@@ -67,6 +67,7 @@ _ANY = Rule(_any, "")
 _CASTABLE = "Expected {output} to be safely castable from {want} dtype, but got {output} with dtype {got}"
 _JOINED = Rule(can_cast, "torch.cat(): input types can't be cast to the desired output type {got}", TypeError)
 _SCALAR = Rule(_same, "expected scalar_type {want} but found {got}")
+_SCALAR_TYPE = Rule(_same, "expected scalar type {want} but found {got}")
 _SCALARS = evolve(_SCALAR, outputs=("values", "indices"))
 _NORM = Rule(_same, "{name} expected out tensor dtype {want} but got: {got}")
 _MULTIPLIED = Rule(_same, "multi_dot(): expected out tensor to have dtype {c_want} but got {c_got}")
@@ -111,7 +112,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("mean", "nansum", "nanmean", "var", "std", "diff", "max", "min"), _CAST),
     **dict.fromkeys(("outer", "ger", "addr", "kron"), _CAST),
     **dict.fromkeys(("abs", "neg", "sign", "sgn", "floor", "ceil", "trunc", "round", "frac", "clamp"), _FOUND),
-    **dict.fromkeys(("conj_physical", "bitwise_not"), _FOUND),
+    **dict.fromkeys(("conj_physical", "bitwise_not", "gelu", "softplus", "hardshrink", "softshrink"), _FOUND),
     **dict.fromkeys(("searchsorted", "bucketize"), _SEARCHED),
     **dict.fromkeys(("all", "any"), _TESTED),
     **dict.fromkeys(("amax", "amin"), _EXTREME),
@@ -141,9 +142,10 @@ RULES: dict[str, Rule] = {
     "geqrf": _castable("torch.geqrf", "a", "tau"),
     "linalg.lstsq": _castable("torch.linalg.lstsq", "solution", "residuals", "rank", "singular_values"),
     "linalg.vecdot": Rule(_same, "linalg.vecdot: Expected out of dtype{want} but found {got}"),
-    "linalg.solve_triangular": Rule(_same, "expected scalar type {want} but found {got}"),
+    "linalg.solve_triangular": _SCALAR_TYPE,
     "isin": _EXACT,
     "logcumsumexp": _SCALAR,
+    "log_sigmoid": _SCALAR_TYPE,
     "special.ndtr": _CAST,
     "linalg.matrix_rank": _ANY,
     "fft.fftfreq": Rule(_floating, "fftfreq requires a floating point or complex dtype"),
@@ -198,6 +200,10 @@ _APART = frozenset((
 ))  # fmt: skip
 
 
+#: of these, the tensor of places may be the memory that is written
+_OVER_PLACES = frozenset(("gather", "take_along_dim"))
+
+
 def _rule(name: str, operation: Operation | None, count: int) -> Rule:
     found = RULES.get(name)
     # of ``max`` and others, the overload with several outputs has no rule of its own
@@ -243,6 +249,6 @@ def _check_memory(name: str, operation: Operation | None, operands: Sequence[Any
     g = out._geometry
     if apart and g is not None and overlaps(g.sizes, g.strides):
         raise RuntimeError(OVERLAP)
-    for x in operands:
+    for k, x in enumerate(operands):
         if isinstance(x, Tensor) and x._storage is out._storage:
-            (check_apart if apart else check_partial_overlap)(out, x)
+            (check_apart if apart and not (k and name in _OVER_PLACES) else check_partial_overlap)(out, x)

@@ -7,7 +7,6 @@ their arguments under ``@overloaded`` and returns which one is meant, followed b
 twin and ``out=`` follow, for whichever was chosen.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from fgrad.torch.core.once import due
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overridable import raw
 from fgrad.torch.core.tensor import Tensor, find_nodes
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Signature, enter_row, operation, operation_of, run_into
 from fgrad.torch.type_names import type_name
 
@@ -83,8 +83,11 @@ def overloaded(
         own = name or chooser.__name__
         called = f"{namespace}_{own}" if namespace else own
         signature = Signature(called, chooser)
+        without_tensor = of_method(signatures)
 
         def choose(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
+            # a method's errors leave its tensor out
+            listed, skipped = (signatures, 0) if signature.first else (without_tensor, 1)
             if former and len(args) == len(signature.names) and not isinstance(args[1], Tensor):
                 _warn_of_former(signature, former)
                 args, kwargs = (args[0], *args[2:]), {**kwargs, former: args[1]}
@@ -100,10 +103,11 @@ def overloaded(
                 except TypeError:
                     if not signatures:
                         raise
-                    raise TypeError(no_match(called, types_of(values[: max(len(args), i + 1)]), signatures)) from None
+                    types = types_of(values[skipped : max(len(args), i + 1)])
+                    raise TypeError(no_match(signature.name, types, listed)) from None
             fits = called in _OF_NUMBERS or any(isinstance(values[i], Tensor) for i in signature.operands)
             if signatures and not fits:
-                raise TypeError(no_match(called, types_of(values[: len(args)]), signatures))
+                raise TypeError(no_match(signature.name, types_of(values[skipped : len(args)]), listed))
             for i in signature.statics:
                 values[i] = signature.static(i, values[i], len(args))
             try:
@@ -112,14 +116,19 @@ def overloaded(
                 find_nodes(values)
                 raise
 
-        def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-            chosen, *given = choose(signature, args, kwargs)
-            return chosen(*given, out=out)
+        def public_of(signature: Signature) -> Callable[..., Any]:
+            def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+                chosen, *given = choose(signature, args, kwargs)
+                return chosen(*given, out=out)
 
-        public.chooser = chooser  # type: ignore[attr-defined]
+            public.chooser = chooser  # type: ignore[attr-defined]
+            return public
+
+        public = public_of(signature)
         if namespace:
-            return _enter(f"{namespace}.{own}", public, chooser.__doc__, False, False)
-        outer = _enter(called, public, chooser.__doc__, method, function, inplace)
+            return _enter(f"{namespace}.{own}", public, chooser.__doc__)
+        as_method = public_of(signature.of_method()) if method else None
+        outer = _enter(called, public, chooser.__doc__, as_method, function, inplace)
         if inplace:
             twins = signature.of_method(called + "_")
 
@@ -127,7 +136,7 @@ def overloaded(
                 chosen, *given = choose(twins, args, kwargs)
                 return chosen.write(*given)
 
-            _enter(called + "_", twin, None, True, function)
+            _enter(called + "_", twin, None, twin, function)
         return outer
 
     return enter
@@ -144,11 +153,10 @@ def _warn_of_former(signature: Signature, former: str) -> None:
         rest = f"{own}, {rest}"
     else:
         before, after = f"Number {former}, {rest}", ""
-    warnings.warn(
+    warn(
         f"This overload of {name} is deprecated:\n\t{name}({before})\nConsider using one of the following signatures "
         f"instead:\n\t{name}({rest}, *, Number {former} = 1{after})",
         UserWarning,
-        stacklevel=6,
     )
 
 
@@ -182,12 +190,25 @@ def no_match(function: str, given: str, signatures: Sequence[str]) -> str:
 _KINDS = {"Tensor": "Tensor", "int": "int", "Number": None, "tuple": None}
 
 
+def of_method(signatures: Sequence[str]) -> list[str]:
+    """How PyTorch lists the overloads of a method, from those of the function."""
+    listed = [each.replace(", *, Tensor out = None", "").replace(", Tensor out = None", "") for each in signatures]
+    return [each.partition(", ")[2] for each in listed if not each.startswith("Number")]
+
+
 def _enter(
-    called: str, public: Callable[..., Any], doc: str | None, method: bool, function: bool, inplace: bool = False
+    called: str,
+    public: Callable[..., Any],
+    doc: str | None,
+    method: Callable[..., Any] | None = None,
+    function: bool = False,
+    inplace: bool = False,
 ) -> Callable[..., Any]:
-    public.__name__ = public.__qualname__ = called
-    public.__doc__ = doc
-    return enter_row(called, public, None, public if method else None, inplace, function)
+    for each in (public, method):
+        if each is not None:
+            each.__name__ = each.__qualname__ = called
+            each.__doc__ = doc
+    return enter_row(called, public, None, method, inplace, function)
 
 
 def twin_with_node(of: str, node: str) -> None:
@@ -198,7 +219,7 @@ def twin_with_node(of: str, node: str) -> None:
     def twin(input: Array) -> Tensor:
         return apply_inplace(made, (input,))
 
-    _enter(of.lstrip("_") + "_", twin, None, True, True)
+    _enter(of.lstrip("_") + "_", twin, None, twin, True)
 
 
 def also(name: str, of: str) -> None:

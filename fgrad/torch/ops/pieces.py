@@ -14,8 +14,10 @@ from fgrad.torch.core.strided import AS_STRIDED
 from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.core.views import ViewOperation, apply_view
 from fgrad.torch.ops.overloads import no_match, types_of
-from fgrad.torch.ops.table import Array, composite, view
+from fgrad.torch.ops.signature import checked_ints
+from fgrad.torch.ops.table import Array, Dims, composite, view
 from fgrad.torch.ops.views import _select_geometry, _slice_geometry, slice_axis, wrap_dim
+from fgrad.torch.type_names import type_name
 
 # -- diagonals and windows -------------------------------------------------------------------------------------------
 
@@ -114,7 +116,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     find_nodes((input,))
     base = input._geometry_of()
     offset = base.offset if storage_offset is None else int(storage_offset)
-    made = checked_strided(input, tuple(map(int, size)), tuple(map(int, stride)), offset)
+    sizes, strides = checked_ints(size, "as_strided", "size", 2), checked_ints(stride, "as_strided", "stride", 3)
+    made = checked_strided(input, sizes, strides, offset)
     return apply_view(_AS_STRIDED_VIEW, (input,), (base, made))
 
 
@@ -168,7 +171,7 @@ def _split_with_sizes(input: Array, lengths: Ints, dim: int) -> Any:
 
 
 @composite()
-def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split_with_sizes(input: Any, split_sizes: Dims, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of these lengths along an axis, each a view.
 
     Raises:
@@ -209,6 +212,10 @@ def split(
     axis = wrap_dim(dim, len(shape))
     size = shape[axis]
     if not isinstance(given, int):
+        if not isinstance(given, tuple | list):
+            raise TypeError(
+                f"split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not {type_name(given)}"
+            )
         return split_with_sizes(tensor, given, dim)
     if given < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={given}")

@@ -1,13 +1,13 @@
 """Ranges of numbers: ``arange``, ``linspace``, ``logspace``."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.torch.ops.copying import resized
 from fgrad.torch.ops.creation import made
@@ -87,11 +87,10 @@ def arange(
             raise ValueError("step must be nonzero")
     count = max(0, math.ceil((end - start) / step))
     if out is not None and out._type.numel not in (0, count):
-        warnings.warn(
+        warn(
             f"The number of elements in the out tensor of shape {list(out._type.shape)} is {out._type.numel} which "
             f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
             f"error. The out tensor will be resized to a tensor of shape ({count},).",
-            stacklevel=3,
         )
     exact = np.int64 if wanted.numpy.kind in "iu" or integers else np.float64
     return _given(made(start + np.arange(count, dtype=exact) * step, wanted, device, requires_grad), out)
@@ -136,10 +135,9 @@ def inclusive_range(
 
     Source: `torch.range <https://docs.pytorch.org/docs/stable/generated/torch.range.html>`_.
     """
-    warnings.warn(
+    warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
-        stacklevel=3,
     )
     _check_steps(start, end, step)
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "range")

@@ -16,8 +16,9 @@ from fgrad.torch.ops.gathering import index_select, masked_select
 from fgrad.torch.ops.joining import stack
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.reshaping import check_vector, meshgrid, ordered_mask
+from fgrad.torch.ops.signature import spread_ints
 from fgrad.torch.ops.strides import elementwise
-from fgrad.torch.ops.table import Array, Ints, composite, operation
+from fgrad.torch.ops.table import Array, Dims, Ints, composite, operation
 from fgrad.torch.ops.views import expand, flatten, unsqueeze, view_sizes, wrap_dim, wrap_dims
 
 # -- repeating -------------------------------------------------------------------------------------------------------
@@ -47,7 +48,7 @@ def tile(input: Any, *dims: Any) -> Tensor:
 
     Source: `torch.tile <https://docs.pytorch.org/docs/stable/generated/torch.tile.html>`_.
     """
-    given = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
+    given = spread_ints(dims, "tile", "dims", 1)
     return repeat(input, (1,) * (len(input._type.shape) - len(given)) + given)
 
 
@@ -112,7 +113,7 @@ def _roll(input: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
 
 
 @overloaded()
-def roll(input: Array, shifts: Any, dims: Any = ()) -> Choice:
+def roll(input: Array, shifts: Dims, dims: Dims = ()) -> Choice:
     """Elements moved along axes, those that leave at one end entering at the other; without axes, in a row.
 
     >>> import fgrad.torch as torch
@@ -121,7 +122,7 @@ def roll(input: Array, shifts: Any, dims: Any = ()) -> Choice:
 
     Source: `torch.roll <https://docs.pytorch.org/docs/stable/generated/torch.roll.html>`_.
     """
-    shifts, axes = (tuple(x) if isinstance(x, tuple | list) else (int(x),) for x in (shifts, dims))
+    shifts, axes = (x if isinstance(x, tuple) else (x,) for x in (shifts, dims))
     if not shifts:
         raise RuntimeError("`shifts` required")
     if len(shifts) != len(axes) and (axes or len(shifts) > 1):

@@ -17,11 +17,8 @@ from fgrad.torch.ops.creation import sizes_of
 from fgrad.torch.ops.kinds import is_half, kind
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.promotions import inexact
-from fgrad.torch.ops.table import Array, composite, operation
+from fgrad.torch.ops.table import Array, Dims as Dims, composite, operation
 from fgrad.torch.ops.views import wrap_dim, wrap_dims
-
-#: axes as a caller gives them: one, several, or None for all
-Dims = Any
 
 
 def axes_of(dim: Dims, rank: int) -> Ints:
@@ -79,7 +76,7 @@ def _sum_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: An
 
 
 @composite()
-def sum(input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def sum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of all elements, or over one or several axes.
 
     Arguments:
@@ -184,7 +181,7 @@ def _mean_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: A
 
 
 @composite()
-def mean(input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean of all elements, or over one or several axes.
 
     Raises:
@@ -202,7 +199,7 @@ def mean(input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 
 @composite()
-def nanmean(input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean over axes of the elements that are not NaN.
 
     Source: `torch.nanmean <https://docs.pytorch.org/docs/stable/generated/torch.nanmean.html>`_.
@@ -260,7 +257,7 @@ def _prod_dim(input: Array, dim: int, keepdim: bool = False, *, dtype: Any = Non
 
 
 @composite()
-def prod(input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def prod(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product of all elements, or along an axis.
 
     Source: `torch.prod <https://docs.pytorch.org/docs/stable/generated/torch.prod.html>`_.

@@ -1,13 +1,13 @@
 """Tensors of more axes, and tensors broadcast to each other: ``atleast_2d``, ``broadcast_tensors``, ``meshgrid``."""
 
 import itertools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.table import composite
 from fgrad.torch.ops.views import expand, reshape, unsqueeze, view_sizes
@@ -144,9 +144,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     found = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors)
     check_tensors(found)
     if indexing is None:
-        warnings.warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
-        )
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     if not found:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if any(x._type.dtype is not found[0]._type.dtype for x in found):

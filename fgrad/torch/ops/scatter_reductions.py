@@ -5,7 +5,6 @@ The derivatives are PyTorch's conventions and not those of the arithmetic: value
 gradient evenly, and a product's gradient is the product of the others, worked out by division, apart from zeros.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.coordinates import (
     Places,
     added,
@@ -181,7 +181,7 @@ def index_reduce(
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    warnings.warn("index_reduce() is in beta and the API may change at any time.", stacklevel=5)
+    warn("index_reduce() is in beta and the API may change at any time.")
     dim = check_slices("index_reduce", input, dim, index, source)
     if first_outside(index, 0, size_along(input._type.shape, dim)) is not None:
         raise IndexError("index out of range in self")

@@ -1,6 +1,5 @@
 """Tensors with elements replaced or added to: ``scatter``, ``index_add``, ``put``, ``masked_fill`` and their kin."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.overlap import check_repeated, deprecated
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import bool_, from_numpy, int32, int64
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.coordinates import (
@@ -27,7 +27,7 @@ from fgrad.torch.ops.coordinates import (
 from fgrad.torch.ops.copying import as_first
 from fgrad.torch.ops.gathering import check_along, check_flat, check_range
 from fgrad.torch.ops.numbers import check_number
-from fgrad.torch.ops.overloads import Choice, no_match, overload, overloaded
+from fgrad.torch.ops.overloads import Choice, no_match, of_method, overload, overloaded
 from fgrad.torch.ops.table import Array, Fixed, Number, Operand
 from fgrad.torch.ops.views import wrap_dim
 from fgrad.torch.random.scalars import cpp_name
@@ -36,10 +36,10 @@ from fgrad.torch.type_names import type_name
 # -- an element for each of the index --------------------------------------------------------------------------------
 
 _SCATTER_SIGNATURES = (
-    "int dim, Tensor index, Tensor src",
-    "int dim, Tensor index, Tensor src, *, str reduce",
-    "int dim, Tensor index, Number value",
-    "int dim, Tensor index, Number value, *, str reduce",
+    "Tensor input, int dim, Tensor index, Tensor src, *, Tensor out = None",
+    "Tensor input, int dim, Tensor index, Tensor src, *, str reduce, Tensor out = None",
+    "Tensor input, int dim, Tensor index, Number value, *, Tensor out = None",
+    "Tensor input, int dim, Tensor index, Number value, *, str reduce, Tensor out = None",
 )
 
 
@@ -99,7 +99,7 @@ def scatter(
     given = value if src is None else src
     if given is None:
         types = ", ".join([type_name(dim), type_name(index)])
-        raise TypeError(no_match("scatter", types, _SCATTER_SIGNATURES))
+        raise TypeError(no_match("scatter", types, of_method(_SCATTER_SIGNATURES)))
     values = given if isinstance(given, Tensor) else None
     dim = check_along("scatter", input, dim, index, values, "self")
     if reduce is None:
@@ -108,10 +108,9 @@ def scatter(
         raise RuntimeError("reduce argument must be either add or multiply.")
     if values is None:
         return _scatter_value_combined, input, index, given, dim, reduce
-    warnings.warn(
+    warn(
         "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
         "release. Use torch.scatter_reduce instead for more reduction options.",
-        stacklevel=5,
     )
     return _scatter_combined, input, index, given, dim, reduce
 
@@ -270,7 +269,13 @@ def _index_fill_tensor(input: Array, index: Fixed, value: Array, dim: int) -> An
     return _slices_filled(input, index, value, dim)
 
 
-@overloaded(inplace=True, signatures=("int dim, Tensor index, Tensor value", "int dim, Tensor index, Number value"))
+_INDEX_FILL_SIGNATURES = (
+    "Tensor input, int dim, Tensor index, Tensor value",
+    "Tensor input, int dim, Tensor index, Number value",
+)
+
+
+@overloaded(inplace=True, signatures=_INDEX_FILL_SIGNATURES)
 def index_fill(input: Array, dim: int, index: Fixed, value: Operand) -> Choice:
     """A copy with one value in the slices that an index names along an axis.
 
@@ -350,7 +355,7 @@ def _masked_fill_tensor(input: Array, mask: Fixed, value: Array) -> Any:
     return _masked_filled(input, mask, value)
 
 
-_MASKED_FILL_SIGNATURES = ("Tensor mask, Tensor value", "Tensor mask, Number value")
+_MASKED_FILL_SIGNATURES = ("Tensor input, Tensor mask, Tensor value", "Tensor input, Tensor mask, Number value")
 
 
 @overloaded(inplace=True, signatures=_MASKED_FILL_SIGNATURES)
@@ -365,7 +370,7 @@ def masked_fill(input: Array, mask: Fixed, value: Operand = None) -> Choice:
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.masked_fill_.html>`_.
     """
     if value is None:
-        raise TypeError(no_match("masked_fill", type_name(mask), _MASKED_FILL_SIGNATURES))
+        raise TypeError(no_match("masked_fill", type_name(mask), of_method(_MASKED_FILL_SIGNATURES)))
     if isinstance(value, Tensor) and value._type.shape:
         raise RuntimeError(
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
@@ -376,6 +381,8 @@ def masked_fill(input: Array, mask: Fixed, value: Operand = None) -> Choice:
             f"masked_fill_ only supports boolean masks, but got mask with dtype {cpp_name(mask._type.dtype.numpy)}"
         )
     if isinstance(value, Tensor):
+        if value._type.dtype is not input._type.dtype and not is_abstract(value._value()):
+            check_number(concrete(value._value()).item(), input._type.dtype)
         return _masked_fill_tensor, input, mask, value
     check_number(value, input._type.dtype)
     return _masked_fill, input, mask, value

@@ -1,6 +1,5 @@
 """Choosing among elements: ``where``, bounds, the larger and the smaller, and what replaces what is no number."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import bool_, dtype as Dtype, uint8
 from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
@@ -47,7 +47,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if input is None and other is None:
         return TABLE["nonzero"].call(condition, as_tuple=True)
     if condition._type.dtype is uint8:
-        warnings.warn(_BYTE_CONDITION, UserWarning, stacklevel=3)
+        warn(_BYTE_CONDITION, UserWarning)
     elif condition._type.dtype is not bool_:
         raise RuntimeError(
             "where expected condition to be a boolean tensor, but got a tensor with dtype "

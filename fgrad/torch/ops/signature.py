@@ -14,7 +14,7 @@ from fgrad.torch.type_names import type_name
 
 if TYPE_CHECKING:
     # inside the functions that they annotate they are arrays of any kind
-    Array = Operand = Fixed = Number = Arrays = Ints = Any
+    Array = Operand = Fixed = Number = Arrays = Ints = Dims = Any
 else:
 
     class Array:
@@ -34,6 +34,9 @@ else:
 
     class Ints:
         """Annotates a static tuple of integers that may be given spread out."""
+
+    class Dims:
+        """Annotates axes: one, several, or None for all."""
 
 
 _OPERANDS = (Array, Operand, Fixed, Number, Arrays)
@@ -162,7 +165,7 @@ class Signature:
         if kind in (Operand, Number, Fixed):
             if value.__class__ in NUMBERS:
                 return value
-            if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
+            if isinstance(value, np.generic):
                 return value.item()
             if isinstance(value, NUMBERS):
                 kind_of: Any = next(t for t in NUMBERS if isinstance(value, t))
@@ -180,8 +183,13 @@ class Signature:
                 if not _is_index(value):
                     raise self.refusal(i, "int", value, given)
                 return operator.index(value)
-            if kind is Ints and not isinstance(value, tuple | list | Tensor) and not _is_index(value):
-                raise self.refusal(i, "tuple of ints", value, given)
+            if kind in (Ints, Dims) and value is not None:
+                if isinstance(value, tuple | list):
+                    return checked_ints(value, self.name, self.names[i], i + self.first)
+                if not _is_index(value):
+                    raise self.refusal(i, "tuple of ints", value, given)
+            if isinstance(value, np.ndarray):
+                raise self.refusal(i, "Number", value, given)
         return _static(value, kind)
 
     def refusal(self, i: int, wanted: str, value: Any, given: int | None) -> TypeError:
@@ -194,20 +202,69 @@ def _kind(annotation: Any) -> Any:
     """What is checked of an argument; None if nothing is."""
     if annotation == int | None:
         return int
-    return annotation if annotation in (*_OPERANDS, Ints, int, bool) else None
+    return annotation if annotation in (*_OPERANDS, Ints, Dims, int, bool) else None
 
 
 def _is_index(value: Any) -> bool:
     """Whether PyTorch takes a value for an integer."""
     if isinstance(value, Tensor):
         return not value._type.shape and not value._type.inexact and value._type.dtype is not bool_
-    if isinstance(value, bool | np.bool_):
-        return False
+    return not isinstance(value, bool | np.bool_ | np.ndarray) and _has_index(value)
+
+
+def _has_index(value: Any) -> bool:
     try:
         operator.index(value)
     except TypeError:
         return False
     return True
+
+
+def _is_element(value: Any, first: bool) -> bool:
+    """Whether PyTorch takes a value for one of several integers; it looks less closely at those behind the first."""
+    if isinstance(value, Tensor):
+        return value._type.numel == 1 and not value._type.inexact
+    if isinstance(value, bool):
+        return not first
+    return not isinstance(value, np.bool_) and _has_index(value)
+
+
+def checked_ints(values: Sequence[Any], function: str, name: str, position: int) -> tuple[int, ...]:
+    """Values as integers, or PyTorch's error for those that are none.
+
+    Arguments:
+      function: how errors name the function.
+      name: the name of its parameter.
+      position: the parameter's place, the first as 1.
+    """
+    if all([value.__class__ is int for value in values]):  # noqa: C419  (a list is faster here)
+        return tuple(values)
+    for i, value in enumerate(values):
+        if _is_element(value, not i):
+            continue
+        if i:
+            raise TypeError(
+                f"{function}(): argument '{name}' failed to unpack the object at pos {i + 1} with error \"type must be "
+                f'tuple of ints,but got {type_name(value)}"'
+            )
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be tuple of ints, but found element of type "
+            f"{type_name(value)} at pos 0"
+        )
+    return tuple(map(int, values))
+
+
+def spread_ints(given: Sequence[Any], function: str, name: str, position: int) -> tuple[int, ...]:
+    """Integers that are given one by one or as a sequence; see ``checked_ints``."""
+    if len(given) == 1:
+        if isinstance(given[0], tuple | list):
+            return checked_ints(given[0], function, name, position)
+        if not _is_element(given[0], True):
+            wrong = type_name(given[0])
+            raise TypeError(f"{function}(): argument '{name}' (position {position}) must be tuple of ints, not {wrong}")
+    elif given and not _is_element(given[0], True):
+        raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given")
+    return checked_ints(given, function, name, position)
 
 
 def _spread(value: Any) -> bool:
@@ -221,5 +278,5 @@ def _static(value: Any, kind: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple([_static(x, None) for x in value])
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
     return (value,) if kind is Ints and isinstance(value, int) else value

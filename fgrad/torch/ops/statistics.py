@@ -1,7 +1,6 @@
 """Variances and standard deviations, covariances, and how often integers occur."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.complex_numbers import complex
 from fgrad.torch.ops.complex_views import imag, real
 from fgrad.torch.ops.creation import made
@@ -119,11 +119,10 @@ def _parameters(
     axes = axes_of(dims, len(shape))
     results = math.prod([n for i, n in enumerate(shape) if i not in axes])
     if input._type.inexact and (counted(shape, axes) if results else 0) - correction <= 0:
-        warnings.warn(
+        warn(
             f"{function}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
             UserWarning,
-            stacklevel=4,
         )
     return dims, correction, bool(keepdim)
 
@@ -244,10 +243,9 @@ def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: An
     else:
         norm = total - correction * sum(weights * aweights) / total
     if norm <= 0:
-        warnings.warn(
+        warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
             UserWarning,
-            stacklevel=3,
         )
     norm = norm.clamp(0) if isinstance(norm, Tensor) else max(norm, 0)
     scaled = centered if weights is None else centered * weights

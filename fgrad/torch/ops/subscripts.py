@@ -5,21 +5,22 @@ integers, slices, None and ``...`` each become a view; tensors, lists and boolea
 """
 
 import operator
-import warnings
 from typing import Any
 
 import numpy as np
 
 from fgrad.torch import dtypes
-from fgrad.torch.core.evaluation import is_abstract
+from fgrad.torch.core.evaluation import constant, is_abstract
 from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.types import tensor_type
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.copying import copy_, fill_, warn_of_imaginary
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.data import made_of
 from fgrad.torch.ops.indexing import index_tensors, put_at
 from fgrad.torch.ops.numbers import check_number, plain_number
-from fgrad.torch.ops.views import alias_of, expand, select, slice_axis, unsqueeze, view_sizes
+from fgrad.torch.ops.views import _select, alias_of, expand, slice_axis, unsqueeze, view_sizes
 from fgrad.torch.type_names import type_name
 
 #: from this length on a list of numbers and other things is no tuple
@@ -37,7 +38,7 @@ def _items(index: Any) -> list[Any]:
     if isinstance(index, tuple):
         return list(index)
     if isinstance(index, list | str) and len(index) < _LONG and any(map(_is_item, index)):
-        warnings.warn(_NO_TUPLE, UserWarning, stacklevel=4)
+        warn(_NO_TUPLE, UserWarning)
         return list(index)
     return [index]
 
@@ -97,7 +98,7 @@ class _Walk:
         size = self.result._type.shape[self.axis]
         if not -size <= x < size:
             raise IndexError(f"index {x} is out of bounds for dimension {place} with size {size}")
-        self.result = select(self.result, self.axis, x)
+        self.result = _select(self.result, x, self.axis)
 
     def cut(self, x: slice, single: bool) -> None:
         start, stop, step = (_bound(v) for v in (x.start, x.stop, x.step))
@@ -181,7 +182,7 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
         size = self._type.shape[0]
         if not -size <= index < size:
             raise IndexError(f"index {int(index)} is out of bounds for dimension 0 with size {size}")
-        return select(self, 0, int(index))
+        return _select(self, int(index), 0)
     result, pending = _sliced(self, index)
     if any(p is not None for p in pending):
         return index_tensors(result, pending)
@@ -191,7 +192,10 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if index is False:
         return
-    result, pending = _sliced(self, None if index is True else index, True)
+    if index.__class__ is int and self._type.shape:
+        result, pending = _getitem(self, index), ()
+    else:
+        result, pending = _sliced(self, None if index is True else index, True)
     given = value if isinstance(value, Tensor) else _assigned(self, value)
     if any(p is not None for p in pending):
         sizes = _stripped(given._type.shape)
@@ -208,7 +212,10 @@ def _assigned(tensor: Tensor, value: Any) -> Tensor:
     check_number(value, tensor._type.dtype)
     if isinstance(value, complex) and not tensor._type.dtype.is_complex:
         value = value.real
-    return made(np.asarray(value), tensor._type.dtype)
+    dtype = tensor._type.dtype
+    with np.errstate(all="ignore"):
+        number = np.asarray(value).astype(dtype.numpy)
+    return new_tensor(constant(number), tensor_type(dtype, ()))
 
 
 def copy_to(target: Tensor, value: Tensor) -> None:

@@ -7,6 +7,7 @@ An entry is a function of arrays under ``@operation``.  What its parameters are 
 * ``Fixed``: a tensor without one (an index, a mask); ``Number``: a Python number that is an input of the program;
 * ``Arrays``: any number of tensors, given as a sequence;
 * ``Ints``: a static tuple of integers, which a caller may also give spread out (``x.permute(0, 2, 1)``);
+* ``Dims``: axes, static: one, several, or None for all;
 * anything else is a static parameter: it must be hashable, and each value of it is planned apart.  One that is an
   ``int`` or a ``bool`` is refused with PyTorch's error where it is given something else.
 
@@ -28,13 +29,14 @@ from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.core.views import ViewOperation, apply_view
+from fgrad.torch.core.views import GEOMETRIES_KEPT, ViewOperation, apply_view
 from fgrad.torch.ops.entrances import entered
 from fgrad.torch.ops.outputs import check_outputs
 from fgrad.torch.ops.signature import (
     NUMBERS as NUMBERS,
     Array as Array,
     Arrays as Arrays,
+    Dims as Dims,
     Fixed as Fixed,
     Ints as Ints,
     Number as Number,
@@ -161,8 +163,18 @@ def view(
         )
 
         def public_of(signature: Signature) -> Callable[..., Any]:
+            #: what integers after a tensor are bound to, which is most of what views are asked for with
+            known: dict[tuple[int, ...], tuple[list[Any], tuple[Any, ...]]] = {}
+
             def public(*args: Any, **kwargs: Any) -> Any:
+                tensor, rest = args[0] if args else None, args[1:]
+                plainly = not kwargs and isinstance(tensor, Tensor) and all([x.__class__ is int for x in rest])  # noqa: C419
+                bound = known.get(rest) if plainly else None
+                if bound is not None:
+                    return apply_view(made, [tensor, *bound[0]], bound[1])
                 operands, params = signature.split(signature.bind(args, kwargs), len(args))
+                if plainly and len(known) < GEOMETRIES_KEPT:
+                    known[rest] = operands[1:], params
                 return apply_view(made, operands, params)
 
             _describe(public, called, array_function)
@@ -205,7 +217,10 @@ def _checked(called: str, signature: Signature, function: Callable[..., Any]) ->
     most = sum(not only for only in signature.keyword_only)
     several = Arrays in signature.kinds
     tensors = [i for i in signature.operands if not i or signature.kinds[i] is Array]
-    kinds: dict[int, Any] = {i: signature.kinds[i] for i in signature.statics if signature.kinds[i] in (int, bool)}
+    checked = {i: signature.kinds[i] for i in signature.statics if signature.kinds[i] in (int, bool, Dims)}
+    kinds: dict[int, Any] = {i: int if kind is Dims else kind for i, kind in checked.items()}
+    # what PyTorch has in Python takes none
+    takes_out = "out" not in signature.names and not called.startswith("nn.functional.")
 
     @functools.wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
@@ -218,7 +233,7 @@ def _checked(called: str, signature: Signature, function: Callable[..., Any]) ->
             and all([args[i].__class__ is kinds[i] for i in kinds if i < given])  # noqa: C419
         ):
             return function(*args)
-        out = None if "out" in signature.names else kwargs.pop("out", None)
+        out = kwargs.pop("out", None) if takes_out else None
         values = signature.bind(args, kwargs)
         operands = signature.spread(values, given)
         for i in kinds:
@@ -277,6 +292,31 @@ def run_into(called: str, made: Operation, operands: Sequence[Any], params: tupl
     """Run an operation for ``out=``: the given tensors are resized if need be, and written."""
     _check_untracked(called, operands, out)
     return write_all(called, made, operands, apply(made, operands, params), out)
+
+
+def writes_out(
+    called: str, made: Operation | None = None, forward: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function of tensors that looks at its arguments itself be given ``out=``.
+
+    Arguments:
+      called: the name by which errors and ``fgrad.torch.ops.outputs.RULES`` have the function.
+      made: the operation behind it, if it is one.
+      forward: the name of the kernel that has no derivative with ``out=``, if it is another.
+    """
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+            if out is None:
+                return function(*args, **kwargs)
+            operands = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+            _check_untracked(forward or called, operands, out)
+            return write_all(called, made, operands, function(*args, **kwargs), out)
+
+        return public
+
+    return enter
 
 
 def _check_untracked(called: str, operands: Sequence[Any], out: Any) -> None:

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
-from fgrad.torch.core.strided import AS_STRIDED
+from fgrad.torch.core.strided import AS_STRIDED_COPY
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.pieces import as_strided, split, unbind
@@ -280,9 +280,7 @@ def slice_copy(
     return _SLICE(out, input, first, dim=dim, length=len(range(first, last, step)), step=step)
 
 
-_AS_STRIDED = _Copy(
-    None, Operation("as_strided_copy", AS_STRIDED.function, "AsStridedBackward0_copy", ("self",), ("base", "view"))
-)
+_AS_STRIDED = _Copy(None, AS_STRIDED_COPY)
 
 
 @composite(method=False)
@@ -294,8 +292,8 @@ def as_strided_copy(input: Array, size: Any, stride: Any, storage_offset: int | 
     tensor([[0, 2],
             [1, 3]])
     """
-    view = as_strided(input.detach(), size, stride, storage_offset)._geometry_of()
-    return _AS_STRIDED(out, input, base=input._geometry_of(), view=view)
+    view = as_strided(input.detach(), size, stride, storage_offset)
+    return _AS_STRIDED(out, input, view, base=input._geometry_of(), view=view._geometry_of())
 
 
 _UNBIND = _copy("unbind_copy", "_unbind")
@@ -310,7 +308,9 @@ def unbind_copy(input: Array, dim: int = 0, *, out: Any = None) -> Any:
     (tensor(1), tensor(2))
     """
     unbind(input.detach(), dim)
-    return _UNBIND(out, input, dim=dim)
+    found = _UNBIND(out, input, dim=dim)
+    # as in PyTorch, where several are written
+    return found if out is None else None
 
 
 _SPLIT = _copy("split_copy", "_split")
@@ -330,7 +330,9 @@ def split_copy(input: Array, split_size: int, dim: int = 0, *, out: Any = None) 
     (tensor([0, 1]), tensor([2]))
     """
     lengths = _lengths(input, int(split_size), dim)
-    return _SPLIT(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
+    found = _SPLIT(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
+    # as in PyTorch, where several are written
+    return found if out is None else None
 
 
 @composite(method=False)
@@ -342,4 +344,6 @@ def split_with_sizes_copy(input: Array, split_sizes: Any, dim: int = 0, *, out: 
     (tensor([0]), tensor([1, 2]))
     """
     lengths = _lengths(input, _ints(split_sizes), dim)
-    return _SPLIT_WITH_SIZES(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
+    found = _SPLIT_WITH_SIZES(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
+    # as in PyTorch, where several are written
+    return found if out is None else None

@@ -12,7 +12,8 @@ from fgrad.torch.core.tensor import Tensor, alias, find_nodes
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.views import let_go
 from fgrad.torch.dtypes import bool_, dtype as Dtype
-from fgrad.torch.ops.table import Array, Ints as SpreadInts, Number, composite, view
+from fgrad.torch.ops.signature import spread_ints
+from fgrad.torch.ops.table import Array, Dims, Ints as SpreadInts, Number, composite, view
 from fgrad.torch.type_names import tensor_type_name
 
 
@@ -290,13 +291,14 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
         shape = (named["shape"],)
     if not shape:
         raise TypeError('reshape() missing 1 required positional arguments: "shape"')
-    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    plainly = all([n.__class__ is int for n in shape])  # noqa: C419  (a list is faster here)
+    sizes = shape if plainly else spread_ints(shape, "reshape", "shape", 1)
     g = input._geometry_of()
     if g.contiguous:
         find_nodes((input,))
-    target = inferred(tuple([int(n) for n in sizes]), input._type.numel)
+    target = inferred(sizes, input._type.numel)
     if g.contiguous:
-        return view_sizes(input, target)
+        return view_sizes(input, *target) if target else view_sizes(input, target)
     if viewed_strides(g.sizes, g.strides, target) is not None:
         return _reshape_alias(input, target)
     return _unsafe_view(input.clone(memory_format=None), target)
@@ -344,11 +346,10 @@ def ravel(input: Any) -> Tensor:
 
 
 @composite()
-def unflatten(input: Any, dim: int, sizes: Any) -> Tensor:
+def unflatten(input: Any, dim: int, sizes: Dims) -> Tensor:
     """One axis made several."""
     shape = input._type.shape
     dim = wrap_dim(dim, len(shape))
-    sizes = tuple(sizes)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
     known = math.prod([n for n in sizes if n != -1])
@@ -447,11 +448,11 @@ def _squeeze_dims(input: Array, dim: SpreadInts) -> Any:
 
 
 @composite()
-def squeeze(input: Any, dim: Any = None) -> Tensor:
+def squeeze(input: Any, dim: Dims = None) -> Tensor:
     """Axes of size 1 left out, as a view."""
     if dim is None:
         return _squeeze_all(input)
-    return _squeeze_dim(input, dim) if isinstance(dim, int) else _squeeze_dims(input, tuple(dim))
+    return _squeeze_dim(input, dim) if isinstance(dim, int) else _squeeze_dims(input, dim)
 
 
 def _unsqueeze_geometry(g: Geometry, dim: int) -> Geometry:

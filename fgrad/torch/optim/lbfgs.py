@@ -10,6 +10,9 @@ from fgrad.torch.optim.checks import check_learning_rate
 from fgrad.torch.optim.line_search import Trial, strong_wolfe
 from fgrad.torch.optim.optimizer import Optimizer, Parameters
 
+#: what is kept from one step to the next, in PyTorch's order
+_REMEMBERED = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+
 
 class LBFGS(Optimizer):
     """Limited-memory BFGS on the whole batch; there is one parameter group, and a step needs a closure.
@@ -95,6 +98,7 @@ class LBFGS(Optimizer):
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
+        fresh = "d" not in state
 
         result = evaluate()
         loss = float(result)
@@ -141,6 +145,9 @@ class LBFGS(Optimizer):
                 or abs(loss - state["prev_loss"]) < tolerance_change
             ):
                 break
+        if fresh:
+            # in PyTorch's order, which a printed state shows
+            state.update({name: state.pop(name) for name in _REMEMBERED})
         return result
 
     @property

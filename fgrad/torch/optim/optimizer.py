@@ -1,7 +1,6 @@
 """The base of all optimisers: parameter groups, state, hooks, saving and loading."""
 
 import functools
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -10,6 +9,7 @@ from typing import Any
 
 from fgrad.torch.core.hooks import RemovableHandle
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import float32
 from fgrad.torch.nn.modules.registration import typename
 
@@ -108,11 +108,11 @@ class Optimizer:
         self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
-        lines = [type(self).__name__ + " ("]
+        shown = type(self).__name__ + " ("
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join(lines) + "\n)"
+            lines = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+            shown += f"\nParameter Group {i}\n" + "".join(lines)
+        return shown + ")"
 
     # Stepping
 
@@ -211,10 +211,9 @@ class Optimizer:
             param_group.setdefault(name, default)
         own = set(params)
         if len(own) != len(params):
-            warnings.warn(
+            warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
                 "see github.com/pytorch/pytorch/issues/40967 for more information",
-                stacklevel=3,
             )
         for group in self.param_groups:
             if ("param_names" in param_group) != ("param_names" in group):

@@ -1,7 +1,6 @@
 """Binomial numbers, drawn one after the other: how many draws one takes depends on what they are."""
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.random.generator import Draw, Generator
 from fgrad.torch.random.libm import scalar_floor, scalar_log
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64, FLOATING, Array, not_implemented, scalar_name
@@ -47,7 +47,7 @@ def binomial(counts: Array, probabilities: Array, generator: Generator) -> Array
         raise RuntimeError(f"Found dtype {scalar_name(probabilities.dtype)} but expected {scalar_name(counts.dtype)}")
     shape = np.broadcast_shapes(counts.shape, probabilities.shape)
     if shape != counts.shape and counts.size:
-        warnings.warn(_RESIZED.format(list(counts.shape), list(shape)), stacklevel=2)
+        warn(_RESIZED.format(list(counts.shape), list(shape)))
     counts, probabilities = np.broadcast_arrays(counts, probabilities)
     if counts.dtype not in (FLOAT32, FLOAT64):
         raise not_implemented("binomial_cpu", counts.dtype)

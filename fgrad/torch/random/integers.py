@@ -1,12 +1,12 @@
 """Uniform integers, and permutations."""
 
 import math
-import warnings
 from array import array
 from typing import Any
 
 import numpy as np
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.random.generator import Generator
 from fgrad.torch.random.scalars import (
     BFLOAT16,
@@ -165,11 +165,10 @@ def _check_bounds(dtype: np.dtype[Any], low: int, last: int) -> None:
         exact = digits(dtype)
         for name, bound in named:
             if abs(bound) > 2**exact:
-                warnings.warn(
+                warn(
                     f"{name} is out of bounds [-(2^{exact}), 2^{exact}]. Due to precision limitations "
                     f"{cpp_name(dtype)} can support discrete uniform distribution only within this range. This warning "
                     "will become an error in version 1.7 release, please fix the code in advance",
-                    stacklevel=3,
                 )
 
 

@@ -6,18 +6,18 @@ is JSON in the file's metadata; see NOTE [Structures in files].  ``complex128``,
 pairs of float64.  The order of dimensions in memory (``channels_last``) stays; what is a view with gaps loses them.
 
 Tensors over exactly the same elements are stored once and share memory again when loaded, as the tied weights in a
-``state_dict`` do; one tensor in two places comes back as one.  Tensors that overlap otherwise are refused: each would
-come back alone, and what was one memory would be two.
+``state_dict`` do; one tensor in two places comes back as one.  Where tensors overlap otherwise, the memory that they
+cover together is stored as one flat array, and for each is told where in it its elements lie.
 """
 
 import contextlib
-import itertools
 import json
 import os
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 import numpy as np
+from attrs import define
 
 from fgrad.torch import devices, dtypes
 from fgrad.torch.core.evaluation import concrete, constant
@@ -26,6 +26,7 @@ from fgrad.torch.core.storage import Storage, VersionCounter
 from fgrad.torch.core.tensor import Tensor, alias, new_tensor
 from fgrad.torch.core.types import type_of
 from fgrad.torch.nn.parameter import Parameter
+from fgrad.torch.ops.pieces import as_strided
 from fgrad.torch.serialization import safetensors
 from fgrad.torch.serialization.safetensors import METADATA, TensorFileError
 from fgrad.torch.serialization.structure import Encoder, decode
@@ -51,7 +52,8 @@ def save(obj: Any, f: FILE_LIKE) -> None:
 
     Raises:
       TypeError: there is something else in it.
-      ValueError: two tensors share a part of their memory, or a container contains itself.
+      ValueError: a container contains itself.
+      RuntimeError: two tensors show the same memory as elements of different types.
 
     >>> import fgrad.torch as torch
     >>> torch.save({'weight': torch.ones(2), 'steps': 3}, 'state.safetensors')
@@ -63,7 +65,7 @@ def save(obj: Any, f: FILE_LIKE) -> None:
     """
     tensors = _Saved()
     code = Encoder(tensors.describe).encode(obj)
-    tensors.check_overlaps()
+    tensors.take()
     text = json.dumps({"version": _VERSION, "value": code}, allow_nan=False, separators=(",", ":"))
     if isinstance(f, str | os.PathLike):
         part = f"{os.fspath(f)}.part"  # so that no reader ever meets half a file
@@ -128,43 +130,51 @@ def load(
     return found
 
 
+@define
+class _Seen:
+    """A tensor that is to be saved, and what the structure says of it."""
+
+    tensor: Tensor
+    geometry: Geometry
+    path: str
+    description: dict[str, Any]
+
+
 class _Saved:
     """The tensors on their way into a file."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        #: of each storage the geometries that are saved, with the name of the array
-        self._names: dict[Storage, dict[Geometry, str]] = {}
-        #: the tensors of each array; most have one
-        self._handles: dict[str, list[Tensor]] = {}
+        self._seen: list[_Seen] = []
 
     def describe(self, value: Any, path: tuple[str, ...]) -> dict[str, Any] | None:
-        """What the structure says of a tensor, whose elements are taken; ``None`` if it is none."""
+        """What the structure says of a tensor, once all have been ``take``-n; ``None`` if it is none."""
         if not isinstance(value, Tensor):
             return None
-        geometry = value._geometry_of()
-        names = self._names.setdefault(value._storage, {})
-        if geometry not in names:
-            names[geometry] = self._add(concrete(value._value()), ".".join(path) or "tensor")
-        name = names[geometry]
-        found: dict[str, Any] = {"tensor": name}
-        handles = self._handles.setdefault(name, [])
-        number = next((i for i, handle in enumerate(handles) if handle is value), len(handles))
-        if number == len(handles):
-            handles.append(value)
-        if number:
-            found["handle"] = number
-        if value._type.dtype is dtypes.complex128:
-            found["complex"] = True
-        if not geometry.contiguous and is_dense(geometry.sizes, geometry.strides):
-            found["strides"] = list(geometry.strides)
-        if value._device is not None:
-            found["device"] = str(value._device)
-        if isinstance(value, Parameter):
-            found["parameter"] = value.requires_grad
-        elif value.requires_grad:
-            found["requires_grad"] = True
-        return found
+        self._seen.append(_Seen(value, value._geometry_of(), ".".join(path) or "tensor", {"tensor": ""}))
+        return self._seen[-1].description
+
+    def take(self) -> None:
+        """Take the elements of the tensors that were described."""
+        storages: dict[Storage, list[_Seen]] = {}
+        for seen in self._seen:
+            storages.setdefault(seen.tensor._storage, []).append(seen)
+        groups = {id(seen): group for found in storages.values() for group in _overlapping(found) for seen in group}
+        names: dict[int, str] = {}
+        handles: dict[str, list[Tensor]] = {}
+        for seen in self._seen:
+            group = groups[id(seen)]
+            alone = all(each.geometry == seen.geometry for each in group)
+            start, end = _hull(group)
+            if id(group) not in names:
+                whole = seen.tensor if alone else as_strided(seen.tensor.detach(), (end - start,), (1,), start)
+                names[id(group)] = self._add(concrete(whole._value()), seen.path)
+            name = names[id(group)]
+            known = handles.setdefault(name, [])
+            number = next((i for i, handle in enumerate(known) if handle is seen.tensor), len(known))
+            if number == len(known):
+                known.append(seen.tensor)
+            seen.description.update(_details(seen, name, number, None if alone else start))
 
     def _add(self, array: np.ndarray, wanted: str) -> str:
         name, count = wanted, 1
@@ -176,17 +186,62 @@ class _Saved:
         self.arrays[name] = array
         return name
 
-    def check_overlaps(self) -> None:
-        for names in self._names.values():
-            spans = sorted((*_span(geometry), name) for geometry, name in names.items())
-            for (_, end, name), (start, _, other) in itertools.pairwise(spans):
-                if start < end:
-                    one, two = sorted((name, other))
-                    raise ValueError(
-                        f"torch.save: the tensors {one!r} and {two!r} share a part of their memory, which a file "
-                        "cannot tell.\nWay out: save a clone() of one of them, or only the tensor of which both are "
-                        "views."
-                    )
+
+def _overlapping(seen: Sequence[_Seen]) -> list[list[_Seen]]:
+    """The tensors of one storage, those together that share memory."""
+    groups: list[list[_Seen]] = []
+    reached = -1
+    for each in sorted(seen, key=lambda each: _span(each.geometry)):
+        start, end = _span(each.geometry)
+        if not groups or (start >= reached and each.geometry != groups[-1][0].geometry):
+            groups.append([])
+        groups[-1].append(each)
+        reached = max(reached, end)
+    return [part for group in groups for part in _together(group)]
+
+
+def _together(group: list[_Seen]) -> list[list[_Seen]]:
+    """A group as it is, if its tensors show one memory alike."""
+    first = group[0].geometry
+    if all(each.geometry == first for each in group):
+        return [group]
+    if any(each.geometry.dtype is not first.dtype for each in group):
+        raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
+    if any(each.geometry.conj or each.geometry.neg for each in group):
+        one, two = sorted(each.path for each in group)[:2]
+        raise ValueError(
+            f"torch.save: the tensors {one!r} and {two!r} share memory, which one shows conjugate or negative.\n"
+            "Way out: save a clone() of it."
+        )
+    return [group]
+
+
+def _hull(group: Sequence[_Seen]) -> tuple[int, int]:
+    """From which to before which element of their storage tensors reach."""
+    spans = [_span(each.geometry) for each in group]
+    size = group[0].geometry.dtype.itemsize
+    return min(start for start, _ in spans) // size, max(end for _, end in spans) // size
+
+
+def _details(seen: _Seen, name: str, number: int, start: int | None) -> dict[str, Any]:
+    """The description of a tensor; ``start`` is where the array begins of which it is a part."""
+    tensor, geometry = seen.tensor, seen.geometry
+    found: dict[str, Any] = {"tensor": name}
+    if number:
+        found["handle"] = number
+    if tensor._type.dtype is dtypes.complex128:
+        found["complex"] = True
+    if start is not None:
+        found["part"] = [list(geometry.sizes), list(geometry.strides), geometry.offset - start]
+    elif not geometry.contiguous and is_dense(geometry.sizes, geometry.strides):
+        found["strides"] = list(geometry.strides)
+    if tensor._device is not None:
+        found["device"] = str(tensor._device)
+    if isinstance(tensor, Parameter):
+        found["parameter"] = tensor.requires_grad
+    elif tensor.requires_grad:
+        found["requires_grad"] = True
+    return found
 
 
 def _span(geometry: Geometry) -> tuple[int, int]:
@@ -222,6 +277,7 @@ class _Loaded:
         name: str,
         complex: bool = False,
         strides: Sequence[int] | None = None,
+        part: Sequence[Any] | None = None,
         device: str = "cpu",
         parameter: bool | None = None,
         requires_grad: bool = False,
@@ -230,7 +286,8 @@ class _Loaded:
             array = _complex(name, self._arrays[name]) if complex else self._arrays[name]
             tensor = new_tensor(constant(array), type_of(array), _dense(name, array, strides))
             self._first[name] = _moved(tensor, self._place(tensor, device))
-        tensor = alias(self._first[name], VersionCounter())
+        whole = self._first[name]
+        tensor = alias(whole if part is None else _part(name, whole, part), VersionCounter())
         if (requires_grad or parameter) and not tensor._type.inexact:
             raise ValueError(f"tensor {name!r} of {tensor._type.dtype} cannot require gradients")
         if parameter is not None:
@@ -255,7 +312,7 @@ class _Loaded:
 
 
 #: what may be said of a tensor besides its name and handle
-_DETAILS = {"complex": bool, "strides": list, "device": str, "parameter": bool, "requires_grad": bool}
+_DETAILS = {"complex": bool, "strides": list, "part": list, "device": str, "parameter": bool, "requires_grad": bool}
 
 
 def _checked(name: str, details: dict[str, Any]) -> dict[str, Any]:
@@ -274,6 +331,17 @@ def _dense(name: str, array: np.ndarray, strides: Sequence[int] | None) -> tuple
     if not is_dense(array.shape, tuple(strides)):
         raise ValueError(f"tensor {name!r} has strides that do not cover memory once")
     return tuple(strides)
+
+
+def _part(name: str, whole: Tensor, part: Sequence[Any]) -> Tensor:
+    """A view of a flat tensor by its sizes, strides and offset."""
+    match part:
+        case [list(sizes), list(strides), int(offset)] if len(sizes) == len(strides) and all(
+            type(n) is int and n >= 0 for n in (*sizes, *strides, offset)
+        ):
+            if whole.dim() == 1 and (0 in sizes or extent(tuple(sizes), tuple(strides), offset) <= whole.numel()):
+                return as_strided(whole.detach(), sizes, strides, offset)
+    raise ValueError(f"tensor {name!r} has a part that does not lie in it")
 
 
 def _complex(name: str, array: np.ndarray) -> np.ndarray:

@@ -2,14 +2,23 @@
 
 NOTE [Structures in files]: What JSON has stands for itself: ``None``, booleans, integers, finite floats, texts, lists.
 All else is an object with a tag: ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}`` (keys need not be texts),
-``{"OrderedDict": [[key, value], ...], "_metadata": ...}`` (a ``state_dict`` has that attribute), ``{"float": "nan"}``,
-and ``{"tensor": name, ...}``.
+``{"OrderedDict": [[key, value], ...], "_metadata": ...}`` (a ``state_dict`` has that attribute), ``{"set": [...]}``,
+``{"float": "nan"}``, ``{"complex": [real, imaginary]}``, ``{"bytes": hexadecimal}``, ``{"tensor": name, ...}``, and
+what describes tensors: ``{"Size": [...]}``, ``{"dtype": name}``, ``{"device": name}``, ``{"layout": name}``.
 """
 
 import math
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+
+from fgrad.torch import dtypes
+from fgrad.torch.devices import device
+from fgrad.torch.formats import layout
+from fgrad.torch.size import Size
+
+_DTYPES = {each.name: each for each in dtypes.NAMES.values() if isinstance(each, dtypes.dtype)}
+_LAYOUTS = {each.name: each for each in layout}
 
 Code = Any
 #: a tensor's description as a JSON object with the key ``"tensor"``; ``None`` for all that is no tensor
@@ -40,13 +49,13 @@ class Encoder:
             return value
         if kind is float:
             return {"float": repr(value)}
-        tensor = self._describe(value, path)
-        if tensor is not None:
-            return tensor
-        if kind not in (list, tuple, dict, OrderedDict):
+        found = self._describe(value, path) or _described(value)
+        if found is not None:
+            return found
+        if kind not in (list, tuple, set, dict, OrderedDict):
             raise TypeError(
-                f"torch.save: {_where(path)} there is {_a(kind.__name__)}. A file holds tensors, numbers, texts, None, "
-                "and lists, tuples, dicts and OrderedDicts of them.\n"
+                f"torch.save: {_where(path)} there is {_a(kind.__name__)}. A file holds tensors, their sizes, types "
+                "and devices, numbers, texts, bytes, None, and lists, tuples, sets, dicts and OrderedDicts of them.\n"
                 "Way out: of a module or an optimizer, save its state_dict()."
             )
         if id(value) in self._within:
@@ -58,9 +67,9 @@ class Encoder:
             self._within.remove(id(value))
 
     def _container(self, value: Any, path: tuple[str, ...]) -> Code:
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | set):
             items = [self.encode(item, (*path, str(i))) for i, item in enumerate(value)]
-            return items if isinstance(value, list) else {"tuple": items}
+            return items if isinstance(value, list) else {type(value).__name__: items}
         items = [[self._key(key, path), self.encode(item, (*path, str(key)))] for key, item in value.items()]
         if type(value) is dict:
             return {"dict": items}
@@ -74,6 +83,19 @@ class Encoder:
                 "texts and None."
             )
         return self.encode(key, path)
+
+
+def _described(value: Any) -> Code:
+    """The JSON of what is no container; None for all else."""
+    if isinstance(value, complex):
+        return {"complex": [repr(value.real), repr(value.imag)]}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, Size):
+        return {"Size": list(value)}
+    if isinstance(value, dtypes.dtype | layout):
+        return {"dtype" if isinstance(value, dtypes.dtype) else "layout": value.name}
+    return {"device": str(value)} if isinstance(value, device) else None
 
 
 def _where(path: tuple[str, ...]) -> str:
@@ -102,6 +124,20 @@ def decode(code: Code, make: Make) -> Any:
             return make(code)
         case {"tuple": list(items), **rest} if not rest:
             return tuple(decode(item, make) for item in items)
+        case {"set": list(items), **rest} if not rest:
+            return {decode(item, make) for item in items}
+        case {"complex": [str(real), str(imaginary)], **rest} if not rest:
+            return complex(_parsed(float, real), _parsed(float, imaginary))
+        case {"bytes": str(text), **rest} if not rest:
+            return _parsed(bytes.fromhex, text)
+        case {"Size": list(items), **rest} if not rest and all(type(n) is int for n in items):
+            return Size(items)
+        case {"dtype": str(name), **rest} if not rest and name in _DTYPES:
+            return _DTYPES[name]
+        case {"layout": str(name), **rest} if not rest and name in _LAYOUTS:
+            return _LAYOUTS[name]
+        case {"device": str(name), **rest} if not rest:
+            return _parsed(device, name)
         case {"float": "nan" | "inf" | "-inf" as text, **rest} if not rest:
             return float(text)
         case {"dict": list(items), **rest} if not rest:
@@ -112,6 +148,13 @@ def decode(code: Code, make: Make) -> Any:
                 found._metadata = decode(rest["_metadata"], make)  # type: ignore[attr-defined]
             return found
     raise ValueError(f"unknown structure {str(code)[:60]}")
+
+
+def _parsed(read: Callable[[str], Any], text: str) -> Any:
+    try:
+        return read(text)
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"unknown structure {text[:60]!r}") from error
 
 
 def _pairs(items: list[Any], make: Make) -> list[tuple[Any, Any]]:

@@ -7,7 +7,6 @@ the pairs are compared.  A message of the caller's own stands in for what is sai
 
 import cmath
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from attrs import frozen
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.data import as_tensor, tensor
 from fgrad.torch.promotion import promote_types
@@ -289,12 +289,11 @@ def assert_allclose(
 
     Source: `torch.testing.assert_allclose <https://docs.pytorch.org/docs/2.13/testing.html>`_.
     """
-    warnings.warn(
+    warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please "
         "use `torch.testing.assert_close()` instead. You can find detailed upgrade instructions in "
         "https://github.com/pytorch/pytorch/issues/61844.",
         FutureWarning,
-        stacklevel=2,
     )
     if not isinstance(actual, Tensor):
         actual = tensor(actual)

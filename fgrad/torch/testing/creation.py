@@ -1,12 +1,12 @@
 """Tensors of random elements to test with."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.limits import finfo, iinfo
 from fgrad.torch.ops.complex_views import view_as_real
 from fgrad.torch.ops.creation import empty
@@ -21,11 +21,10 @@ def _bounds(low: Any, high: Any, defaults: tuple[int, int], least: Any, most: An
         raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
     inexact = dtype.is_floating_point or dtype.is_complex
     if low == high and inexact:
-        warnings.warn(
+        warn(
             "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
             "and will be removed in 2.3. Use `torch.full(...)` instead.",
             FutureWarning,
-            stacklevel=3,
         )
     elif low >= high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")

@@ -5,7 +5,6 @@ Source: `torch.utils.checkpoint <https://docs.pytorch.org/docs/stable/checkpoint
 
 import contextlib
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from fgrad.torch.autograd.function import Function
 from fgrad.torch.core.engine import running
 from fgrad.torch.core.modes import enable_grad, modes, no_grad
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.random.default import default_generator, fork_rng
 from fgrad.torch.utils.recomputation import CheckpointError, Frame
 from fgrad.torch.utils.selective import (
@@ -104,13 +104,12 @@ def checkpoint(
     <https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.checkpoint>`_.
     """
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, "
             "calling checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but "
             "if you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for "
             "more details on the differences between the two variants.",
             UserWarning,
-            stacklevel=2,
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
@@ -158,7 +157,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         if not any(x.requires_grad for x in args if isinstance(x, Tensor)):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+            warn("None of the inputs have requires_grad=True. Gradients will be None")
         ctx.run_function = run_function
         ctx.random_state = default_generator.get_state() if preserve_rng_state else None
         ctx.casting = present_autocast()
@@ -200,13 +199,12 @@ def checkpoint_sequential(
     <https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.checkpoint_sequential>`_.
     """
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In "
             "version 2.9 we will raise an exception if use_reentrant is not passed. use_reentrant=False is "
             "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True. "
             "Refer to docs for more details on the differences between the two variants.",
             UserWarning,
-            stacklevel=2,
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

@@ -78,6 +78,26 @@ def test_numpy_begets_numpy():
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert isinstance((x * 2 + x)._value(), np.ndarray)
     assert isinstance((x.t() * 2)._value(), np.ndarray)
-    product = x @ x
-    assert isinstance(product._value(), jax.Array)
-    assert isinstance((product * 2)._value(), jax.Array)
+    assert isinstance((x @ x).exp()._value(), np.ndarray)
+    for _ in range(10):
+        compiled = torch.lgamma(x)  # NumPy has none
+    assert isinstance(compiled._value(), jax.Array)
+    assert isinstance((compiled * 2)._value(), jax.Array)
+
+
+def test_a_copy_shares_what_is_immutable():
+    x = torch.tensor([1.0, 2.0])
+    assert x.clone()._value() is x._value()
+    y = x.clone()
+    y.add_(1)
+    assert x.tolist() == [1, 2]
+
+
+def test_what_is_overwritten_whole_is_not_read():
+    x = torch.zeros(3, 2, requires_grad=True)
+    y = x * 2
+    y[1] = 5.0
+    y[0].fill_(float("nan")).zero_()
+    assert y.tolist() == [[0, 0], [5, 5], [0, 0]]
+    y.sum().backward()
+    assert x.grad.tolist() == [[0, 0], [0, 0], [2, 2]]

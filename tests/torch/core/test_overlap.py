@@ -78,6 +78,49 @@ def test_values_from_the_memory_that_is_written(name: str):
     assert run(ours) == run(theirs)
 
 
+#: in-place operations on a matrix that read a part of it, which they have written by then in part
+PARTS = {
+    "its diagonal": lambda torch, x: x.add_(x.diagonal()),
+    "its diagonal as a column": lambda torch, x: x.add_(x.diagonal()[:, None]),
+    "a product with it": lambda torch, x: x.mul_(x.diagonal()),
+    "a scaled difference": lambda torch, x: x.sub_(x.diagonal(), alpha=2),
+    "a column": lambda torch, x: x.add_(x[:, :1]),
+    "a row to the diagonal": lambda torch, x: x.diagonal().add_(x[0]),
+    "a column to the diagonal": lambda torch, x: x.diagonal().add_(x[:, 0]),
+    "every other element": lambda torch, x: x.view(-1)[::2].add_(x.view(-1)[:5]),
+    "the other way round": lambda torch, x: x.view(-1)[:5].add_(x.view(-1)[::2]),
+    "two parts": lambda torch, x: x.addcmul_(x[1], x.diagonal()),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_was_written_is_read_as_it_is_then(name: str):
+    def run(torch: Any) -> Any:
+        return outcome(torch, PARTS[name], torch.arange(1.0, 10.0).view(3, 3))
+
+    assert run(ours) == run(theirs)
+
+
+def test_long_chains_of_reads():
+    def run(torch: Any) -> Any:
+        x = torch.arange(400, dtype=torch.float64).view(20, 20)
+        x.add_(x.diagonal())
+        x.view(-1)[1::3].sub_(x.view(-1)[:133])
+        return x.tolist()
+
+    assert run(ours) == run(theirs)
+
+
+def test_gradients_of_what_was_read_in_part():
+    def run(torch: Any) -> Any:
+        w = torch.arange(9.0).view(3, 3).requires_grad_()
+        y = w * 1
+        y.add_(y.diagonal())
+        return y.tolist(), torch.autograd.grad(y.sum(), w)[0].tolist()
+
+    assert run(ours) == run(theirs)
+
+
 @pytest.mark.parametrize("name", ["exp_", "neg_", "sqrt_", "zero_"])
 @pytest.mark.parametrize("sizes, strides", [((3, 2), (1, 1)), ((2, 3), (2, 1)), ((2, 2, 2), (1, 1, 1))])
 def test_windows_are_written_element_after_element(name: str, sizes: Any, strides: Any):

@@ -54,9 +54,73 @@ def marked(cls: Any, info: Any, dims: Any, x: Any) -> Any:
     return cls.apply(x) + x * 100 * info.batch_size, dims[0]
 
 
+def cube(t: Any) -> Any:
+    """A cube that saves a second output for its derivatives."""
+
+    class Cube(t.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x**3, 3 * x**2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(inputs[0], output[1])
+            ctx.save_for_forward(inputs[0], output[1])
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any, other: Any) -> Any:
+            x, slope = ctx.saved_tensors
+            return grad * slope + 6 * other * x
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            x, slope = ctx.saved_tensors
+            return tangent * slope, 6 * tangent * x
+
+    return lambda x: Cube.apply(x)[0]
+
+
+def row(t: Any) -> Any:
+    """A row of a matrix, which is a view; of the row's number it is given no tangent."""
+
+    class Row(t.autograd.Function):
+        @staticmethod
+        def forward(x: Any, at: Any) -> Any:
+            return x[at.item()]
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.shape, ctx.at = inputs[0].shape, inputs[1]
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            found = grad.new_zeros(ctx.shape)
+            found[ctx.at.item()] = grad
+            return found, None
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any, none: Any) -> Any:
+            assert none is None
+            return Row.apply(tangent, ctx.at)
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any, at: Any) -> Any:
+            return Row.apply(x.movedim(in_dims[0], 1), at), 0
+
+    return lambda x: Row.apply(x, t.tensor(1)) ** 2
+
+
 @pytest.mark.parametrize(
     "run",
     [
+        lambda t, x: t.func.jacfwd(t.func.jacrev(cube(t)))(x[0]),
+        lambda t, x: t.func.jacrev(t.func.jacfwd(cube(t)))(x[0]),
+        lambda t, x: t.func.jvp(t.func.grad(lambda a: cube(t)(a).sum()), (x,), (x,)),
+        lambda t, x: t.func.jvp(row(t), (x,), (x,)),
+        lambda t, x: t.func.jacfwd(row(t))(x),
+        lambda t, x: t.func.hessian(lambda a: row(t)(a).sum())(x),
         lambda t, x: t.func.grad(lambda a: square(t)(a).sum())(x),
         lambda t, x: t.func.jvp(square(t), (x,), (x,)),
         lambda t, x: t.func.vmap(square(t, True))(x),

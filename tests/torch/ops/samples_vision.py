@@ -6,6 +6,7 @@ from tests.torch.ops.sample import Sample, integers, normal
 
 _F = "nn.functional."
 
+BYTES = integers(1, 3, 4, 5, high=256, dtype="uint8")
 LINE, IMAGE, VOLUME = normal(2, 3, 5), normal(2, 4, 4, 6), normal(1, 2, 3, 4, 3)
 PLACES = np.array([[[[0, 3], [10, 15]], [[1, 2], [8, 13]]]])
 
@@ -73,6 +74,20 @@ RESAMPLING: list[Sample] = [
         for size in ((2, 3), (7, 9))
     ],
     Sample(_F + "interpolate", (IMAGE.astype("float32"),), {"scale_factor": 1.3, "mode": "bilinear"}, "single"),
+    *[
+        Sample(
+            _F + "interpolate",
+            (BYTES, size),
+            {"mode": mode, "align_corners": corners, "antialias": antialias},
+            f"bytes-{mode}-{size}-{corners}-{antialias}",
+        )
+        for mode in ("bilinear", "bicubic")
+        for size in ((2, 9), (7, 3))
+        for corners in (True, False)
+        for antialias in (True, False)
+    ],
+    Sample(_F + "interpolate", (BYTES,), {"size": (9, 3), "mode": "lanczos", "antialias": True}, "bytes-lanczos"),
+    Sample(_F + "interpolate", (BYTES[0], 3), {"mode": "linear"}, "bytes-linear"),
     Sample(_F + "interpolate", (IMAGE,), label="neither"),
     Sample(_F + "interpolate", (IMAGE, 3, 2.0), label="both"),
     Sample(_F + "interpolate", (IMAGE, (3, 3, 3)), label="sizes"),

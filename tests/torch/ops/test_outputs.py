@@ -40,6 +40,25 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         t.ones(3, 6), 1, t.tensor([0, 1]), out=t.empty(1, 1).expand(3, 2)
     ),
     "gathered onto itself": lambda t: (lambda x: t.gather(x, 0, t.tensor([2, 1, 0]), out=x))(t.ones(3)),
+    "gathered onto the places": lambda t: (lambda i: t.gather(t.arange(3), 0, i, out=i))(t.tensor([2, 0, 1])),
+    "taken onto the places": lambda t: (lambda i: t.take(t.arange(3), i, out=i))(t.tensor([2, 0, 1])),
+    "a pool": lambda t: t.nn.functional.avg_pool2d(t.ones(1, 2, 2), 2, out=t.empty(0)),
+    "a pool of volumes": lambda t: t.nn.functional.avg_pool3d(t.ones(1, 2, 2, 2), 2, out=t.empty(0)),
+    "a pool of another type": lambda t: t.nn.functional.avg_pool2d(t.ones(1, 2, 2), 2, out=t.empty(0).double()),
+    "a layer": lambda t: t.nn.functional.linear(t.ones(2, 2), t.ones(3, 2), t.ones(3), out=t.empty(0)),
+    "gelu": lambda t: t.nn.functional.gelu(t.ones(2), out=t.empty(0)),
+    "gelu of another type": lambda t: t.nn.functional.gelu(t.ones(2), out=t.empty(0).double()),
+    "gelu onto a part of itself": lambda t: (lambda x: t.nn.functional.gelu(x[:2], out=x[1:]))(t.ones(3)),
+    "softplus": lambda t: t.nn.functional.softplus(t.ones(2), 2, out=t.empty(0)),
+    "hardshrink": lambda t: t.nn.functional.hardshrink(t.ones(2), out=t.empty(0)),
+    "torch.hardshrink": lambda t: t.hardshrink(t.ones(2), out=t.empty(0)),
+    "softshrink": lambda t: t.nn.functional.softshrink(t.ones(2), out=t.empty(0)),
+    "logsigmoid": lambda t: t.nn.functional.logsigmoid(t.ones(2), out=t.empty(0)),
+    "logsigmoid of another type": lambda t: t.nn.functional.logsigmoid(t.ones(2), out=t.empty(0).double()),
+    "logsigmoid of what is tracked": lambda t: t.nn.functional.logsigmoid(
+        t.ones(2, requires_grad=True), out=t.empty(0)
+    ),
+    "not in Python": lambda t: t.nn.functional.elu(t.ones(2), out=t.empty(0)),
     "strides of what is resized": lambda t: t.sin(t.ones(2, 3).t(), out=t.empty(0)),
     "strides that are there": lambda t: t.sin(t.ones(3, 2), out=t.empty(2, 3).t()),
 }
@@ -68,5 +87,14 @@ def test_name_of_several(name: str):
         x = torch.tensor([[3.0, 1.0, 2.0]])
         out = torch.empty(0), torch.empty(0, dtype=torch.int64)
         return type(getattr(torch, name)(x, 1, out=out)).__name__
+
+    assert run(ours) == run(theirs)
+
+
+def test_pieces_that_are_written_are_not_returned():
+    def run(torch: Any) -> Any:
+        x, out = torch.arange(4.0), [torch.empty(2), torch.empty(2)]
+        found = torch.split_copy(x, 2, out=out), torch.split_with_sizes_copy(x, [2, 2], out=out)
+        return found, torch.unbind_copy(x.view(2, 2), out=out), [each.tolist() for each in out]
 
     assert run(ours) == run(theirs)

@@ -25,3 +25,23 @@ def test_gradient_of_what_lies_outside_is_dropped(sizes: Any, strides: Any, offs
         return y.tolist(), x.grad.tolist()
 
     assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("sizes, strides", [((2, 3), (4, 1)), ((2, 2), (4, 2)), ((3, 2), (2, 5))])
+def test_a_copy_of_what_lies_between_the_elements(sizes: Any, strides: Any):
+    def run(torch: Any) -> tuple[Any, Any]:
+        x = torch.arange(12.0).requires_grad_()
+        y = torch.as_strided_copy(x.view(3, 4)[:, ::2], sizes, strides, 1)
+        return y.tolist(), torch.autograd.grad(y.sum(), x)[0].tolist()
+
+    assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("permutation", [(1, 0, 2), (0, 2, 1)])
+def test_group_norm_is_of_memory_in_order(permutation: Any):
+    def run(torch: Any) -> str:
+        with pytest.raises(RuntimeError) as raised:
+            torch.native_group_norm(torch.ones(4, 4, 4)[:3].permute(permutation), None, None, 3, 4, 4, 2, 1e-5)
+        return str(raised.value)
+
+    assert run(ours) == run(theirs)

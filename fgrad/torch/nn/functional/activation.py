@@ -11,7 +11,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.limits import finfo
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
 from fgrad.torch.ops.strides import elementwise
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table import Array, composite, operation_of, writes_out
 
 
 @functional
@@ -131,6 +131,7 @@ def _hardshrink(input: Array, lambd: float) -> Any:
 
 @composite()
 @functional
+@writes_out("hardshrink", operation_of(_hardshrink))
 @takes("hardshrink(input)")
 def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     """The elements, those within ``[-lambd, lambd]`` set to zero."""
@@ -145,6 +146,7 @@ def _softshrink(input: Array, lambd: float) -> Any:
 
 
 @functional
+@writes_out("softshrink", operation_of(_softshrink))
 @takes("softshrink(input)")
 def softshrink(input: Any, lambd: float = 0.5) -> Tensor:
     """The elements moved towards zero by ``lambd``, and those that would pass it set to zero."""

@@ -1,6 +1,5 @@
 """Losses of classes and of probabilities: negative log-likelihood and cross entropies."""
 
-import warnings
 from typing import Any
 
 from jax import nn, numpy as jnp
@@ -10,6 +9,7 @@ from fgrad.torch import ops
 from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import from_numpy, int64, uint8
 from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.linear import linear
@@ -104,37 +104,37 @@ def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
 
 def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Tensor:
     """The negative log-likelihood for inputs of any rank, by way of those of two and of four axes."""
-    rank = input.dim()
+    shape, asked = input._type.shape, target._type.shape
+    rank = len(shape)
     check_constant("nll_loss_forward" if rank <= 2 else "nll_loss2d_forward", weight=weight)
     if rank < 1:
         raise ValueError(f"Expected 1 or more dimensions (got {rank})")
-    asked = target.size(0) if target.dim() else 0
-    if rank != 1 and input.size(0) != asked:
-        raise ValueError(f"Expected input batch_size ({input.size(0)}) to match target batch_size ({asked}).")
-    batch, sizes = input.size(0), tuple(input.size()[2:])
-    if rank not in (1, 2, 4) and tuple(target.size()[1:]) != sizes:
-        raise RuntimeError(f"Expected target size {[batch, *sizes]}, got {list(target.size())}")
-    if rank <= 2 and target.dim() > 1:
+    many = asked[0] if asked else 0
+    if rank != 1 and shape[0] != many:
+        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({many}).")
+    if rank not in (1, 2, 4) and asked[1:] != shape[2:]:
+        raise RuntimeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(asked)}")
+    if rank <= 2 and len(asked) > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if target.dtype not in (int64, uint8):
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
-    if rank == 1 and target.dim() == 1 and target.size(0) != 1:
-        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size(0)}")
+    if target._type.dtype not in (int64, uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target._type.dtype.scalar_name}")
+    if rank == 1 and len(asked) == 1 and asked[0] != 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {asked[0]}")
     params = (reduction, ignore_index)
     if rank <= 2:
-        if weight is None or weight._type.shape == input._type.shape[-1:]:
-            _check_targets(target, input.size(-1), ignore_index)
+        if weight is None or weight._type.shape == shape[-1:]:
+            _check_targets(target, shape[-1], ignore_index)
         return apply(_NLL, (input, target, weight), params)[0]
-    classes = input.size(1)
+    batch, classes, *sizes = shape
     if rank == 4:
         _check_targets(target, classes, ignore_index)
         return apply(_NLL_2D, (input, target, weight), params)[0]
     _check_targets(target, classes, ignore_index)
     if input.numel():
-        flat, asked = input.reshape(batch, classes, 1, -1), target.reshape(batch, 1, -1)
+        flat, places = input.reshape(batch, classes, 1, -1), target.reshape(batch, 1, -1)
     else:
-        flat, asked = input.reshape(batch, classes, 0, 0), target.reshape(batch, 0, 0)
-    found = apply(_NLL_2D, (flat, asked, weight), params)[0]
+        flat, places = input.reshape(batch, classes, 0, 0), target.reshape(batch, 0, 0)
+    found = apply(_NLL_2D, (flat, places, weight), params)[0]
     return found.view(batch, *sizes) if reduction == NONE else found
 
 
@@ -184,8 +184,8 @@ def cross_entropy(
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html>`_.
     """
     enum = number(current(reduction, size_average, reduce))
-    axis = 0 if input.dim() == 1 else 1
-    if input.size() == target.size():
+    axis = 0 if len(input._type.shape) == 1 else 1
+    if input._type.shape == target._type.shape:
         if not target.is_floating_point():
             raise RuntimeError(
                 f"Expected floating point type for target with class probabilities, got {target.dtype.scalar_name}"
@@ -425,11 +425,10 @@ def kl_div(
     if size_average is not None or reduce is not None:
         reduction = current(reduction, size_average, reduce)
     elif reduction == "mean":
-        warnings.warn(
+        warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
             "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
-            stacklevel=4,
         )
     by_batch = reduction == "batchmean"
     found = _kl_div(input, target, SUM if by_batch else number(reduction), log_target=log_target)

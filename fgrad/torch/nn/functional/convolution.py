@@ -1,7 +1,6 @@
 """Convolutions and their transposes, of one, two and three spatial axes."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import bfloat16, dtype as Dtype, float32, from_numpy, tensor_type as legacy_name
 from fgrad.torch.nn.functional.kernels import functional, kernel, single, takes
 from fgrad.torch.nn.functional.padding import constant_pad_nd
@@ -271,10 +271,9 @@ def _same_padding(x: Tensor, weight: Tensor, dilation: Ints) -> tuple[Tensor, In
     """The input, padded where the two ends differ, and the padding that the convolution itself does."""
     totals = [d * (k - 1) for k, d in zip(weight._type.shape[2:], dilation, strict=True)]
     if any(total % 2 for total in totals):
-        warnings.warn(
+        warn(
             "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the "
             "input be created",
-            stacklevel=5,
         )
         x = constant_pad_nd(x, [n for total in reversed(totals) for n in (0, total % 2)])
     return x, tuple([total // 2 for total in totals])

@@ -1,7 +1,6 @@
 """Dropout: elements, or whole channels, set to zero or to the value of a saturated ``selu`` at random."""
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.levels import drawn
 from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.core.types import tensor_type
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.kernels import functional, takes
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import composite
@@ -139,16 +139,15 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     _check(p)
     rank = input.dim()
     if rank not in (3, 4):
-        warnings.warn(_other_rank("dropout2d", rank, 2, "3D or 4D"), stacklevel=3)
+        warn(_other_rank("dropout2d", rank, 2, "3D or 4D"))
     if rank == 3:
-        warnings.warn(
+        warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
             "desired - "
             "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a "
             "future "
             "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
             "channel-wise dropout behavior, please switch to using dropout1d instead.",
-            stacklevel=3,
         )
     return drop(input, p, training, inplace, True, False)
 
@@ -159,7 +158,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     _check(p)
     rank = input.dim()
     if rank not in (4, 5):
-        warnings.warn(_other_rank("dropout3d", rank, 3, "4D or 5D"), stacklevel=3)
+        warn(_other_rank("dropout3d", rank, 3, "4D or 5D"))
     return _by_channel(input, p, training, inplace, rank == 5)
 
 

@@ -1,6 +1,5 @@
 """Rows of a matrix by their numbers: ``embedding``, sums of such rows, and ``one_hot``."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes, no_grad
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import (
     bfloat16,
     dtype as Dtype,
@@ -276,10 +276,9 @@ def embedding_bag(
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html>`_.
     """
     if weight.dtype is int64 and input.is_floating_point():
-        warnings.warn(
+        warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
             "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
-            stacklevel=3,
         )
         weight, input = input, weight
     if per_sample_weights is not None and input.size() != per_sample_weights.size():

@@ -10,11 +10,12 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn.functional.kernels import functional, kernel, takes
 from fgrad.torch.ops.products import ADDMM, check_kernel
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table import Array, composite, writes_out
 from fgrad.torch.random.scalars import cpp_name
 
 
 @functional
+@writes_out("linear")
 @takes("linear(input, weight, bias?)")
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """``input @ weight.T + bias``.

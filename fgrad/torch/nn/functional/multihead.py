@@ -1,11 +1,11 @@
 """Multi-head attention: the function behind ``nn.MultiheadAttention``."""
 
 import math
-import warnings
 from typing import Any
 
 from fgrad.torch import ops
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import bool_
 from fgrad.torch.nn.functional.attention import scaled_dot_product_attention
 from fgrad.torch.nn.functional.dropout import dropout
@@ -29,9 +29,8 @@ def _canonical_mask(
     is_float = mask.is_floating_point()
     _require(mask.dtype is bool_ or is_float, f"only bool and floating types of {mask_name} are supported")
     if check_other and other_type is not None and mask.dtype is not other_type:
-        warnings.warn(
+        warn(
             f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=3,
         )
     return mask if is_float else ops.zeros_like(mask, dtype=target_type).masked_fill_(mask, -math.inf)
 

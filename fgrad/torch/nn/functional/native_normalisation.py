@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.formats import channels_last
 from fgrad.torch.nn.functional.normalisation import _batch_norm, _torch_group_norm, layer_norm
 from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.table import Array, composite
@@ -40,6 +41,12 @@ def _group_statistics(input: Array, shape: Any, eps: float) -> Any:
     return jnp.mean(groups, -1), lax.rsqrt(jnp.var(groups, -1) + eps)
 
 
+_UNEXPECTED = (
+    "Expected {} to be true, but got false.  (Could this error message be improved?  If so, please report an "
+    "enhancement request to PyTorch.)"
+)
+
+
 @composite(method=False)
 def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
@@ -50,6 +57,10 @@ def native_group_norm(
     >>> torch.native_group_norm(torch.tensor([[1., 3.]]), None, None, 1, 2, 1, 1, 0.0)
     (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
     """
+    if not (input.is_contiguous() or (input.dim() == 4 and input.is_contiguous(memory_format=channels_last))):
+        raise RuntimeError(_UNEXPECTED.format("X.is_contiguous(memory_format)"))
+    if input.numel() != N * C * HxW:
+        raise RuntimeError(_UNEXPECTED.format("X.numel() == N * C * HxW"))
     found = _torch_group_norm(input, group, weight, bias, eps)
     return found, *apply(_group_statistics.operation, (input,), ((N, group, C // group * HxW), eps))
 

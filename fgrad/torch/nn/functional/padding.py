@@ -12,6 +12,7 @@ from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional.kernels import functional, kernel, takes
+from fgrad.torch.ops.signature import checked_ints
 from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, composite, operation_of
 from fgrad.torch.type_names import type_name
@@ -197,16 +198,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     """
     if not isinstance(pad, Sequence):
         raise TypeError(f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type_name(pad)}")
-    for i, n in enumerate(pad):
-        if not isinstance(n, int | np.integer | Tensor):
-            raise TypeError(
-                f"pad(): argument 'pad' failed to unpack the object at pos {i + 1} with error \"type must be tuple of "
-                f'ints,but got {type_name(n)}"'
-                if i
-                else f"pad(): argument 'pad' (position 2) must be tuple of ints, but found element of type "
-                f"{type_name(n)} at pos 0"
-            )
-    pairs = tuple(map(int, pad))
+    pairs = checked_ints(pad, "pad", "pad", 2)
     rank = input.dim()
     if len(pairs) % 2:
         raise RuntimeError("Padding length must be divisible by 2")

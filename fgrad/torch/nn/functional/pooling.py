@@ -16,7 +16,7 @@ from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.kernels import by_rank, functional, is_half, kernel, single, takes
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.strides import spatial
-from fgrad.torch.ops.table import Array, composite, operation_of
+from fgrad.torch.ops.table import Array, composite, operation_of, writes_out
 from fgrad.torch.type_names import type_name
 
 _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
@@ -414,6 +414,7 @@ def _averaged(
 
 
 @functional
+@writes_out("avg_pool2d")
 @takes("avg_pool2d(input)")
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -432,6 +433,7 @@ def avg_pool2d(
 
 
 @functional
+@writes_out("avg_pool3d")
 @takes("avg_pool3d(input)")
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,

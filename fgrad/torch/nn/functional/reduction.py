@@ -1,11 +1,11 @@
 """How losses are reduced: the number that PyTorch's kernels know the reduction by, and its deprecated arguments."""
 
-import warnings
 from typing import Any
 
 from jax import numpy as jnp
 
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.reduction import legacy_reduction
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -20,7 +20,7 @@ def current(reduction: str, size_average: bool | None, reduce: bool | None) -> s
 def number(reduction: str) -> int:
     """The number of a reduction."""
     if reduction == "elementwise_mean":
-        warnings.warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=4)
+        warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
         return MEAN
     if reduction not in _NUMBERS:
         raise ValueError(f"{reduction} is not a valid value for reduction")

@@ -1,7 +1,6 @@
 """Losses of real targets: squared, absolute and robust distances, and likelihoods of counts and of normal numbers."""
 
 import math
-import warnings
 from typing import Any
 
 from jax import numpy as jnp
@@ -9,6 +8,7 @@ from jax import numpy as jnp
 from fgrad.torch import ops
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.reduction import current, number, reduced, reduced_tensor
 from fgrad.torch.ops.promotions import common
@@ -18,10 +18,9 @@ from fgrad.torch.ops.table import Array, composite
 def _broadcast(input: Any, target: Any) -> tuple[Tensor, Tensor]:
     """Both at one shape, with PyTorch's warning if they had two."""
     if target.size() != input.size():
-        warnings.warn(
+        warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=4,
         )
         found = ops.broadcast_tensors(input, target)
         return found[0], found[1]

@@ -6,7 +6,6 @@ taps.  What the modes, ``align_corners``, ``antialias`` and scale factors change
 and these depend on sizes alone: they are worked out with NumPy when an operation is planned.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from jax import numpy as jnp
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from fgrad.torch.nn.functional.kernels import functional, kernel, single
@@ -37,7 +37,14 @@ class Taps:
             return taps[0]
         shape = [1] * array.ndim
         shape[axis] = -1
-        return sum(tap * jnp.asarray(self.weights[:, i].reshape(shape), array.dtype) for i, tap in enumerate(taps))
+        weights = self.weights
+        if array.dtype != np.uint8:
+            return sum(tap * jnp.asarray(weights[:, i].reshape(shape), array.dtype) for i, tap in enumerate(taps))
+        # in fixed point: as many bits behind the point as let the largest weight fit into 16 bits
+        bits = next(n for n in range(22) if int(0.5 + weights.max() * 2 ** (n + 1)) >= 2**15)
+        whole = np.trunc(weights * 2**bits + np.copysign(0.5, weights)).astype(np.int32)
+        found = sum(tap.astype(np.int32) * jnp.asarray(whole[:, i].reshape(shape)) for i, tap in enumerate(taps))
+        return jnp.clip((found + (1 << (bits - 1))) >> bits, 0, 255).astype(np.uint8)
 
 
 def _step(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> Any:
@@ -159,11 +166,14 @@ def _upsample(
         )
     dtype = from_numpy(input.dtype)
     nearest = mode.startswith("nearest")
-    if not dtype.is_floating_point and not (nearest and input.dtype == np.uint8):
+    bytes = input.dtype == np.uint8
+    if not dtype.is_floating_point and not (bytes and (nearest or dims == 2)):
         name = "nearest" if nearest else mode
         raise NotImplementedError(f"\"compute_indices_weights_{name}\" not implemented for '{dtype.scalar_name}'")
-    real = np.float64 if input.dtype == np.float64 else np.float32
-    for i, (size, count, factor) in enumerate(zip(sizes, output_size, scales, strict=True)):
+    real = np.float64 if input.dtype == np.float64 or bytes else np.float32
+    # bytes are rounded after each axis, the last axis first
+    for i in reversed(range(dims)):
+        size, count, factor = sizes[i], output_size[i], scales[i]
         if mode in ("nearest", "nearest-exact"):
             taps = _nearest(size, count, factor, mode == "nearest-exact")
         elif antialias:
@@ -310,4 +320,4 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 
 
 def _deprecated(name: str) -> None:
-    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.")

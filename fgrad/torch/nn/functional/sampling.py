@@ -1,7 +1,6 @@
 """``grid_sample`` and ``affine_grid``: images read at any points."""
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from jax import numpy as jnp
 
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.resampling import cubic_weights
@@ -194,7 +194,7 @@ def grid_sample(
             f"'{padding_mode}'"
         )
     if align_corners is None:
-        warnings.warn(_WARNING, stacklevel=3)
+        warn(_WARNING)
         align_corners = False
     return grid_sampler(input, grid, _MODES[mode], _PADDINGS[padding_mode], align_corners)
 
@@ -224,7 +224,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.affine_grid.html>`_.
     """
     if align_corners is None:
-        warnings.warn(_WARNING, stacklevel=3)
+        warn(_WARNING)
         align_corners = False
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
@@ -240,11 +240,10 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
             f"{theta.shape}."
         )
     if align_corners and min(size[2:]) == 1:
-        warnings.warn(
+        warn(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
             "is "
             "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
-            stacklevel=3,
         )
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -9,7 +9,7 @@ from fgrad.api.rules import define_rule
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
 from fgrad.torch.ops.strides import elementwise
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table import Array, composite, operation_of, writes_out
 from fgrad.torch.ops.views import wrap_dim
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -128,6 +128,7 @@ def _gelu(input: Array, approximate: str) -> Any:
 
 
 @functional
+@writes_out("gelu", operation_of(_gelu))
 @takes("gelu(input)")
 def gelu(input: Any, approximate: str = "none") -> Tensor:
     """The elements, each times the probability that a normal number is below it.
@@ -178,6 +179,7 @@ def _softplus(input: Array, beta: float, threshold: float) -> Any:
 
 
 @functional
+@writes_out("softplus", operation_of(_softplus))
 @takes("softplus(input)")
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, and the input itself where ``beta * input`` is above the threshold."""
@@ -193,6 +195,7 @@ def _log_sigmoid(input: Array) -> Any:
 
 
 @functional
+@writes_out("log_sigmoid", operation_of(_log_sigmoid), "log_sigmoid_forward")
 @takes("log_sigmoid(input)")
 def logsigmoid(input: Any) -> Tensor:
     """``log(sigmoid(input))``, also where the sigmoid is next to zero."""

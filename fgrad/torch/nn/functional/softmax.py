@@ -6,6 +6,7 @@ from typing import Any
 from fgrad.torch import ops
 from fgrad.torch.core.levels import drawn
 from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.kernels import functional, takes
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.inversion import exponential
@@ -61,7 +62,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html>`_.
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=4)
+        warn("`eps` parameter is deprecated and has no effect.")
     dtype, shape = logits._type.dtype.numpy, logits._type.shape
     times = drawn(lambda batch: exponential((*batch, *shape), dtype, default_generator))
     gumbels = -new_tensor(times, logits._type).log()

@@ -1,9 +1,9 @@
 """Activation functions of each element by itself."""
 
-import warnings
 from typing import Any
 
 from fgrad.torch import ops
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn import functional as F, init as initial
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
@@ -108,10 +108,9 @@ class Hardtanh(Module):
         super().__init__()
         for name, value in (("min", min_value), ("max", max_value)):
             if value is not None:
-                warnings.warn(
+                warn(
                     f"keyword argument `{name}_value` is deprecated and renamed to `{name}_val`",
                     FutureWarning,
-                    stacklevel=2,
                 )
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value

@@ -1,12 +1,12 @@
 """Modules that hold others in order or by name."""
 
 import operator
-import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Self
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.modules.module import Module
 
 
@@ -17,11 +17,10 @@ class Container(Module):
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        warnings.warn(
+        warn(
             "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that "
             "instead.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__()
         for name, module in kwargs.items():

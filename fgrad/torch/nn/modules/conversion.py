@@ -1,13 +1,13 @@
 """Modules moved and cast: ``to`` and its relatives replace every parameter's data in place, so optimisers keep them."""
 
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 from fgrad.torch import ops
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.devices import device as device_type
 from fgrad.torch.dtypes import dtype as dtype_type
 from fgrad.torch.nn.modules.traversal import Traversal
@@ -89,12 +89,11 @@ class Conversion(Traversal):
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
         if dtype is not None and dtype.is_complex:
-            warnings.warn(
+            warn(
                 "Complex modules are a new feature under active development whose design may change, and some modules "
                 "might not work as expected when using complex tensors as parameters or buffers. Please file an issue "
                 "at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a complex module does not "
                 "work as expected.",
-                stacklevel=2,
             )
 
         def convert(t: Any) -> Any:

@@ -1,7 +1,6 @@
 """Hooks of modules: the tables of those that are global, and the pair around backward."""
 
 import functools
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from fgrad.torch.autograd import Function
 from fgrad.torch.core.hooks import RemovableHandle
 from fgrad.torch.core.modes import is_grad_enabled
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 
 _Table = OrderedDict[int, Callable[..., Any]]
 
@@ -283,11 +283,10 @@ class BackwardHook:
 
     def _call_without_grad_inputs(self) -> None:
         """No input requires a gradient, so there is no node that runs last: the hooks are called now."""
-        warnings.warn(
+        warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
             "#torch.nn.Module.register_full_backward_hook for more details.",
-            stacklevel=6,
         )
         for hook in self.hooks:
             changed = hook(self.module, (None,) * self.n_inputs, self.grad_outputs)

@@ -1,8 +1,8 @@
 """Instance normalisation: each channel of each sample by its own statistics."""
 
-import warnings
 from typing import Any
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.batchnorm import _LazyNormBase, _NormBase
 
@@ -66,10 +66,9 @@ class _InstanceNorm(_NormBase):
                     f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: "
                     f"{input.size(channels)}."
                 )
-            warnings.warn(
+            warn(
                 f"input's size at dim={channels} does not match num_features. You can silence this warning by not "
                 "passing in num_features, which is not used because affine=False",
-                stacklevel=2,
             )
         if batched:
             return self._apply_instance_norm(input)

@@ -1,11 +1,11 @@
 """``Module``, the base of all layers: what it holds, how it is called, trained, hooked, saved and shown."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 from fgrad.torch.core.hooks import RemovableHandle
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.modules.hooks import (
     BackwardHook,
     WithModule,
@@ -224,10 +224,9 @@ class _Call:
         self._call_forward_hooks()
         if around is not None:
             if not isinstance(self.result, Tensor | tuple):
-                warnings.warn(
+                warn(
                     "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
                     f"received {type(self.result)}",
-                    stacklevel=4,
                 )
             self.result = around.around_outputs(self.result)
         if deprecated:
@@ -285,10 +284,9 @@ class _Call:
                     if changed is not None:
                         self.result = changed
                 except Exception as error:
-                    warnings.warn(
+                    warn(
                         f"{name} forward hook with ``always_call=True`` raised an exception that was silenced as "
                         f"another error was raised in forward: {error}",
-                        stacklevel=4,
                     )
 
     def _attach(self, hooks: list[Callable[..., Any]]) -> None:
@@ -309,7 +307,7 @@ def _warn_of_missing_grads(inputs: Any, result: Any, grad_fn: Any) -> None:
     """Say which gradients a hook of the deprecated kind will not see."""
     missing = _missing_grads(inputs, result, grad_fn)
     if missing is not None:
-        warnings.warn(f"Using {missing}", FutureWarning, stacklevel=6)
+        warn(f"Using {missing}", FutureWarning)
 
 
 _FULL = "Please use register_full_backward_hook to get the documented behavior."

@@ -2,11 +2,11 @@
 
 import math
 import numbers
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from fgrad.torch import ops
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn import init, recurrence
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.packing import PackedSequence
@@ -185,10 +185,9 @@ def _check_sizes(layer: RNNBase, dropout: Any) -> None:
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
         )
     if layer.dropout > 0 and layer.num_layers == 1:
-        warnings.warn(
+        warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
             f"greater than 1, but got dropout={dropout} and num_layers={layer.num_layers}",
-            stacklevel=3,
         )
     for name, kind in (("bias", bool), ("batch_first", bool), ("input_size", int), ("hidden_size", int)):
         value: Any = getattr(layer, name)

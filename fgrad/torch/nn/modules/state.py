@@ -1,6 +1,5 @@
 """``state_dict`` and ``load_state_dict``: a module's parameters and persistent buffers as a flat dictionary."""
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 from fgrad.torch.core.hooks import RemovableHandle
 from fgrad.torch.core.modes import no_grad
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.modules.conversion import Conversion
 from fgrad.torch.nn.modules.hooks import WithModule, add
 from fgrad.torch.nn.parameter import Parameter, is_lazy
@@ -54,11 +54,10 @@ class State(Conversion):
         <https://docs.pytorch.org/docs/2.13/generated/torch.nn.Module.html#torch.nn.Module.state_dict>`_.
         """
         if args:
-            warnings.warn(
+            warn(
                 "Positional args are being deprecated, use kwargs instead. Refer to "
                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
                 FutureWarning,
-                stacklevel=2,
             )
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
             destination = given["destination"] if destination is None else destination
@@ -218,11 +217,10 @@ class State(Conversion):
                     f"current model is {tensor.shape}."
                 )
         if tensor.is_meta and not loaded.is_meta and not assign:
-            warnings.warn(
+            warn(
                 f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
                 "model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary "
                 "to their corresponding key in the module instead of copying them in place?)",
-                stacklevel=3,
             )
         try:
             with no_grad():

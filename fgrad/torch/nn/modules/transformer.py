@@ -1,12 +1,12 @@
 """Transformers (Vaswani et al., 2017): encoders, decoders, and the layers they are made of."""
 
 import copy
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from fgrad.torch import ops
 from fgrad.torch.core.modes import is_grad_enabled
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn import functional as F, init
 from fgrad.torch.nn.modules.activation import GELU, ReLU
 from fgrad.torch.nn.modules.attention import MultiheadAttention
@@ -193,9 +193,7 @@ class TransformerEncoder(Module):
         obstacle = _obstacle_to_nesting(encoder_layer)
         self.use_nested_tensor = enable_nested_tensor and obstacle is None
         if enable_nested_tensor and obstacle is not None:
-            warnings.warn(
-                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {obstacle}", stacklevel=2
-            )
+            warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {obstacle}")
 
     def forward(
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None

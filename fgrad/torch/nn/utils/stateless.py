@@ -1,8 +1,8 @@
 """The former name of ``torch.func.functional_call``."""
 
-import warnings
 from typing import Any
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.func import modules
 
 
@@ -20,10 +20,9 @@ def functional_call(
     Source: `torch.nn.utils.stateless.functional_call
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.stateless.functional_call.html>`_.
     """
-    warnings.warn(
+    warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
         "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",
         FutureWarning,
-        stacklevel=2,
     )
     return modules.functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

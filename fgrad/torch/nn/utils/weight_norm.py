@@ -1,9 +1,9 @@
 """The former weight normalisation: a hook computes a module's weight from its magnitude and direction."""
 
-import warnings
 from typing import Any
 
 from fgrad.torch import ops
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter, UninitializedParameter
 
@@ -27,10 +27,9 @@ class WeightNorm:
           RuntimeError: that was done before.
           ValueError: the weight is not initialised.
         """
-        warnings.warn(
+        warn(
             "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
             FutureWarning,
-            stacklevel=3,
         )
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, WeightNorm) and hook.name == name:

@@ -1,9 +1,9 @@
 """A scheduler that waits until a metric no longer improves."""
 
 import math
-import warnings
 from typing import Any, Literal, SupportsFloat
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.optim.lr_scheduler.scheduler import (
     EPOCH_DEPRECATION_WARNING,
     LRScheduler,
@@ -117,7 +117,7 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warn(EPOCH_DEPRECATION_WARNING, UserWarning)
         self.last_epoch = epoch
         if self._is_better(current, self.best):
             self.best = current

@@ -1,13 +1,13 @@
 """The base of learning-rate schedulers: epochs, the rates of the groups, and the order of calls."""
 
 import functools
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.optim.optimizer import Group, Optimizer
 
 Rates = list[Any]
@@ -112,12 +112,12 @@ class LRScheduler:
         """
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-                warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=2)
+                warn(_OVERRIDDEN, UserWarning)
             elif not getattr(self.optimizer, "_opt_called", False):
-                warnings.warn(_WRONG_ORDER, UserWarning, stacklevel=2)
+                warn(_WRONG_ORDER, UserWarning)
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warn(EPOCH_DEPRECATION_WARNING, UserWarning)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -135,10 +135,9 @@ class LRScheduler:
     def _check_inside_step(self) -> None:
         """Warn of ``get_lr`` called by a user, who will have meant ``get_last_lr``."""
         if not self._get_lr_called_within_step:
-            warnings.warn(
+            warn(
                 "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
                 UserWarning,
-                stacklevel=3,
             )
 
 

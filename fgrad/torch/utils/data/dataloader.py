@@ -1,7 +1,6 @@
 """``DataLoader``: batches of samples of a set."""
 
 import math
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import cycle, repeat
@@ -9,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.random.public import Generator
 from fgrad.torch.utils.data.collate import default_collate as default_collate, default_convert as default_convert
 from fgrad.torch.utils.data.dataset import IterableDataset, batch_at_once
@@ -69,10 +69,9 @@ class _Batches(Iterator[Any]):
 
     def __init__(self, loader: "DataLoader[Any]"):
         if loader.pin_memory:
-            warnings.warn(
+            warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
                 "used.",
-                stacklevel=3,
             )
         self._loader = loader
         self._indices = iter(loader._index_sampler)
@@ -103,7 +102,7 @@ class _Batches(Iterator[Any]):
                     "IterableDataset replica at each worker. Please see "
                     "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
                 )
-            warnings.warn(text, stacklevel=2)
+            warn(text)
         return found
 
     def __len__(self) -> int:

@@ -3,11 +3,11 @@
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.data import tensor
 from fgrad.torch.ops.random import randperm
 from fgrad.torch.random.default import default_generator
@@ -307,5 +307,5 @@ def _of_fractions(fractions: Sequence[float], total: int) -> list[int]:
         lengths[i % len(lengths)] += 1
     for i, length in enumerate(lengths):
         if not length:
-            warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=3)
+            warn(f"Length of split at index {i} is 0. This might result in an empty dataset.")
     return lengths

@@ -1,8 +1,8 @@
 """Losses of classes and probabilities."""
 
-import warnings
 from typing import Any
 
+from fgrad.torch.core.warning import warn
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.loss.base import _Loss, _WeightedLoss
 
@@ -43,11 +43,10 @@ class NLLLoss2d(NLLLoss):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn(
             "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
             "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__(*args, **kwargs)
 

@@ -1,0 +1,151 @@
+"""JAX's extensions (``jax.experimental.hijax``): primitives that bring their own rules, as calls with custom rules.
+
+Such a primitive is an object that says how it is computed (``expand``) and what its derivative is (``jvp``; ``vjp_fwd``
+and ``vjp_bwd_retval``), whatever the derivative of that computation would be.  ``jnp.ldexp``, ``jnp.frexp`` and
+``lax.custom_root`` of the newest JAX are such.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+from jax import tree_util
+
+from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, from_jaxpr
+from fgrad.graph.op import Op
+from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, is_inexact, plain
+from fgrad.jaxcore import (
+    HiPrim,
+    HiZero,
+    ShapedArray,
+    closed_parts,
+    is_closed_jaxpr,
+    is_high,
+    is_open_jaxpr,
+    tangent_dtype,
+)
+
+_NAME = "call_hi_primitive"
+
+
+def of_arrays(primitive: Any, params: dict[str, Any]) -> bool:
+    """Whether a call that holds extensions can be recorded: all its values, and those within, are arrays."""
+    if primitive.name == _NAME:
+        return _arrays([*params["_prim"].in_avals_flat, *params["_prim"].out_avals_flat])
+    return primitive.name in IMPORTERS and all(map(_jaxpr_of_arrays, _jaxprs(params.values())))
+
+
+def _jaxprs(values: Iterable[Any]) -> Iterable[Any]:
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _jaxprs(value)
+        elif is_closed_jaxpr(value) or is_open_jaxpr(value):
+            yield value
+
+
+def _jaxpr_of_arrays(jaxpr: Any) -> bool:
+    constvars, _, invars, eqns, _ = closed_parts(jaxpr)
+    made = [v for eqn in eqns for v in eqn.outvars]
+    return _arrays([v.aval for v in (*constvars, *invars, *made)]) and all(
+        of_arrays(eqn.primitive, eqn.params)
+        for eqn in eqns
+        if is_high(eqn.primitive, [v.aval for v in eqn.invars], eqn.params)
+    )
+
+
+def _arrays(types: Iterable[Any]) -> bool:
+    return all(isinstance(t, ShapedArray) for t in types)
+
+
+def _hi_primitive(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op | Graph:
+    prim = params["_prim"]
+    call = _staged(partial(_expanded, prim), in_types)
+    if prim.effects:
+        return call
+    label = type(prim).__name__
+    pushes, pulls = [getattr(type(prim), name) is not getattr(HiPrim, name) for name in ("jvp", "vjp_fwd")]
+    # With rules for both modes: NOTE [A function with both rules].  Without any, asking for one says what is missing.
+    if pulls or not pushes:
+        rule = Deferred(("hijax", "vjp", prim), partial(_vjp_rule, prim, call))
+        rule.native = partial(_called, prim)
+        op = custom_vjp_op(call, 0, rule, label, in_types)
+        if not pushes:
+            return op
+        builder = Builder(in_types)
+        first = builder.emit(op, tuple(builder.inputs))
+        call = builder.finish(range(first, first + len(op.out_types)))
+    push = partial(_jvp_rule, prim, call)
+    told = DeferredByZeros(Deferred(("hijax", "jvp", prim), partial(push, (True,) * len(in_types))), push)
+    told.native = partial(_called, prim)
+    return custom_jvp_op(call, 0, told, label, in_types)
+
+
+IMPORTERS[_NAME] = _hi_primitive
+
+
+def _staged(function: Any, types: Sequence[ShapedArray]) -> Graph:
+    return from_jaxpr(jax.make_jaxpr(function)(*map(plain, types)))
+
+
+def _called(prim: Any, *args: Any) -> list[Any]:
+    return tree_util.tree_leaves(prim(*tree_util.tree_unflatten(prim.in_tree, args)))
+
+
+def _expanded(prim: Any, *args: Any) -> list[Any]:
+    return tree_util.tree_leaves(prim.expand(*tree_util.tree_unflatten(prim.in_tree, args)))
+
+
+def _jvp_rule(prim: Any, call: Graph, live: Sequence[bool]) -> Graph:
+    """The forward-mode rule, which is told of the tangents that are not ``live`` as zeros."""
+    types, n = call.in_types, len(call.in_types)
+
+    def push(*flat: Any) -> list[Any]:
+        given = iter(flat[n:])
+        tangents = [next(given) if is_inexact(t) else None for t in types]
+        told = [x if x is not None and yes else _zero(t) for x, t, yes in zip(tangents, types, live, strict=True)]
+        outs, found = prim.jvp(*[tree_util.tree_unflatten(prim.in_tree, xs) for xs in (flat[:n], told)])
+        return [*tree_util.tree_leaves(outs), *_whole(prim.out_tree, found, call.out_types)]
+
+    return _staged(push, [*types, *filter(is_inexact, types)])
+
+
+def _vjp_rule(prim: Any, call: Graph) -> VjpRule:
+    """The reverse-mode rule; every input that may have a derivative is said to have one."""
+    types = call.in_types
+    wrt = tuple([i for i, t in enumerate(types) if is_inexact(t)])
+    kept: list[Any] = []
+
+    def forward(*args: Any) -> list[Any]:
+        flags = tree_util.tree_unflatten(prim.in_tree, [i in wrt for i in range(len(types))])
+        outs, residuals, *_ = prim.vjp_fwd(flags, *tree_util.tree_unflatten(prim.in_tree, args))
+        leaves, tree = tree_util.tree_flatten(residuals)
+        # what is no array (the flags, say) is part of the rule
+        kept[:] = [tree, *[None if isinstance(x, jax.Array) else x for x in leaves]]
+        return [*[x for x in leaves if isinstance(x, jax.Array)], *tree_util.tree_leaves(outs)]
+
+    def backward(*flat: Any) -> list[Any]:
+        given, (tree, *leaves) = iter(flat), kept
+        residuals = tree_util.tree_unflatten(tree, [next(given) if x is None else x for x in leaves])
+        cts = [next(given) if is_inexact(t) else _zero(t) for t in call.out_types]
+        found = prim.vjp_bwd_retval(residuals, tree_util.tree_unflatten(prim.out_tree, cts))
+        return _whole(prim.in_tree, found, types)
+
+    first = _staged(forward, types)
+    count = len(first.outputs) - len(call.outputs)
+    second = _staged(backward, [*first.out_types[:count], *filter(is_inexact, call.out_types)])
+    return VjpRule(first, second, wrt)
+
+
+def _zero(type: ShapedArray) -> Any:
+    return HiZero(ShapedArray(type.shape, tangent_dtype(type.dtype)))
+
+
+def _whole(tree: Any, found: Any, types: Sequence[ShapedArray]) -> list[Any]:
+    """The (co)tangents of the inexact ones among values of ``types``, as a rule returned them; zeros as arrays."""
+    return [
+        jax.numpy.zeros(t.shape, t.dtype) if x is None or isinstance(x, HiZero) else x
+        for x, t in zip(tree.flatten_up_to(found), types, strict=True)
+        if is_inexact(t)
+    ]

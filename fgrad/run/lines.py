@@ -1,0 +1,304 @@
+"""Single operations as NumPy computes them fast: the lines of which small graphs are made.
+
+NOTE [Functions by way of double precision]
+A function such as ``exp`` of single-precision numbers is NumPy's of them in double precision, rounded once.  That is
+the nearest number nearly always, and PyTorch's more often than XLA's or NumPy's own ones in single precision are (of
+``exp`` 0.99, 0.91 and 0.60 of the numbers, of ``tanh`` 1.00, 0.41 and 0.68); it takes less time than to call a compiled
+program.  The logistic function and the inverse root PyTorch makes of others in single precision, and so they are here.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.graph.op import Op
+from fgrad.jaxcore import ShapedArray
+from fgrad.run.numbers import BOOL, FLOATS, INTEGERS, REALS, aligned, computation, movement
+
+ANY = REALS | {BOOL}
+_SINGLE = np.dtype("float32")
+
+#: a computation on arrays, and whether it is one of each element, so that it goes along with NumPy's broadcasting
+Line = tuple[Callable[..., Any], bool]
+_Entry = Callable[[Op], Line | None]
+
+
+def line(op: Op) -> Line | None:
+    """How NumPy computes an operation; None where it does not, or not fast."""
+    if op.effects or len(op.out_types) != 1:
+        return None
+    entry = _TABLE.get(op.name)
+    if entry is not None:
+        return entry(op)
+    moved = movement(op)
+    return None if moved is None else (moved, False)
+
+
+def _elementwise(function: Callable[..., Any], dtypes: frozenset[np.dtype]) -> _Entry:
+    return lambda op: (function, True) if all(t.dtype in dtypes for t in op.in_types) else None
+
+
+def _by_double(function: Callable[..., Any]) -> _Entry:
+    """A function of single-precision numbers; see NOTE [Functions by way of double precision]."""
+
+    def entry(op: Op) -> Line | None:
+        if any(t.dtype != _SINGLE for t in op.in_types):
+            return None
+        return (lambda *xs: function(*[x.astype(np.float64) for x in xs]).astype(_SINGLE)), True
+
+    return entry
+
+
+def _in_both(function: Callable[..., Any]) -> _Entry:
+    """A function that NumPy has as exactly in double precision as XLA."""
+    single = _by_double(function)
+    return lambda op: (function, True) if op.in_types[0].dtype == np.float64 else single(op)
+
+
+def _broadcast(op: Op) -> Line | None:
+    if len(op.in_types) != 1:
+        return None
+    below = aligned(op)
+    return (lambda x: x.reshape(below)), False
+
+
+def _convert(op: Op) -> Line | None:
+    old, new = op.in_types[0].dtype, op.out_types[0].dtype
+    if old in FLOATS and new not in FLOATS:
+        return None
+    return (lambda x: x.astype(new)), True
+
+
+def _integer_pow(op: Op) -> Line | None:
+    powers: dict[int, Callable[..., Any]] = {2: np.square, 3: lambda x: x * x * x}
+    compute = powers.get(op.params["y"])
+    return None if compute is None or op.in_types[0].dtype not in REALS else (compute, True)
+
+
+def _select(op: Op) -> Line | None:
+    if op.in_types[0].dtype != BOOL or len(op.in_types) != 3:
+        return None
+    return (lambda which, no, yes: np.where(which, yes, no)), True
+
+
+def _sum(op: Op) -> Line | None:
+    dtype, axes = op.in_types[0].dtype, tuple(op.params["axes"])
+    if dtype not in REALS:
+        return None
+    if len(axes) == op.in_types[0].ndim:
+        return (lambda x: np.add.reduce(x, None, dtype)), False
+    return (lambda x: np.add.reduce(x, axes, dtype)), False
+
+
+def _reduction(function: np.ufunc, dtypes: frozenset[np.dtype]) -> _Entry:
+    def entry(op: Op) -> Line | None:
+        axes = tuple(op.params["axes"])
+        if op.in_types[0].dtype not in dtypes or op.in_types[0].size == 0:
+            return None
+        return (lambda x: function.reduce(x, axes)), False
+
+    return entry
+
+
+def _place(function: Callable[..., Any]) -> _Entry:
+    """The first place of an extreme element, or of the first NaN."""
+
+    def entry(op: Op) -> Line | None:
+        (axis,), dtype = op.params["axes"], op.out_types[0].dtype
+        if op.in_types[0].size == 0:
+            return None
+        return (lambda x: function(x, axis).astype(dtype)), False
+
+    return entry
+
+
+def _cumsum(op: Op) -> Line | None:
+    dtype, axis = op.in_types[0].dtype, op.params["axis"]
+    if op.params["reverse"] or dtype not in REALS:
+        return None
+    return (lambda x: np.add.accumulate(x, axis, dtype)), False
+
+
+def _stack(op: Op) -> Line:
+    axis = op.params["axis"]
+    return (lambda *xs: np.stack(xs, axis)), False
+
+
+def _fixed(op: Op) -> Line | None:
+    """What has no operands is computed once."""
+    compute = computation(op)
+    return None if compute is None else (compute, False)
+
+
+def _dot(op: Op) -> Line | None:
+    """A product of matrices, of many where there are batches: other axes are brought into order around it."""
+    left, right, out = (*op.in_types, *op.out_types)
+    if not left.dtype == right.dtype == out.dtype or out.dtype not in FLOATS:
+        return None
+    (inner_l, inner_r), (batch_l, batch_r) = op.params["dimension_numbers"]
+    outer_l = [i for i in range(left.ndim) if i not in (*inner_l, *batch_l)]
+    outer_r = [i for i in range(right.ndim) if i not in (*inner_r, *batch_r)]
+    batch, inner = _sizes(left, batch_l), math.prod(_sizes(left, inner_l))
+    before = _arranged(left, (*batch_l, *outer_l, *inner_l), (*batch, math.prod(_sizes(left, outer_l)), inner))
+    behind = _arranged(right, (*batch_r, *inner_r, *outer_r), (*batch, inner, math.prod(_sizes(right, outer_r))))
+    shape = out.shape
+    if len(outer_l) == len(outer_r) == 1:
+        return (lambda x, y: np.matmul(before(x), behind(y))), False
+    return (lambda x, y: np.matmul(before(x), behind(y)).reshape(shape)), False
+
+
+def _arranged(type: ShapedArray, order: tuple[int, ...], shape: tuple[int, ...]) -> Callable[..., Any]:
+    """What brings an array's axes in this order, and then to this shape."""
+    if order == tuple(range(type.ndim)):
+        return (lambda x: x) if shape == type.shape else lambda x: x.reshape(shape)
+    if _sizes(type, order) == shape:
+        return lambda x: x.transpose(order)
+    return lambda x: x.transpose(order).reshape(shape)
+
+
+def _sizes(type: ShapedArray, axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple([type.shape[i] for i in axes])
+
+
+def _reshape(op: Op) -> Line | None:
+    return _squeeze(op) if op.params["dimensions"] is None else None
+
+
+def _squeeze(op: Op) -> Line:
+    shape = op.out_types[0].shape
+    return (lambda x: x.reshape(shape)), False
+
+
+def _gather(op: Op) -> Line | None:
+    """Whole slices along one axis, single elements along it with all other axes gone along, or elements by all axes."""
+    axes, sizes = op.params["dimension_numbers"].start_index_map, op.params["slice_sizes"]
+    operand, places = op.in_types
+    if 0 in operand.shape or not axes or len(axes) != places.shape[-1]:
+        return None
+    behind = (1,) * (operand.ndim - 1 - axes[0]) if op.params["dimension_numbers"].offset_dims else ()
+    read = _slices(op) or _along(op) or _elements(op)
+    last = np.array([operand.shape[i] - sizes[i] for i in axes])
+    fills = op.params["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP
+    filling = op.params["fill_value"]
+    if read is None or (fills and (operand.dtype not in FLOATS or not (filling is None or math.isnan(filling)))):
+        return None
+
+    def compute(x: Any, at: Any) -> Any:
+        inside = np.minimum(np.maximum(at, 0), last)
+        found = read(x, *[inside[..., k] for k in range(len(axes))])
+        if fills and (inside != at).any():
+            beyond = (inside != at).any(-1)
+            found = np.where(beyond.reshape(beyond.shape + behind), np.nan, found).astype(x.dtype)
+        return found
+
+    return compute, False
+
+
+def _slices(op: Op) -> Callable[..., Any] | None:
+    numbers, (operand, places) = op.params["dimension_numbers"], op.in_types
+    batch, axis = places.ndim - 1, numbers.start_index_map[0]
+    around = [i for i in range(operand.ndim - 1 + batch) if not axis <= i < axis + batch]
+    whole = [*operand.shape[:axis], 1, *operand.shape[axis + 1 :]]
+    if numbers.operand_batching_dims or numbers.collapsed_slice_dims != (axis,) or list(numbers.offset_dims) != around:
+        return None
+    return (lambda x, at: x.take(at, axis)) if list(op.params["slice_sizes"]) == whole else None
+
+
+def _along(op: Op) -> Callable[..., Any] | None:
+    numbers, (operand, places) = op.params["dimension_numbers"], op.in_types
+    axis = numbers.start_index_map[0]
+    others = [i for i in range(operand.ndim) if i != axis]
+    if list(numbers.operand_batching_dims) != others or list(numbers.start_indices_batching_dims) != others:
+        return None
+    if numbers.collapsed_slice_dims != (axis,) or places.ndim - 1 != operand.ndim:
+        return None
+    grid = np.ix_(*[np.arange(n if i in others else 1) for i, n in enumerate(places.shape[:-1])])
+    return lambda x, at: x[(*grid[:axis], at, *grid[axis + 1 :])]
+
+
+def _elements(op: Op) -> Callable[..., Any] | None:
+    axes = op.params["dimension_numbers"].start_index_map
+    if op.params["dimension_numbers"].offset_dims or sorted(axes) != list(range(op.in_types[0].ndim)):
+        return None
+    order = np.argsort(axes).tolist()
+    return lambda x, *at: x[tuple([at[k] for k in order])]
+
+
+def _logistic(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x.astype(np.float64)).astype(_SINGLE))
+
+
+def _clamped(low: Any, x: Any, high: Any) -> Any:
+    return np.minimum(np.maximum(low, x), high)
+
+
+_TABLE: dict[str, _Entry] = {
+    "abs": _elementwise(np.abs, REALS),
+    "acos": _by_double(np.arccos),
+    "acosh": _by_double(np.arccosh),
+    "add": _elementwise(np.add, REALS),
+    "add_any": _elementwise(np.add, REALS),
+    "and": _elementwise(np.bitwise_and, INTEGERS | {BOOL}),
+    "argmax": _place(np.argmax),
+    "argmin": _place(np.argmin),
+    "asin": _by_double(np.arcsin),
+    "asinh": _by_double(np.arcsinh),
+    "atan": _by_double(np.arctan),
+    "atan2": _by_double(np.arctan2),
+    "atanh": _by_double(np.arctanh),
+    "broadcast_in_dim": _broadcast,
+    "cbrt": _by_double(np.cbrt),
+    "ceil": _elementwise(np.ceil, FLOATS),
+    "clamp": _elementwise(_clamped, REALS),
+    "convert_element_type": _convert,
+    "cos": _by_double(np.cos),
+    "cosh": _by_double(np.cosh),
+    "cumsum": _cumsum,
+    "div": _elementwise(np.divide, FLOATS),
+    "dot_general": _dot,
+    "eq": _elementwise(np.equal, ANY),
+    "exp": _in_both(np.exp),
+    "exp2": _by_double(np.exp2),
+    "expm1": _by_double(np.expm1),
+    "floor": _elementwise(np.floor, FLOATS),
+    "gather": _gather,
+    "ge": _elementwise(np.greater_equal, ANY),
+    "gt": _elementwise(np.greater, ANY),
+    "integer_pow": _integer_pow,
+    "iota": _fixed,
+    "le": _elementwise(np.less_equal, ANY),
+    "log": _by_double(np.log),
+    "log1p": _by_double(np.log1p),
+    "logistic": _elementwise(_logistic, frozenset({_SINGLE})),
+    "lt": _elementwise(np.less, ANY),
+    "max": _elementwise(np.maximum, REALS),
+    "min": _elementwise(np.minimum, REALS),
+    "mul": _elementwise(np.multiply, REALS),
+    "ne": _elementwise(np.not_equal, ANY),
+    "neg": _elementwise(np.negative, REALS),
+    "not": _elementwise(np.invert, INTEGERS | {BOOL}),
+    "or": _elementwise(np.bitwise_or, INTEGERS | {BOOL}),
+    "pow": _by_double(np.power),
+    "reduce_and": _reduction(np.logical_and, frozenset({BOOL})),
+    "reduce_max": _reduction(np.maximum, ANY),
+    "reduce_min": _reduction(np.minimum, ANY),
+    "reduce_or": _reduction(np.logical_or, frozenset({BOOL})),
+    "reduce_sum": _sum,
+    "reshape": _reshape,
+    "rsqrt": _elementwise(lambda x: 1 / np.sqrt(x), frozenset({_SINGLE})),
+    "select_n": _select,
+    "sign": _elementwise(lambda x: np.where(x == 0, x, np.sign(x)), REALS),
+    "sin": _by_double(np.sin),
+    "sinh": _by_double(np.sinh),
+    "sqrt": _elementwise(np.sqrt, FLOATS),
+    "square": _elementwise(np.square, REALS),
+    "squeeze": _squeeze,
+    "stack": _stack,
+    "sub": _elementwise(np.subtract, REALS),
+    "tan": _by_double(np.tan),
+    "tanh": _in_both(np.tanh),
+    "xor": _elementwise(np.bitwise_xor, INTEGERS | {BOOL}),
+}

@@ -1,0 +1,20 @@
+"""Operators that users add, as ``torch.library`` has them: see ``custom_op``.
+
+The dispatcher behind PyTorch's (``Library``, ``define``, ``impl``) is not there.
+
+Source: `torch.library <https://docs.pytorch.org/docs/stable/library.html>`_.
+"""
+
+from fgrad.torch.library.custom_op import CustomOpDef as CustomOpDef, custom_op as custom_op
+from fgrad.torch.library.registering import (
+    register_autograd as register_autograd,
+    register_fake as register_fake,
+    register_kernel as register_kernel,
+    register_vmap as register_vmap,
+)
+from fgrad.torch.library.schema import infer_schema as infer_schema
+
+__all__ = [
+    "CustomOpDef", "custom_op", "infer_schema", "register_autograd", "register_fake", "register_kernel",
+    "register_vmap",
+]  # fmt: skip

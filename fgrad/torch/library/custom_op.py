@@ -1,0 +1,381 @@
+"""Operators that users make of functions, with derivatives and rules for ``vmap`` of their own.
+
+NOTE [Custom operators]
+An operator's function is opaque: it is called without recording and may compute with NumPy or anything else.  A call
+that is to be recorded, or that a transformation sees, is one of an ``autograd.Function`` made for the operator.  Its
+arguments are the operator's, lists of tensors spread out, and one more that knows how they were.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fgrad.torch import ops
+from fgrad.torch.autograd.function import Function, FunctionMeta
+from fgrad.torch.core.modes import modes, no_grad
+from fgrad.torch.core.tensor import Tensor, is_tracked
+from fgrad.torch.core.warning import warn
+from fgrad.torch.library.schema import Schema, schema_of
+
+#: the operators by their names
+OPERATORS: dict[str, "CustomOpDef"] = {}
+
+
+class _Namespace:
+    """The operators of one namespace, as attributes of ``torch.ops``."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
+
+
+def _enter(definition: "CustomOpDef") -> None:
+    OPERATORS[definition._qualname] = definition
+    namespace = vars(ops).get(definition._namespace)
+    if namespace is None:
+        namespace = _Namespace(definition._namespace)
+        setattr(ops, definition._namespace, namespace)
+    if not isinstance(namespace, _Namespace):
+        raise RuntimeError(f"torch.ops has a '{definition._namespace}' of its own: choose another namespace")
+    setattr(namespace, definition._name, definition)
+
+
+class _Call:
+    """How the arguments and the results of one call lie in the flat ones of its ``autograd.Function``."""
+
+    def __init__(self, args: Sequence[Any], keywords: dict[str, Any]):
+        self.keywords = keywords
+        #: for each argument, how many tensors it is a list of; None for one that is none
+        self.counts = [_count(x) for x in args]
+        self.leaves = _spread(args, self.counts)
+        self.result_counts: list[int | None] = []
+        self.several = False
+
+    def flattened(self, result: Any) -> tuple[Any, ...]:
+        """The results, lists of tensors spread out."""
+        self.several = isinstance(result, tuple)
+        results = result if self.several else (result,)
+        self.result_counts = [_count(x) for x in results]
+        return tuple(_spread(results, self.result_counts))
+
+    def result(self, leaves: Any) -> Any:
+        """The results as the operator gives them."""
+        found = tuple(_gathered(leaves, self.result_counts))
+        return found if self.several else found[0]
+
+
+def _count(value: Any) -> int | None:
+    return len(value) if isinstance(value, list) and all(isinstance(x, Tensor) for x in value) else None
+
+
+def _spread(values: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
+    return [x for v, n in zip(values, counts, strict=True) for x in ([v] if n is None else v)]
+
+
+def _gathered(leaves: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
+    rest = iter(leaves)
+    return [next(rest) if n is None else [next(rest) for _ in range(n)] for n in counts]
+
+
+class CustomOpDef:
+    """An operator made of a function: see ``custom_op``.
+
+    >>> import fgrad.torch as torch
+    >>> @torch.library.custom_op("library_doc::twice", mutates_args=())
+    ... def twice(x: torch.Tensor) -> torch.Tensor:
+    ...     return x * 2
+    >>> twice, twice(torch.ones(2))
+    (<CustomOpDef(library_doc::twice)>, tensor([2., 2.]))
+    """
+
+    def __init__(self, namespace: str, name: str, schema: Schema, function: Callable[..., Any]):
+        self._namespace = namespace
+        self._name = name
+        self._signature = schema
+        self._init_fn = function
+        self._kernel = function
+        self._abstract_fn: Callable[..., Any] | None = None
+        self._setup_context_fn: Callable[..., None] | None = None
+        self._backward_fn: Callable[..., Any] | None = None
+        self._vmap_fn: Callable[..., Any] | None = None
+        self._function = _function_of(self)
+
+    @property
+    def _qualname(self) -> str:
+        return f"{self._namespace}::{self._name}"
+
+    @property
+    def _schema(self) -> str:
+        return str(self._signature)
+
+    @property
+    def default(self) -> "CustomOpDef":
+        """The only overload: the operator itself."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        bound, keywords = self._signature.bound(self._qualname, args, kwargs)
+        call = _Call(bound, keywords)
+        tracked = modes.grad and any(isinstance(x, Tensor) and is_tracked(x) for x in call.leaves)
+        if not tracked and not modes.transforms:
+            return self._run(bound, keywords)
+        return call.result(_as_tuple(self._function.apply(*call.leaves, call)))
+
+    def _run(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        """Run the kernel, which must not give what it was given."""
+        found = self._kernel(*args, **keywords)
+        mutated = [p.name for p in self._signature.parameters if p.mutated]
+        if mutated:
+            names = [p.name for p in self._signature.parameters]
+            for x in [x for name, x in zip(names, args, strict=False) if name in mutated]:
+                for each in x if isinstance(x, list) else [x]:
+                    each._counter.value += 1
+        given = [x for value in args for x in (value if isinstance(value, list) else [value]) if isinstance(x, Tensor)]
+        storages = {id(x._storage) for x in given}
+        for value in _as_tuple(found):
+            for x in value if isinstance(value, list) else [value]:
+                if isinstance(x, Tensor):
+                    if id(x._storage) in storages:
+                        raise RuntimeError(
+                            f"{self._name} (with implementation in {inspect.getmodule(self._kernel)}): {_ALIASED}"
+                        )
+                    storages.add(id(x._storage))
+        return found
+
+    def register_kernel(
+        self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /
+    ) -> Callable[..., Any]:
+        """Give another implementation for some types of devices; that of the CPU is the one that runs.
+
+        >>> import fgrad.torch as torch
+        >>> @torch.library.custom_op("library_doc::thrice", mutates_args=())
+        ... def thrice(x: torch.Tensor) -> torch.Tensor:
+        ...     return x * 3
+        >>> thrice.register_kernel("cpu", lambda x: x + x + x)(torch.ones(1))
+        tensor([3.])
+        """
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            if device_types is None or "cpu" in ((device_types,) if isinstance(device_types, str) else device_types):
+                self._kernel = function
+            return function
+
+        return register if fn is None else register(fn)
+
+    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Say what results look like, for programs that are traced; nothing here needs it.
+
+        >>> import fgrad.torch as torch
+        >>> @torch.library.custom_op("library_doc::negative", mutates_args=())
+        ... def negative(x: torch.Tensor) -> torch.Tensor:
+        ...     return -x
+        >>> @negative.register_fake
+        ... def _(x):
+        ...     return torch.empty_like(x)
+        """
+        self._abstract_fn = fn
+        return fn
+
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., None] | None = None
+    ) -> None:
+        """Give the derivative.
+
+        Arguments:
+          backward: from (ctx, the gradients of the results) to those of the arguments, None for those that have none.
+          setup_context: called as ``setup_context(ctx, inputs, output)`` after the operator, to keep what ``backward``
+            needs; of an operator with arguments by name only, with ``keyword_only_inputs`` too.
+
+        Raises:
+          RuntimeError: the operator writes its arguments.
+
+        >>> import fgrad.torch as torch
+        >>> @torch.library.custom_op("library_doc::square", mutates_args=())
+        ... def square(x: torch.Tensor) -> torch.Tensor:
+        ...     return torch.tensor(x.numpy() ** 2)
+        >>> def setup_context(ctx, inputs, output):
+        ...     ctx.save_for_backward(inputs[0])
+        >>> square.register_autograd(lambda ctx, grad: grad * 2 * ctx.saved_tensors[0], setup_context=setup_context)
+        >>> x = torch.tensor([3.], requires_grad=True)
+        >>> square(x).backward()
+        >>> x.grad
+        tensor([6.])
+        """
+        if any(p.mutated for p in self._signature.parameters):
+            raise RuntimeError(
+                f"Cannot register autograd formula for non-functional operator {self} with schema "
+                f"{self._signature.declaration(self._qualname)}. Please create a functional operator and register an "
+                "autograd formula for that."
+            )
+        self._backward_fn = backward
+        self._setup_context_fn = setup_context
+
+    def register_vmap(self, func: Callable[..., Any] | None = None) -> Callable[..., Any]:
+        """Give the rule for ``torch.func.vmap``: from (info, in_dims, the arguments) to results and their axes.
+
+        >>> import fgrad.torch as torch
+        >>> @torch.library.custom_op("library_doc::half", mutates_args=())
+        ... def half(x: torch.Tensor) -> torch.Tensor:
+        ...     return x / 2
+        >>> rule = half.register_vmap(lambda info, in_dims, x: (half(x), in_dims[0]))
+        >>> torch.func.vmap(half)(torch.ones(2, 1))
+        tensor([[0.5000],
+                [0.5000]])
+        """
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._vmap_fn = function
+            return function
+
+        return register if func is None else register(func)
+
+
+_ALIASED = (
+    "The output of this custom operator (1) must not also be an input to this custom operator and (2) may not alias "
+    "any inputs to this custom operator or other returns. The most common way to trigger this error is if we have y = "
+    "custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending output tensor(s) "
+    "(e.g. return x.clone()) or refactor the custom operator to not return y."
+)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _function_of(definition: CustomOpDef) -> Any:
+    """The ``autograd.Function`` of an operator: see NOTE [Custom operators]."""
+
+    def forward(*args: Any) -> Any:
+        *leaves, call = args
+        with no_grad():
+            return call.flattened(definition._run(_gathered(leaves, call.counts), call.keywords))
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        *leaves, call = inputs
+        ctx._call = call
+        if definition._setup_context_fn is None:
+            return
+        given, keywords = definition._signature.filled(_gathered(leaves, call.counts), call.keywords)
+        named = {"keyword_only_inputs": keywords} if keywords else {}
+        definition._setup_context_fn(ctx=ctx, inputs=given, output=call.result(output), **named)
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        call = ctx._call
+        if definition._backward_fn is None:
+            raise RuntimeError(
+                f"Trying to backward through {definition._namespace}.{definition._name}.default but no autograd "
+                "formula was registered. Please use register_autograd to add one."
+            )
+        needed = ctx.needs_input_grad
+        ctx.needs_input_grad = tuple(_gathered(needed[:-1], call.counts))
+        try:
+            found = _as_tuple(definition._backward_fn(ctx, *_gathered(grads, call.result_counts)))
+        finally:
+            ctx.needs_input_grad = needed
+        if any(n is not None for n in call.counts) and [_listed(x) for x in found] != call.counts:
+            raise RuntimeError(
+                "Expected the return from backward to be of the same structure as the inputs. Got lists of "
+                f"{[_listed(x) for x in found]} (return from backward), {call.counts} (inputs)"
+            )
+        return (*[g for x in found for g in (x if isinstance(x, list) else [x])], None)
+
+    def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[Any, Any]:
+        *leaves, call = args
+        dims, given = tuple(_gathered(in_dims[:-1], call.counts)), _gathered(leaves, call.counts)
+        rule = definition._vmap_fn or _one_by_one(definition)
+        found, out_dims = rule(info, dims, *given, **call.keywords)
+        flat = call.flattened(found)
+        several = isinstance(out_dims, tuple)
+        places = list(out_dims) if several else [out_dims] * len(call.result_counts)
+        spread = [
+            d
+            for place, n in zip(places, call.result_counts, strict=True)
+            for d in (place if isinstance(place, list) else [place] * (1 if n is None else n))
+        ]
+        return flat, tuple(spread)
+
+    members = {"forward": forward, "setup_context": setup_context, "backward": backward, "vmap": vmap}
+    name = f"GeneratedBackwardFor_{definition._namespace}_{definition._name}_default"
+    return FunctionMeta(name, (Function,), {key: staticmethod(value) for key, value in members.items()})
+
+
+def _listed(value: Any) -> int | None:
+    """How many gradients a list has, None if it is no list."""
+    return len(value) if isinstance(value, list) else None
+
+
+def _one_by_one(definition: CustomOpDef) -> Callable[..., Any]:
+    """What stands for the rule of an operator that has none: it is called for each example."""
+
+    def example(value: Any, dim: Any, i: int) -> Any:
+        if isinstance(dim, list):
+            return [example(v, d, i) for v, d in zip(value, dim, strict=True)]
+        return value if dim is None else value.select(dim, i)
+
+    def rule(info: Any, in_dims: Any, *args: Any, **keywords: Any) -> tuple[Any, Any]:
+        warn(
+            "There is a performance drop because we have not yet implemented the batching rule for "
+            f"{definition._qualname}. Please file us an issue on GitHub so that we can prioritize its implementation.",
+            UserWarning,
+        )
+
+        found = [
+            definition(*[example(x, d, i) for x, d in zip(args, in_dims, strict=True)], **keywords)
+            for i in range(info.batch_size)
+        ]
+        if not isinstance(found[0], tuple):
+            return _stacked(found), 0
+        return tuple([_stacked(each) for each in zip(*found, strict=True)]), 0
+
+    return rule
+
+
+def _stacked(results: Sequence[Any]) -> Any:
+    if isinstance(results[0], list):
+        return [ops.stack(list(each)) for each in zip(*results, strict=True)]
+    return ops.stack(list(results))
+
+
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Sequence[str] | None = None,
+) -> Any:
+    """Make an operator of a function, which nothing looks into.
+
+    Arguments:
+      name: as "namespace::name"; the operator is also ``torch.ops.namespace.name``.
+      fn: the function, whose parameters and result are annotated; without it, a decorator is returned.
+      mutates_args: the names of the arguments that it writes, or "unknown".
+      device_types: the types of devices that it is for, all if None.
+
+    Raises:
+      ValueError: an annotation is missing, or of a type that operators do not take.
+
+    >>> import fgrad.torch as torch
+    >>> import numpy as np
+    >>> @torch.library.custom_op("library_doc::numpy_sin", mutates_args=())
+    ... def numpy_sin(x: torch.Tensor) -> torch.Tensor:
+    ...     return torch.from_numpy(np.sin(x.numpy()))
+    >>> numpy_sin(torch.zeros(2))
+    tensor([0., 0.])
+
+    Source: `torch.library.custom_op <https://docs.pytorch.org/docs/stable/library.html>`_.
+    """
+
+    def make(function: Callable[..., Any]) -> CustomOpDef:
+        schema = schema_of(function, mutates_args)
+        namespace, own = name.split("::")
+        made = CustomOpDef(namespace, own, schema, function)
+        _enter(made)
+        return made
+
+    return make if fn is None else make(fn)

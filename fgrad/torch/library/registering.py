@@ -1,0 +1,48 @@
+"""The methods of operators as functions, which take an operator or its name."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad.torch.library.custom_op import OPERATORS, CustomOpDef
+
+
+def _operator(op: CustomOpDef | str) -> CustomOpDef:
+    if not isinstance(op, CustomOpDef | str):
+        raise ValueError(f"register(...): got unexpected type for op: {type(op)}")
+    if isinstance(op, CustomOpDef):
+        return op
+    if op not in OPERATORS:
+        raise RuntimeError(f"{op} is no operator that torch.library.custom_op has made")
+    return OPERATORS[op]
+
+
+def register_autograd(
+    op: CustomOpDef | str, backward: Callable[..., Any], /, *, setup_context: Callable[..., None] | None = None
+) -> None:
+    """Give the derivative of an operator: see ``CustomOpDef.register_autograd``.
+
+    >>> import fgrad.torch as torch
+    >>> @torch.library.custom_op("library_doc::fifth", mutates_args=())
+    ... def fifth(x: torch.Tensor) -> torch.Tensor:
+    ...     return x / 5
+    >>> torch.library.register_autograd("library_doc::fifth", lambda ctx, grad: grad / 5)
+    """
+    _operator(op).register_autograd(backward, setup_context=setup_context)
+
+
+def register_fake(op: CustomOpDef | str, func: Callable[..., Any] | None = None, /) -> Any:
+    """Say what the results of an operator look like: see ``CustomOpDef.register_fake``."""
+    found = _operator(op)
+    return found.register_fake if func is None else found.register_fake(func)
+
+
+def register_kernel(
+    op: CustomOpDef | str, device_types: str | Sequence[str] | None, func: Callable[..., Any] | None = None, /
+) -> Any:
+    """Give an operator another implementation: see ``CustomOpDef.register_kernel``."""
+    return _operator(op).register_kernel(device_types, func)
+
+
+def register_vmap(op: CustomOpDef | str, func: Callable[..., Any] | None = None, /) -> Any:
+    """Give the rule of an operator for ``vmap``: see ``CustomOpDef.register_vmap``."""
+    return _operator(op).register_vmap(func)

@@ -1,0 +1,129 @@
+"""Primitives that bring their own rules (``jax.experimental.hijax``), JAX's and a user's, keep them."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import hijax
+
+import fgrad
+from tests.api.compare import same
+
+HiPrim: Any = getattr(hijax, "HiPrim", None) or hijax.VJPHiPrimitive  # type: ignore[attr-defined]
+X = jnp.array([0.3, -1.7, 2.5])
+
+
+class Pulled(HiPrim):
+    """sin(x) y with a reverse-mode rule of its own: twice, thrice."""
+
+    def __init__(self, x: Any, y: Any):
+        self.in_avals = ({"x": x}, y)
+        self.out_aval = [x]
+        self.params = {"x": x, "y": y}
+        super().__init__()
+
+    def expand(self, tree, y):
+        return [jnp.sin(tree["x"]) * y]
+
+    def vjp_fwd(self, nzs_in, tree, y):
+        return self(tree, y), (tree["x"], y, nzs_in)
+
+    def vjp_bwd_retval(self, res, ct):
+        (x, y, nzs_in), (ct,) = res, ct
+        assert nzs_in[0] == {"x": True}
+        return {"x": 2 * ct * jnp.cos(x) * y}, 3 * ct * jnp.sin(x)
+
+
+class Pushed(HiPrim):
+    """x^2 and a count, with a forward-mode rule of its own: ten times."""
+
+    def __init__(self, x: Any, n: Any):
+        self.in_avals = (x, n)
+        self.out_aval = (x, n)
+        self.params = {"x": x, "n": n}
+        super().__init__()
+
+    def expand(self, x, n):
+        return x * x, n + 1
+
+    def jvp(self, primals, tangents):
+        (x, n), (t, zero) = primals, tangents
+        assert isinstance(zero, hijax.Zero)
+        return self(x, n), (10 * t * x, zero)
+
+
+class Bare(HiPrim):
+    """x^2 without any rule."""
+
+    def __init__(self, x: Any):
+        self.in_avals = (x,)
+        self.out_aval = x
+        self.params = {"x": x}
+        super().__init__()
+
+    def expand(self, x):
+        return x * x
+
+
+def pulled(x: Any, y: Any) -> Any:
+    return Pulled(jax.typeof(X[0]), jax.typeof(X[0]))({"x": x}, y)[0]
+
+
+def pushed(x: Any) -> Any:
+    return Pushed(jax.typeof(X[0]), jax.typeof(jnp.int32(1)))(x, jnp.int32(1))[0]
+
+
+def in_scan(f: Any) -> Any:
+    return lambda x, *rest: jax.lax.scan(lambda c, _: (f(c, *rest), None), x, None, length=2)[0]
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit, in_scan], ids=["plain", "jit", "scan"])
+def test_the_users_rules(around):
+    x, y = X[0], X[2]
+    for ours in (fgrad.grad(around(pulled), (0, 1)), fgrad.jit(fgrad.grad(around(pulled), (0, 1)))):
+        same(ours(x, y), jax.grad(around(pulled), (0, 1))(x, y))
+    if around is not in_scan:
+        same(fgrad.grad(around(pushed))(x), 10 * x)
+        same(fgrad.grad(fgrad.grad(around(pushed)))(x), jnp.float32(10.0))
+    same(fgrad.jvp(around(pushed), (x,), (y,)), jax.jvp(around(pushed), (x,), (y,)))
+    assert np.allclose(around(pulled)(x, y), fgrad.make_graph(around(pulled))(x, y)(x, y))
+
+
+def test_without_a_rule_it_says_which_is_missing():
+    f = Bare(jax.typeof(X))
+    assert np.allclose(fgrad.jit(lambda x: f(x))(X), X * X)
+    with pytest.raises(NotImplementedError, match="vjp_fwd"):
+        fgrad.grad(lambda x: f(x).sum())(X)
+
+
+def test_rules_hold_under_jax_too():
+    same(jax.grad(fgrad.jit(pulled), (0, 1))(X[0], X[2]), jax.grad(pulled, (0, 1))(X[0], X[2]))
+    same(jax.vmap(fgrad.grad(pulled))(X, X), jnp.stack([jax.grad(pulled)(x, x) for x in X]))
+
+
+FUNCTIONS = {
+    "frexp": lambda x: jnp.frexp(x)[0],
+    "ldexp": lambda x: jnp.ldexp(jnp.sin(x), jnp.array([3, -2, 0])),
+    "custom_root": lambda x: jax.lax.custom_root(
+        lambda z: z * z - x * x,
+        jnp.ones(3),
+        lambda f, z: jax.lax.while_loop(lambda z: jnp.any(jnp.abs(f(z)) > 1e-5), lambda z: z - f(z) / (2 * z), z),
+        lambda g, b: jnp.linalg.solve(jax.jacobian(g)(b), b),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_those_of_jax(name):
+    f = FUNCTIONS[name]
+    same(fgrad.jvp(f, (X,), (X,)), jax.jvp(f, (X,), (X,)))
+    same(fgrad.vjp(f, X)[1](X), jax.vjp(f, X)[1](X))
+    same(fgrad.jacrev(fgrad.jit(f))(X), jax.jacrev(f)(X))
+
+    def slope(g: Any) -> Any:
+        return lambda x: g(lambda z: jnp.sum(f(z) ** 3))(x)
+
+    same(fgrad.jvp(slope(fgrad.grad), (X,), (X,)), jax.jvp(slope(jax.grad), (X,), (X,)), 1e-4)
+    same(fgrad.vjp(slope(fgrad.grad), X)[1](X), jax.vjp(slope(jax.grad), X)[1](X), 1e-4)

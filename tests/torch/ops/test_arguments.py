@@ -1,0 +1,72 @@
+"""Arguments that functions and methods refuse, and how PyTorch's errors name them."""
+
+import pytest
+
+from tests.torch.both import Case, agree
+
+theirs = pytest.importorskip("torch")
+
+#: integers given one by one, as a sequence, and axes
+INTS = {
+    "a size": lambda t, x: x.reshape(2.0, 6),
+    "a later size": lambda t, x: x.reshape(6, 2.0),
+    "a size of a sequence": lambda t, x: x.reshape((2.0, 6)),
+    "a later size of a sequence": lambda t, x: x.reshape((6, 2.0)),
+    "a size of a view": lambda t, x: x.view(6, 2.0),
+    "repeats": lambda t, x: x.repeat(1, 2.0),
+    "tiles": lambda t, x: x.tile((1, 2.0)),
+    "a shift": lambda t, x: x.roll(2.0),
+    "an axis of a shift": lambda t, x: x.roll(1, 2.0),
+    "later shifts": lambda t, x: x.roll((1, 2.0), (0, 1)),
+    "a new size": lambda t, x: t.zeros(1, 2.0),
+    "a truth value as a size": lambda t, x: t.ones(1, True),
+    "padding": lambda t, x: t.nn.functional.pad(x, (0, 2.0)),
+    "axes": lambda t, x: x.flip([0, 1.0]),
+    "an axis": lambda t, x: x.amax(2.0),
+    "a permutation": lambda t, x: x.permute(0, 1.0),
+    "summed axes": lambda t, x: x.sum((0, 1.0)),
+    "sizes of pieces": lambda t, x: x.split([1, 2.0]),
+    "sizes of axes": lambda t, x: x.unflatten(1, (2, 2.0)),
+    "a size of pieces": lambda t, x: x.split(t_int(2)),
+    "strides": lambda t, x: t.as_strided(x, (1, 2.0), (1, 1)),
+    "NumPy's integers": lambda t, x: (x.sum(t_int(1)), x.reshape(t_int(6), 2), x.view(t_int(12))),
+}
+
+#: what fits no overload, of functions and of methods
+OVERLOADS = {
+    "a method's": lambda t, x: x.clamp("2"),
+    "a function's": lambda t, x: t.clamp(x, "2"),
+    "an in-place method's": lambda t, x: x.pow_("2"),
+    "a comparison": lambda t, x: x.eq("2"),
+    "a mask's value": lambda t, x: t.masked_fill(x, x > 0, "2"),
+    "a mask's value, of a method": lambda t, x: x.masked_fill_(x > 0, "2"),
+    "a value": lambda t, x: x.fill_("2"),
+    "a value, of a function": lambda t, x: t.fill(x, "2"),
+    "a place's value": lambda t, x: x.index_fill(0, t.tensor([0]), "2"),
+    "what is scattered": lambda t, x: t.scatter(x, 0, t.tensor([[0]]), "2"),
+    "no value": lambda t, x: x.masked_fill(x > 0),
+    "a method's position": lambda t, x: x.gather("2", t.tensor([[0]])),
+    "a function's position": lambda t, x: t.gather(x, "2", t.tensor([[0]])),
+}
+
+#: classes as they are printed
+CLASSES = {
+    "a tensor's": lambda t, x: repr(type(x)).replace("fgrad.", ""),
+    "a size's": lambda t, x: repr(type(x.shape)).replace("fgrad.", ""),
+    "a type's": lambda t, x: repr(type(x.dtype)).replace("fgrad.", ""),
+    "a device's": lambda t, x: repr(type(x.device)).replace("fgrad.", ""),
+    "a node's": lambda t, x: repr(type((x.requires_grad_() * 2).grad_fn)),
+}
+
+
+def t_int(n):
+    return X.dtype.type(n).astype("int64")
+
+
+X = theirs.arange(12.0).reshape(3, 4).numpy()
+CASES = [Case(name, run, (X,)) for calls in (INTS, OVERLOADS, CLASSES) for name, run in calls.items()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_comes_of_arguments(case):
+    agree(case, theirs)
