@@ -51,6 +51,7 @@ from fgrad.jaxcore import (
     typeof,
     zero_tangent,
 )
+from fgrad.record.configuration import configuration
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.program import TakesGraphs
 
@@ -77,22 +78,6 @@ def _leaf(marker: _Marker, key: Any, type: ShapedArray) -> Op:
             _leaf_ops.clear()
         op = _leaf_ops[marker, key] = Op(marker, {"key": key}, (marker, key), (), (type,), False)
     return op
-
-
-def configuration() -> tuple[Any, ...]:
-    """JAX's settings on which the meaning of recorded code depends."""
-    config = jax.config
-    return (
-        config.jax_enable_x64,  # type: ignore[attr-defined]
-        config.jax_default_matmul_precision,  # type: ignore[attr-defined]
-        config.jax_numpy_dtype_promotion,  # type: ignore[attr-defined]
-        config.jax_numpy_rank_promotion,  # type: ignore[attr-defined]
-    )
-
-
-def precision() -> Any:
-    """The precision of products that holds now."""
-    return jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
 
 
 class Recording(TakesGraphs):

@@ -22,7 +22,8 @@ from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
-from fgrad.record.recording import Stager, configuration, precision
+from fgrad.record.configuration import configuration, precision
+from fgrad.record.recording import Stager
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.cache import Cache
 

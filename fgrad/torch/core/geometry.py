@@ -107,7 +107,7 @@ def viewed_strides(sizes: Ints, strides: Ints, shape: Ints) -> Ints | None:
     return tuple(new) if at == -1 else None
 
 
-@frozen
+@frozen(cache_hash=True)
 class Geometry:
     """Sizes, strides and offset in elements of ``dtype``; ``conj`` and ``neg`` say that elements are read so."""
 
@@ -123,7 +123,7 @@ class Geometry:
         return is_contiguous(self.sizes, self.strides)
 
 
-@frozen
+@frozen(cache_hash=True)
 class Layout:
     """How a storage's array lies in memory: its shape and dense strides, and the type of its elements."""
 
@@ -135,7 +135,7 @@ class Layout:
 # -- the lens --------------------------------------------------------------------------------------------------------
 
 
-@frozen
+@frozen(cache_hash=True)
 class Lens:
     """How a geometry is read from and written to arrays of a layout.
 

@@ -12,7 +12,7 @@ import numpy as np
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import constant, is_abstract
 from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.copying import copy_, fill_, warn_of_imaginary
@@ -196,6 +196,10 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         result, pending = _getitem(self, index), ()
     else:
         result, pending = _sliced(self, None if index is True else index, True)
+    plain = value.__class__ is float and self._type.dtype.is_floating_point and not pending
+    if plain and result._type.shape and not is_tracked(result):
+        fill_(result, value)  # nothing is recorded that would tell the number from a tensor
+        return
     given = value if isinstance(value, Tensor) else _assigned(self, value)
     if any(p is not None for p in pending):
         sizes = _stripped(given._type.shape)
