@@ -16,7 +16,7 @@ import numpy as np
 
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray
-from fgrad.run.numbers import BOOL, FLOATS, INTEGERS, REALS, aligned, computation, movement
+from fgrad.run.numbers import BOOL, FLOATS, INTEGERS, REALS, aligned, computation, movement, sign
 
 ANY = REALS | {BOOL}
 _SINGLE = np.dtype("float32")
@@ -163,15 +163,6 @@ def _sizes(type: ShapedArray, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple([type.shape[i] for i in axes])
 
 
-def _reshape(op: Op) -> Line | None:
-    return _squeeze(op) if op.params["dimensions"] is None else None
-
-
-def _squeeze(op: Op) -> Line:
-    shape = op.out_types[0].shape
-    return (lambda x: x.reshape(shape)), False
-
-
 def _gather(op: Op) -> Line | None:
     """Whole slices along one axis, single elements along it with all other axes gone along, or elements by all axes."""
     axes, sizes = op.params["dimension_numbers"].start_index_map, op.params["slice_sizes"]
@@ -287,15 +278,13 @@ _TABLE: dict[str, _Entry] = {
     "reduce_min": _reduction(np.minimum, ANY),
     "reduce_or": _reduction(np.logical_or, frozenset({BOOL})),
     "reduce_sum": _sum,
-    "reshape": _reshape,
     "rsqrt": _elementwise(lambda x: 1 / np.sqrt(x), frozenset({_SINGLE})),
     "select_n": _select,
-    "sign": _elementwise(lambda x: np.where(x == 0, x, np.sign(x)), REALS),
+    "sign": _elementwise(sign, REALS),
     "sin": _by_double(np.sin),
     "sinh": _by_double(np.sinh),
     "sqrt": _elementwise(np.sqrt, FLOATS),
     "square": _elementwise(np.square, REALS),
-    "squeeze": _squeeze,
     "stack": _stack,
     "sub": _elementwise(np.subtract, REALS),
     "tan": _by_double(np.tan),

@@ -58,9 +58,9 @@ def small(graph: Graph) -> Small | None:
                 compute = _of_whole(compute, [t.shape for t in node.op.in_types])
             shape = aligned(node.op) if node.op.name == "broadcast_in_dim" else node.op.out_types[0].shape
         if all(i in known for i in node.inputs):
-            known[len(shapes)] = np.array(
-                compute(*[known[i] for i in node.inputs]), node.op.out_types[0].dtype, order="C"
-            )
+            with np.errstate(all="ignore"):
+                value = compute(*[known[i] for i in node.inputs])
+            known[len(shapes)] = np.array(value, node.op.out_types[0].dtype, order="C")
         else:
             lines.append((len(shapes), compute, node.inputs))
         shapes.append(shape)
@@ -117,23 +117,20 @@ def _function(
     """
     scope: dict[str, Any] = {"asarray": np.asarray, "spread": _spread}
     scope |= {f"v{i}": value for i, value in known.items()}
-    # what is not computed anew may be returned as it is
-    made = {f"v{i}" for i, _, _ in lines} | {f"v{i}" for i in whole}
     text = ["def run(values):"]
     if inputs:
         text.append(f"    {', '.join(f'v{i}' for i in range(inputs))}, = values")
     for i, compute, places in lines:
         scope[f"f{i}"] = compute
         text.append(f"    v{i} = f{i}({', '.join(f'v{k}' for k in places)})")
-    results = []
-    for i in dict.fromkeys(outputs):
-        if f"v{i}" in made:
-            # NumPy gives a scalar for an array without axes, and what is transposed lies so in memory
-            value = f"spread(v{i}, {whole[i]})" if i in whole else f"v{i}"
-            text.append(f"    r{i} = asarray({value}, order='C')")
-            text.append(f"    r{i}.setflags(write=False)")
-    for i in outputs:
-        results.append(f"r{i}" if f"v{i}" in made else f"v{i}")
+    # the other outputs, which are not computed anew, are returned as they are
+    made = {i for i, _, _ in lines} | whole.keys()
+    for i in made.intersection(outputs):
+        # NumPy gives a scalar for an array without axes, and what is transposed lies so in memory
+        value = f"spread(v{i}, {whole[i]})" if i in whole else f"v{i}"
+        text.append(f"    r{i} = asarray({value}, order='C')")
+        text.append(f"    r{i}.setflags(write=False)")
+    results = [f"r{i}" if i in made else f"v{i}" for i in outputs]
     text.append(f"    return [{', '.join(results)}]")
     for value in known.values():
         value.setflags(write=False)

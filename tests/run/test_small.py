@@ -227,6 +227,11 @@ def test_products(left: Any, right: Any, contracted: Any, batch: Any, dtype: str
     assert_as_evaluated(*graph_of(lambda x, y: lax.dot_general(x, y, (contracted, batch)), flat))
 
 
+def test_what_is_computed_beforehand_warns_of_nothing():
+    zero = jnp.zeros(2)
+    assert_as_evaluated(*graph_of(lambda x: x + 1 / zero, [np.ones(2, "float32")]))
+
+
 GATHERS = {
     "rows": lambda x, i: x[i],
     "columns": lambda x, i: jnp.take(x, i, axis=1),

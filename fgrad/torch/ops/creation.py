@@ -20,11 +20,15 @@ from fgrad.torch.type_names import type_name
 
 def made(array: np.ndarray, dtype: Dtype, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of a NumPy array's elements."""
-    with np.errstate(all="ignore"):
-        elements = np.asarray(array).astype(dtype.numpy, copy=False)
-    tensor = new_tensor(constant(elements), tensor_type(dtype, np.shape(array)))
+    tensor = new_tensor(constant(elements_of(array, dtype)), tensor_type(dtype, np.shape(array)))
     placed(tensor, device)
     return asked(tensor) if requires_grad else tensor
+
+
+def elements_of(value: Any, dtype: Dtype) -> np.ndarray:
+    """A number, or an array, as elements of a type."""
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype.numpy, copy=False)
 
 
 def asked(tensor: Tensor) -> Tensor:
@@ -95,9 +99,7 @@ def filled(
         return fill_(receiver(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
     check_number(value, wanted)
-    with np.errstate(all="ignore"):
-        number = np.asarray(value).astype(wanted.numpy)
-    return made(np.full(shape, number), wanted, device, requires_grad)
+    return made(np.full(shape, elements_of(value, wanted)), wanted, device, requires_grad)
 
 
 def _factory(

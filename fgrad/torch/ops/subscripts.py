@@ -16,7 +16,7 @@ from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.copying import copy_, fill_, warn_of_imaginary
-from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.creation import elements_of, made
 from fgrad.torch.ops.data import made_of
 from fgrad.torch.ops.indexing import index_tensors, put_at
 from fgrad.torch.ops.numbers import check_number, plain_number
@@ -217,9 +217,7 @@ def _assigned(tensor: Tensor, value: Any) -> Tensor:
     if isinstance(value, complex) and not tensor._type.dtype.is_complex:
         value = value.real
     dtype = tensor._type.dtype
-    with np.errstate(all="ignore"):
-        number = np.asarray(value).astype(dtype.numpy)
-    return new_tensor(constant(number), tensor_type(dtype, ()))
+    return new_tensor(constant(elements_of(value, dtype)), tensor_type(dtype, ()))
 
 
 def copy_to(target: Tensor, value: Tensor) -> None:
