@@ -11,12 +11,22 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray
-from fgrad.run.numbers import BOOL, FLOATS, INTEGERS, REALS, aligned, computation, movement, sign
+from fgrad.run.numbers import (
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    REALS,
+    aligned,
+    computation,
+    movement,
+    scattering,
+    sign,
+    sorting,
+)
 
 ANY = REALS | {BOOL}
 _SINGLE = np.dtype("float32")
@@ -27,8 +37,8 @@ _Entry = Callable[[Op], Line | None]
 
 
 def line(op: Op) -> Line | None:
-    """How NumPy computes an operation; None where it does not, or not fast."""
-    if op.effects or len(op.out_types) != 1:
+    """How NumPy computes an operation, of several results as a list; None where it does not, or not fast."""
+    if op.effects:
         return None
     entry = _TABLE.get(op.name)
     if entry is not None:
@@ -67,9 +77,24 @@ def _broadcast(op: Op) -> Line | None:
 
 def _convert(op: Op) -> Line | None:
     old, new = op.in_types[0].dtype, op.out_types[0].dtype
-    if old in FLOATS and new not in FLOATS:
-        return None
+    if old in FLOATS and new in INTEGERS:
+        return _to_integers(old, new), True
     return (lambda x: x.astype(new)), True
+
+
+def _to_integers(old: np.dtype, new: np.dtype) -> Callable[..., Any]:
+    """Towards zero; numbers beyond the range become its ends, and NaN 0, as XLA has it."""
+    ends = np.iinfo(new)
+    low, high = old.type(ends.min), old.type(ends.max)  # the upper one may be rounded to the first number beyond
+
+    def compute(x: Any) -> Any:
+        inside = (x >= low) & (x < high)
+        if inside.all():
+            return x.astype(new)
+        ended = np.where(x >= high, ends.max, np.where(x < low, ends.min, 0)).astype(new)
+        return np.where(inside, np.where(inside, x, 0).astype(new), ended)
+
+    return compute
 
 
 def _integer_pow(op: Op) -> Line | None:
@@ -133,6 +158,16 @@ def _fixed(op: Op) -> Line | None:
     return None if compute is None else (compute, False)
 
 
+def _scatter_add(op: Op) -> Line | None:
+    compute = scattering(op, np.add.at) if op.in_types[0].dtype in REALS else None
+    return None if compute is None else (compute, False)
+
+
+def _sort(op: Op) -> Line | None:
+    compute = sorting(op, lambda x: x)
+    return None if compute is None else (compute, False)
+
+
 def _dot(op: Op) -> Line | None:
     """A product of matrices, of many where there are batches: other axes are brought into order around it."""
     left, right, out = (*op.in_types, *op.out_types)
@@ -161,61 +196,6 @@ def _arranged(type: ShapedArray, order: tuple[int, ...], shape: tuple[int, ...])
 
 def _sizes(type: ShapedArray, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple([type.shape[i] for i in axes])
-
-
-def _gather(op: Op) -> Line | None:
-    """Whole slices along one axis, single elements along it with all other axes gone along, or elements by all axes."""
-    axes, sizes = op.params["dimension_numbers"].start_index_map, op.params["slice_sizes"]
-    operand, places = op.in_types
-    if 0 in operand.shape or not axes or len(axes) != places.shape[-1]:
-        return None
-    behind = (1,) * (operand.ndim - 1 - axes[0]) if op.params["dimension_numbers"].offset_dims else ()
-    read = _slices(op) or _along(op) or _elements(op)
-    last = np.array([operand.shape[i] - sizes[i] for i in axes])
-    fills = op.params["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP
-    filling = op.params["fill_value"]
-    if read is None or (fills and (operand.dtype not in FLOATS or not (filling is None or math.isnan(filling)))):
-        return None
-
-    def compute(x: Any, at: Any) -> Any:
-        inside = np.minimum(np.maximum(at, 0), last)
-        found = read(x, *[inside[..., k] for k in range(len(axes))])
-        if fills and (inside != at).any():
-            beyond = (inside != at).any(-1)
-            found = np.where(beyond.reshape(beyond.shape + behind), np.nan, found).astype(x.dtype)
-        return found
-
-    return compute, False
-
-
-def _slices(op: Op) -> Callable[..., Any] | None:
-    numbers, (operand, places) = op.params["dimension_numbers"], op.in_types
-    batch, axis = places.ndim - 1, numbers.start_index_map[0]
-    around = [i for i in range(operand.ndim - 1 + batch) if not axis <= i < axis + batch]
-    whole = [*operand.shape[:axis], 1, *operand.shape[axis + 1 :]]
-    if numbers.operand_batching_dims or numbers.collapsed_slice_dims != (axis,) or list(numbers.offset_dims) != around:
-        return None
-    return (lambda x, at: x.take(at, axis)) if list(op.params["slice_sizes"]) == whole else None
-
-
-def _along(op: Op) -> Callable[..., Any] | None:
-    numbers, (operand, places) = op.params["dimension_numbers"], op.in_types
-    axis = numbers.start_index_map[0]
-    others = [i for i in range(operand.ndim) if i != axis]
-    if list(numbers.operand_batching_dims) != others or list(numbers.start_indices_batching_dims) != others:
-        return None
-    if numbers.collapsed_slice_dims != (axis,) or places.ndim - 1 != operand.ndim:
-        return None
-    grid = np.ix_(*[np.arange(n if i in others else 1) for i, n in enumerate(places.shape[:-1])])
-    return lambda x, at: x[(*grid[:axis], at, *grid[axis + 1 :])]
-
-
-def _elements(op: Op) -> Callable[..., Any] | None:
-    axes = op.params["dimension_numbers"].start_index_map
-    if op.params["dimension_numbers"].offset_dims or sorted(axes) != list(range(op.in_types[0].ndim)):
-        return None
-    order = np.argsort(axes).tolist()
-    return lambda x, *at: x[tuple([at[k] for k in order])]
 
 
 def _logistic(x: Any) -> Any:
@@ -255,7 +235,6 @@ _TABLE: dict[str, _Entry] = {
     "exp2": _by_double(np.exp2),
     "expm1": _by_double(np.expm1),
     "floor": _elementwise(np.floor, FLOATS),
-    "gather": _gather,
     "ge": _elementwise(np.greater_equal, ANY),
     "gt": _elementwise(np.greater, ANY),
     "integer_pow": _integer_pow,
@@ -279,10 +258,12 @@ _TABLE: dict[str, _Entry] = {
     "reduce_or": _reduction(np.logical_or, frozenset({BOOL})),
     "reduce_sum": _sum,
     "rsqrt": _elementwise(lambda x: 1 / np.sqrt(x), frozenset({_SINGLE})),
+    "scatter-add": _scatter_add,
     "select_n": _select,
     "sign": _elementwise(sign, REALS),
     "sin": _by_double(np.sin),
     "sinh": _by_double(np.sinh),
+    "sort": _sort,
     "sqrt": _elementwise(np.sqrt, FLOATS),
     "square": _elementwise(np.square, REALS),
     "stack": _stack,

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from fgrad.graph.op import Op
+from fgrad.run.places import gathered, scattered
 
 Compute = Callable[..., Any]
 Entry = Callable[[Op], Compute | None]
@@ -221,7 +222,7 @@ def _concatenate(op: Op) -> Compute:
 
 def _split(op: Op) -> Compute:
     ends, axis = list(accumulate(op.params["sizes"]))[:-1], op.params["axis"]
-    return lambda x: np.split(x, ends, axis)
+    return (lambda x: np.split(x, ends, axis)) if ends else lambda x: x
 
 
 def _pad(op: Op) -> Compute | None:
@@ -251,56 +252,53 @@ def _iota(op: Op) -> Compute | None:
     return lambda: np.broadcast_to(np.arange(n, dtype=type.dtype).reshape(aligned), type.shape)
 
 
-def _window(starts: Sequence[Any], sizes: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
-    """Where a window of these sizes lies that JAX has moved inside an array of this shape."""
-    firsts = [min(max(int(start), 0), n - size) for start, size, n in zip(starts, sizes, shape, strict=True)]
-    return tuple([slice(first, first + size) for first, size in zip(firsts, sizes, strict=True)])
+def _window(sizes: Sequence[int], shape: Sequence[int]) -> Callable[..., tuple[slice, ...]]:
+    """From starts to where a window of these sizes lies that JAX has moved inside an array of this shape."""
+    axes = [(size, n - size) for size, n in zip(sizes, shape, strict=True)]
+
+    def window(starts: Sequence[Any]) -> tuple[slice, ...]:
+        place = []
+        for start, (size, last) in zip(starts, axes, strict=True):
+            first = min(max(int(start), 0), last)
+            place.append(slice(first, first + size))
+        return tuple(place)
+
+    return window
 
 
 def _dynamic_slice(op: Op) -> Compute | None:
-    sizes, shape = op.params["slice_sizes"], op.in_types[0].shape
-    return None if len(op.in_types) != 1 + len(sizes) else lambda x, *starts: x[_window(starts, sizes, shape)]
+    sizes = op.params["slice_sizes"]
+    window = _window(sizes, op.in_types[0].shape)
+    return None if len(op.in_types) != 1 + len(sizes) else lambda x, *starts: x[window(starts)]
 
 
 def _dynamic_update_slice(op: Op) -> Compute:
-    sizes, shape = op.in_types[1].shape, op.in_types[0].shape
+    window = _window(op.in_types[1].shape, op.in_types[0].shape)
 
     def compute(x: Any, update: Any, *starts: Any) -> Any:
-        out = np.array(x)
-        out[_window(starts, sizes, shape)] = update
+        out = x.copy()
+        out[window(starts)] = update
         return out
 
     return compute
 
 
-# -- gather and scatter ----------------------------------------------------------------------------------------------
+# -- gather, scatter and sort ----------------------------------------------------------------------------------------
 
 
 def _gather(op: Op) -> Compute | None:
-    numbers, mode, fill = op.params["dimension_numbers"], op.params["mode"], op.params["fill_value"]
+    mode, fill = op.params["mode"], op.params["fill_value"]
     fills = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
-    if fills and fill is None:
-        fill = _filling(op.out_types[0].dtype)
-    sizes, shape, out = op.params["slice_sizes"], op.in_types[0].shape, op.out_types[0]
-    if 0 in (*shape, *out.shape):
+    dtype, places = op.out_types[0].dtype, gathered(op)
+    if places is None:
         return None
-    places = _Places(
-        shape,
-        sizes,
-        numbers.start_index_map,
-        numbers.operand_batching_dims,
-        numbers.start_indices_batching_dims,
-        {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims},
-    )
-    batch = [i for i in range(out.ndim) if i not in numbers.offset_dims]
-    order = np.argsort([*batch, *numbers.offset_dims])
+    if fills and fill is None:
+        fill = _filling(dtype)
 
     def compute(x: Any, indices: Any) -> Any:
-        index, inside = places.of(indices)
-        found = x[index]
-        if fills:
-            found = np.where(inside.reshape(inside.shape + (1,) * (found.ndim - inside.ndim)), found, fill)
-        return np.transpose(found, order).astype(out.dtype, copy=False)
+        at, inside = places.of(indices)
+        found = x.reshape(-1).take(at)
+        return np.where(inside, found, fill).astype(dtype) if fills and inside is not None else found
 
     return compute
 
@@ -311,92 +309,60 @@ def _filling(dtype: np.dtype) -> Any:
     return dtype == BOOL if dtype == BOOL else np.nan
 
 
-def _scatter(write: Callable[[Any, Any, Any], None], adds: bool) -> Entry:
-    def entry(op: Op) -> Compute | None:
-        numbers, mode = op.params["dimension_numbers"], op.params["mode"]
-        operand, _, updates = op.in_types
-        if 0 in (*operand.shape, *updates.shape) or (adds and operand.dtype not in REALS):
-            return None
-        windows = numbers.update_window_dims
-        batch = [i for i in range(updates.ndim) if i not in windows]
-        if adds and [*batch, *windows] != [*range(updates.ndim)]:
-            return None  # XLA adds in the order of the updates
-        inserted = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-        window = iter([updates.shape[i] for i in windows])
-        sizes = [1 if i in inserted else next(window) for i in range(operand.ndim)]
-        places = _Places(
-            operand.shape,
-            sizes,
-            numbers.scatter_dims_to_operand_dims,
-            numbers.operand_batching_dims,
-            numbers.scatter_indices_batching_dims,
-            inserted,
-        )
-        clips = mode == jax.lax.GatherScatterMode.CLIP
-        real = adds and operand.dtype in FLOATS
+def scattering(op: Op, write: Callable[[Any, Any, Any], None]) -> Compute | None:
+    """A scatter; ``write`` does it to a flat array at some places."""
+    clips = op.params["mode"] == jax.lax.GatherScatterMode.CLIP
+    shape, places = op.out_types[0].shape, scattered(op)
+    if places is None:
+        return None
 
-        def compute(x: Any, indices: Any, update: Any) -> Any:
-            index, inside = places.of(indices)
-            update = np.transpose(update, (*batch, *windows))
-            if not clips and not inside.all():
-                shape = np.broadcast_shapes(*[i.shape for i in index])
-                index = tuple([np.broadcast_to(i, shape)[inside] for i in index])
-                update = update[inside]
-            if real:
-                x, update = _flushed(x), _flushed(update)
-            out = np.array(x)
-            write(out, index, update)
-            return _flushed(out) if real else out
+    def compute(x: Any, indices: Any, update: Any) -> Any:
+        at, inside = places.of(indices)
+        if inside is not None and not clips:
+            kept = np.broadcast_to(inside, at.shape)
+            at, update = at[kept], update[kept]
+        out = x.flatten()
+        write(out, at.reshape(-1), update.reshape(-1))
+        return out.reshape(shape)
 
+    return compute
+
+
+def _put(out: Any, at: Any, update: Any) -> None:
+    """Write numbers at places of a flat array; of several for one place, the last."""
+    out[at] = update
+
+
+def _scatter_add(op: Op) -> Compute | None:
+    numbers, (operand, _, updates) = op.params["dimension_numbers"], op.in_types
+    windows = numbers.update_window_dims
+    # XLA adds in the order of the updates, those along windows last
+    if operand.dtype not in REALS or list(windows) != [*range(updates.ndim)][updates.ndim - len(windows) :]:
+        return None
+    compute = scattering(op, np.add.at)
+    if compute is None or operand.dtype not in FLOATS:
         return compute
-
-    return entry
-
-
-class _Places:
-    """Where the windows of a gather or scatter lie in its operand."""
-
-    def __init__(
-        self,
-        shape: Sequence[int],
-        sizes: Sequence[int],
-        indexed: Sequence[int],
-        batching: Sequence[int],
-        batched_by: Sequence[int],
-        dropped: set[int],
-    ):
-        self.shape = shape
-        self.sizes = sizes
-        self.indexed = indexed
-        self.batching = dict(zip(batching, batched_by, strict=True))
-        self.kept = [i for i in range(len(shape)) if i not in dropped]
-
-    def of(self, indices: Any) -> tuple[tuple[Any, ...], Any]:
-        """An index for every dimension, of windows moved inside; and which windows were inside of themselves."""
-        batch = indices.shape[:-1]
-        inside = np.ones(batch, bool)
-        index = []
-        for dim, (n, size) in enumerate(zip(self.shape, self.sizes, strict=True)):
-            if dim in self.batching:
-                along = self.batching[dim]
-                start = np.arange(n).reshape([n if i == along else 1 for i in range(len(batch))])
-                start = np.broadcast_to(start, batch)
-            elif dim in self.indexed:
-                wanted = indices[..., self.indexed.index(dim)]
-                start = np.clip(wanted, 0, n - size).astype(np.int64)
-                inside &= start == wanted
-            else:
-                start = np.zeros(batch, np.int64)
-            start = start.reshape(batch + (1,) * len(self.kept))
-            if dim in self.kept:
-                place = self.kept.index(dim)
-                start = start + np.arange(size).reshape([size if i == place else 1 for i in range(len(self.kept))])
-            index.append(start)
-        return tuple(index), inside
+    return lambda x, indices, update: _flushed(compute(_flushed(x), indices, _flushed(update)))
 
 
-def _written(out: Any, index: Any, update: Any) -> None:
-    out[index] = update
+def sorting(op: Op, key: Compute) -> Compute | None:
+    """Operands in the order of what ``key`` makes of the first; NaNs are last, and the two zeros are equal."""
+    type, axis = op.in_types[0], op.params["dimension"]
+    if op.params["num_keys"] != 1 or type.dtype not in REALS | {BOOL}:
+        return None
+    grid = np.ix_(*[np.arange(1 if i == axis else n) for i, n in enumerate(type.shape)])
+
+    def compute(*xs: Any) -> Any:
+        order = np.argsort(key(xs[0]), axis, "stable")
+        place = (*grid[:axis], order, *grid[axis + 1 :])
+        found = [x[place] for x in xs]
+        return found if len(found) > 1 else found[0]
+
+    return compute
+
+
+def _sort(op: Op) -> Compute | None:
+    return sorting(op, lambda x: _flushed(x) if x.dtype in FLOATS else x)
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -407,9 +373,11 @@ _MOVES: dict[str, Entry] = {
     "copy_p": lambda op: lambda x: x,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
+    "gather": _gather,
     "pad": _pad,
     "reshape": _reshape,
     "rev": _rev,
+    "scatter": lambda op: scattering(op, _put),
     "slice": _slice,
     "split": _split,
     "squeeze": _squeeze,
@@ -430,7 +398,6 @@ _TABLE: dict[str, Entry] = _MOVES | {
     "div": _div,
     "eq": _arithmetic(np.equal, REALS | {BOOL}),
     "floor": _arithmetic(np.floor, FLOATS),
-    "gather": _gather,
     "ge": _arithmetic(np.greater_equal, REALS | {BOOL}),
     "gt": _arithmetic(np.greater, REALS | {BOOL}),
     "imag": lambda op: np.imag,
@@ -454,10 +421,10 @@ _TABLE: dict[str, Entry] = _MOVES | {
     "reduce_sum": _reduce_sum,
     "rem": _exact(lambda x, y: np.fmod(x, _flushed(y)), FLOATS),
     "round": _round,
-    "scatter": _scatter(_written, False),
-    "scatter-add": _scatter(np.add.at, True),
+    "scatter-add": _scatter_add,
     "select_n": _select,
     "sign": _arithmetic(sign, REALS),
+    "sort": _sort,
     "sqrt": _arithmetic(np.sqrt, FLOATS),
     "square": _arithmetic(np.square, REALS),
     "sub": _arithmetic(np.subtract, REALS),

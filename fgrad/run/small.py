@@ -44,7 +44,7 @@ def small(graph: Graph) -> Small | None:
     }
     # the shapes that values have so far: NumPy's broadcasting brings them to their own where they meet others
     shapes = [t.shape for t in graph.types[: len(graph.in_types) + len(graph.consts)]]
-    lines: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
+    lines: list[tuple[range, Callable[..., Any], tuple[int, ...]]] = []
     for node in graph.nodes:
         found = line(node.op)
         if found is None:
@@ -52,18 +52,20 @@ def small(graph: Graph) -> Small | None:
         compute, elementwise = found
         have = [shapes[i] for i in node.inputs]
         if elementwise:
-            shape = np.broadcast_shapes(*have)
+            made = [np.broadcast_shapes(*have)]
         else:
             if any(shape != t.shape for shape, t in zip(have, node.op.in_types, strict=True)):
                 compute = _of_whole(compute, [t.shape for t in node.op.in_types])
-            shape = aligned(node.op) if node.op.name == "broadcast_in_dim" else node.op.out_types[0].shape
+            made = [aligned(node.op)] if node.op.name == "broadcast_in_dim" else [t.shape for t in node.op.out_types]
+        numbers = range(len(shapes), len(shapes) + len(made))
         if all(i in known for i in node.inputs):
             with np.errstate(all="ignore"):
                 value = compute(*[known[i] for i in node.inputs])
-            known[len(shapes)] = np.array(value, node.op.out_types[0].dtype, order="C")
+            for i, x, t in zip(numbers, value if len(made) > 1 else [value], node.op.out_types, strict=True):
+                known[i] = np.array(x, t.dtype, order="C")
         else:
-            lines.append((len(shapes), compute, node.inputs))
-        shapes.append(shape)
+            lines.append((numbers, compute, node.inputs))
+        shapes += made
     if len(lines) > LENGTH_LIMIT:
         return None
     whole = {i: graph.types[i].shape for i in graph.outputs if shapes[i] != graph.types[i].shape}
@@ -104,7 +106,7 @@ def _of_whole(compute: Callable[..., Any], shapes: Sequence[tuple[int, ...]]) ->
 
 
 def _function(
-    lines: Sequence[tuple[int, Callable[..., Any], tuple[int, ...]]],
+    lines: Sequence[tuple[range, Callable[..., Any], tuple[int, ...]]],
     known: Mapping[int, np.ndarray],
     inputs: int,
     outputs: Sequence[int],
@@ -112,26 +114,27 @@ def _function(
 ) -> Small:
     """The lines as a function: spelt out as Python, since walking over them would take as long as they do.
 
-    A line is the number of its value, how it is computed and of which; some outputs have still to be broadcast to their
-    ``whole`` shapes.
+    A line is the numbers of its values, how they are computed and of which; some outputs have still to be broadcast to
+    their ``whole`` shapes.
     """
     scope: dict[str, Any] = {"asarray": np.asarray, "spread": _spread}
     scope |= {f"v{i}": value for i, value in known.items()}
     text = ["def run(values):"]
     if inputs:
         text.append(f"    {', '.join(f'v{i}' for i in range(inputs))}, = values")
-    for i, compute, places in lines:
-        scope[f"f{i}"] = compute
-        text.append(f"    v{i} = f{i}({', '.join(f'v{k}' for k in places)})")
+    for numbers, compute, places in lines:
+        scope[f"f{numbers[0]}"] = compute
+        results = ", ".join([f"v{i}" for i in numbers])
+        text.append(f"    {results} = f{numbers[0]}({', '.join([f'v{k}' for k in places])})")
     # the other outputs, which are not computed anew, are returned as they are
-    made = {i for i, _, _ in lines} | whole.keys()
+    made = {i for numbers, _, _ in lines for i in numbers} | whole.keys()
     for i in made.intersection(outputs):
         # NumPy gives a scalar for an array without axes, and what is transposed lies so in memory
         value = f"spread(v{i}, {whole[i]})" if i in whole else f"v{i}"
         text.append(f"    r{i} = asarray({value}, order='C')")
         text.append(f"    r{i}.setflags(write=False)")
-    results = [f"r{i}" if i in made else f"v{i}" for i in outputs]
-    text.append(f"    return [{', '.join(results)}]")
+    returned = [f"r{i}" if i in made else f"v{i}" for i in outputs]
+    text.append(f"    return [{', '.join(returned)}]")
     for value in known.values():
         value.setflags(write=False)
     exec("\n".join(text), scope)

@@ -1,6 +1,7 @@
 """fgrad side by side with JAX and, where installed, PyTorch: one table of ratios, measured in this process.
 
-``python tests/benchmarks/run.py`` prints it; ``--readme`` also writes it into README.md; ``--quick`` measures less.
+``python tests/benchmarks/run.py`` prints it; ``--readme`` also writes it into README.md; ``--quick`` measures less;
+``--operations`` prints the operations of the mutable layer one by one, of which the table has the sum.
 Every figure is a median over interleaved rounds, so that whatever else the machine does weighs on both sides.
 """
 
@@ -26,7 +27,7 @@ from attrs import frozen  # noqa: E402
 import fgrad  # noqa: E402
 import fgrad.numpy as fnp  # noqa: E402
 import fgrad.torch  # noqa: E402
-from tests.benchmarks import mutable, programs  # noqa: E402
+from tests.benchmarks import mutable, operations, programs  # noqa: E402
 
 #: of a ratio that is measured to be known, with no most that it should be
 STATED = float("inf")
@@ -36,6 +37,8 @@ REPEATED = 200
 WARM_UP = 120
 #: the parts into which a round is cut
 SHORTER = 5
+#: calls of a single operation in a round
+CALLS = 50
 #: how much longer a round of such programs is: results come in behind the calls, and the last ones are waited for
 LONGER = 4
 
@@ -285,6 +288,45 @@ def mutable_layer(rounds: int, seconds: float) -> list[Row]:
     return rows
 
 
+def single_operations(rounds: int) -> list[Row]:
+    """Each operation on 32x32 matrices against PyTorch eager."""
+    if torch is None:
+        return []
+    rows = []
+    for line in operations.LINES:
+        calls = [operations.operation(library, line) for library in (fgrad.torch, torch)]
+        for _ in range(WARM_UP):
+            operations.wait(calls[0]())
+        pairs = []
+        for _ in range(rounds * SHORTER):
+            times = []
+            for call in calls:
+                start = time.perf_counter()
+                for _ in range(CALLS):
+                    out = call()
+                operations.wait(out)
+                times.append((time.perf_counter() - start) / CALLS)
+            pairs.append(times)
+        a, b = (statistics.median(p[i] for p in pairs) * 1e6 for i in (0, 1))
+        r = statistics.median(p[0] / p[1] for p in pairs)
+        rows.append(Row(f"`{line}`", "PyTorch eager", r, 10.0, f"{a:.1f} / {b:.1f} us"))
+    return sorted(rows, key=lambda row: -row.ratio)
+
+
+def summary(rows: list[Row]) -> list[Row]:
+    """What the table says of many operations: the median ratio, the slowest, and how many are beyond what is wanted."""
+    if not rows:
+        return []
+    count, missed = len(rows), [row for row in rows if row.ratio > row.wanted]
+    first = rows[0]
+    work = f"{count} operations on 32x32, one by one"
+    detail = "beyond 10: " + (", ".join(row.work for row in missed) or "none")
+    return [
+        Row(f"{work}: the median", "PyTorch eager", statistics.median(row.ratio for row in rows), 10.0, detail),
+        Row(f"{work}: the slowest, {first.work}", "PyTorch eager", first.ratio, 10.0, first.detail),
+    ]
+
+
 def noting_lines(rounds: int, seconds: float) -> list[Row]:
     """What it costs that every operation and write notes the user's line, against a build that notes none."""
     noting: list[Any] = [
@@ -347,13 +389,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--readme", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--operations", action="store_true")
     options = parser.parse_args()
     if torch is not None:
         torch.set_num_threads(os.cpu_count() or 1)
     rounds, seconds = (3, 0.05) if options.quick else (7, 0.25)
+    if options.operations:
+        print(table(single_operations(rounds)))
+        return
     rows = unjitted(rounds, seconds) + jitted(rounds, seconds) + first_call(3 if options.quick else 9)
     rows += recording(rounds, options.quick) + namespaces(rounds, seconds) + mutable_layer(rounds, seconds)
-    rows += noting_lines(rounds, seconds)
+    rows += summary(single_operations(rounds)) + noting_lines(rounds, seconds)
     text = f"Measured on {machine()}.\n\n{table(rows)}"
     print(text)
     if options.readme:

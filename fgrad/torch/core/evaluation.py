@@ -58,7 +58,7 @@ _SILENT.run(np.seterr, all="ignore")
 
 
 @cache
-def _numpy_at_hand() -> bool:
+def numpy_at_hand() -> bool:
     """Whether what JAX computes lies where NumPy can read it."""
     return jax.default_backend() == "cpu"
 
@@ -66,7 +66,7 @@ def _numpy_at_hand() -> bool:
 class Routine:
     """A graph that runs on flat values."""
 
-    __slots__ = ("graph", "passed", "small", "program", "wide", "_reading")
+    __slots__ = ("graph", "passed", "constant", "small", "program", "wide", "_reading")
 
     def __init__(self, graph: Graph, trials: int | None = None):
         self.graph = graph
@@ -75,7 +75,11 @@ class Routine:
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
         #: the graph on NumPy's arrays, if it is small: see NOTE [NumPy runs what is small]
-        self.small: Small | None = small(graph) if graph.nodes and _numpy_at_hand() else None
+        self.small: Small | None = small(graph) if graph.nodes and numpy_at_hand() else None
+        #: what such a graph gives that reads no input: the same arrays each time
+        self.constant: Sequence[Any] | None = None
+        if self.small is not None and not _reads_inputs(graph):
+            self.constant = self.small([np.empty(0)] * len(graph.in_types))
         if trials is None:
             numpy_only = all(computation(node.op) for node in graph.nodes)
             trials = NUMPY_TRIALS if numpy_only else TRIALS
@@ -89,6 +93,8 @@ class Routine:
         # what runs at every operation: no more than has to be asked before a compiled program may be called
         if self.passed is not None:
             return [values[i] for i in self.passed]
+        if self.constant is not None and not Batched.exist:
+            return self.constant
         run = self.small
         if run is not None:
             for x in values:
@@ -138,6 +144,11 @@ class Routine:
 
             found = self._reading[readings] = Routine(simplify(recorded(function, types)))
         return found
+
+
+def _reads_inputs(graph: Graph) -> bool:
+    read = {i for node in graph.nodes for i in node.inputs}.union(graph.outputs)
+    return any(i in read for i in range(len(graph.in_types)))
 
 
 #: how many routines are kept in their batched forms
@@ -191,7 +202,7 @@ def concrete(value: Any) -> np.ndarray:
 
 def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value: see NOTE [NumPy begets NumPy]."""
-    if value.size > SIZE_LIMIT or not _numpy_at_hand():
+    if value.size > SIZE_LIMIT or not numpy_at_hand():
         return _put(value)
     kept = np.array(value, order="C")
     kept.setflags(write=False)

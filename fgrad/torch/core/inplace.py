@@ -20,11 +20,10 @@ from typing import Any
 
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core import tensor as tensors
-from fgrad.torch.core.evaluation import FILLED_SIZE, filled
 from fgrad.torch.core.geometry import Geometry, expanded
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, function_name
-from fgrad.torch.core.operands import number
+from fgrad.torch.core.operands import OperandType, number
 from fgrad.torch.core.operation import Operation, Planned, apply, forward_mode, levels, node_of
 from fgrad.torch.core.operation_node import OperationNode, zeros
 from fgrad.torch.core.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
@@ -104,23 +103,29 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     tensor: Tensor = operands[0]
     if modes.level:
         operands = (tensor, *levels.lifted(operands[1:]))
-    recorded = any(isinstance(x, Tensor) and is_tracked(x) for x in operands)
-    check_inplace(tensor, recorded)
+    recorded = False
+    types: list[OperandType] = []
+    for x in operands:
+        if isinstance(x, Tensor):
+            types.append(x._type)
+            recorded = recorded or is_tracked(x)
+        else:
+            types.append(None if x is None else x.__class__)
     if recorded:
+        check_inplace(tensor, recorded)
         find_nodes(operands)
     (operation.overlap or check_overlap)(tensor, operands[1:])
-    types = tuple([x._type if isinstance(x, Tensor) else None if x is None else x.__class__ for x in operands])
-    plan = operation.planned(types, params, tensor._type)
+    plan = operation.planned(tuple(types), params, tensor._type)
     routine, geometry = plan.routine, tensor._geometry
-    # a small part that is overwritten whole need not be read out of the storage
-    read = geometry is None or plan.reads_first or modes.level or tensor._type.numel > FILLED_SIZE
+    # a part that is overwritten whole need not be read out of the storage
+    read = geometry is None or plan.blank is None or modes.level
     if geometry is not None and not nested(geometry.sizes, geometry.strides) and operation.overlap is not unchecked:
         own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
         routine = in_turns(plan.graph, geometry.sizes, geometry.strides, own)
         read = True
     elif operation.overlap is None and operation.strides is not None:
         routine = _in_sequence(operation, plan, operands, params) or routine
-    old = tensor._value() if read else filled(tensor._type.shape, tensor._type.dtype.numpy, 0)
+    old = tensor._value() if read else plan.blank
     outs = routine([old, *[x._value() if isinstance(x, Tensor) else number(x) for x in operands[1:] if x is not None]])
     # integers get a history, though from no copy: see NOTE [Integers with a history]
     kept = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
@@ -140,11 +145,8 @@ _REGISTERS = 64
 def _in_sequence(operation: Operation, plan: Planned, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """The routine for operands that show a part of the memory that is written; None if there are none."""
     tensor = operands[0]
-    shared = [
-        i
-        for i, x in enumerate(operands)
-        if i and isinstance(x, Tensor) and x._storage is tensor._storage and x is not tensor
-    ]
+    storage = tensor._storage
+    shared = [i for i, x in enumerate(operands) if isinstance(x, Tensor) and x._storage is storage and x is not tensor]
     if not shared or 0 in tensor._type.shape:
         return None
     written = tensor._geometry_of()

@@ -18,7 +18,7 @@ from attrs import define, evolve, field
 
 from fgrad.errors import UndefinedDerivativeError
 from fgrad.graph.source import RawSource, here
-from fgrad.torch.core.evaluation import Readings
+from fgrad.torch.core.evaluation import FILLED_SIZE, Readings, filled
 from fgrad.torch.core.geometry import Geometry, Ints
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, named
@@ -122,7 +122,7 @@ class Planned(Plan):
         "by_value",
         "numbers",
         "layouts",
-        "reads_first",
+        "blank",
     )
 
     def __init__(
@@ -172,8 +172,11 @@ class Planned(Plan):
             tuple([k for k, name in enumerate(operation.outputs) if name in operation.auxiliary]),
         )
         self.single = single
-        #: whether the first operand's elements matter
-        self.reads_first = 0 in self.graph.outputs or any(0 in node.inputs for node in self.graph.nodes)
+        #: what stands for the elements of a small tensor that is to be written, where they do not matter
+        self.blank: Any = None
+        reads_first = 0 in self.graph.outputs or any(0 in node.inputs for node in self.graph.nodes)
+        if into is not None and into.numel <= FILLED_SIZE and not reads_first:
+            self.blank = filled(into.shape, into.dtype.numpy, 0)
         #: the strides of the outputs where all operands are row-major; None until they were asked for
         self.layouts: tuple[Ints | None, ...] | None = None
         name = operation.node_name(types, params)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 
 from fgrad.graph.source import RawSource
 
@@ -25,9 +25,9 @@ NEAREST = 128
 LEFT_KEPT = 64
 
 
-@frozen(eq=False)
+@define(eq=False)  # not frozen: every operation without history makes one, and that would take twice as long
 class Origin:
-    """An operation whose result has no history.
+    """An operation whose result has no history; nobody changes it.
 
     Attributes:
       operation: its name.
@@ -53,6 +53,8 @@ def origin_of(
 
     ``tracked`` are nodes and leaves that what went in was made from.
     """
+    if not parents:
+        return Origin(operation, source, reason, _before(tracked), (), 1)
     kept = tuple([p for p in parents if p.length < LONGEST])
     length = 1 + max([p.length for p in kept], default=0)
     return Origin(operation, source, reason, _before(tracked), kept, length)
@@ -60,6 +62,8 @@ def origin_of(
 
 def _before(start: Sequence[Any]) -> tuple["weakref.ref[Any]", ...]:
     """The nodes and leaves nearest to some, as many as are remembered."""
+    if len(start) == 1 and not getattr(start[0], "next_edges", ()):
+        return (weakref.ref(start[0]),)
     seen = dict.fromkeys(start)
     queue = list(seen)
     for at in queue:

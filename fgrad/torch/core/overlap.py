@@ -65,7 +65,9 @@ def check_repeated(tensor: Tensor, others: Sequence[Any] = ()) -> None:
 def check_copied(tensor: Tensor, others: Sequence[Any]) -> None:
     """``check_overlap``, but a tensor may be copied to itself, of which nothing comes."""
     source = others[0]
-    if source._storage is not tensor._storage or source._geometry_of() != tensor._geometry_of():
+    if source._storage is not tensor._storage:
+        check_repeated(tensor)
+    elif source._geometry_of() != tensor._geometry_of():
         check_overlap(tensor, others)
 
 

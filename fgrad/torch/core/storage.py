@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 
 from fgrad.graph.source import RawSource
+from fgrad.passes.simplify import simplify
 from fgrad.torch.core.evaluation import Routine, array_type, constant, recorded
 from fgrad.torch.core.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens
 from fgrad.torch.dtypes import dtype as Dtype
@@ -93,13 +94,13 @@ class Storage:
 
     def read(self, geometry: Geometry) -> Any:
         """The elements that a geometry names."""
-        through, where = lens(self.layout, geometry)
-        return _getter(through)((self.array, *map(_index, where)))[0]
+        routine, where = _getting(self.array.shape, self.strides, self.dtype, geometry)
+        return routine((self.array, *where))[0]
 
     def write(self, geometry: Geometry, value: Any) -> None:
         """Point to an array with the elements that a geometry names replaced."""
-        through, where = lens(self.layout, geometry)
-        self.array = _putter(through)((self.array, *map(_index, where), value))[0]
+        routine, where = _putting(self.array.shape, self.strides, self.dtype, geometry)
+        self.array = routine((self.array, *where, value))[0]
 
     def resize(self, count: int) -> None:
         """Make room for ``count`` elements, flat; what was there stays, new elements are zero."""
@@ -132,6 +133,19 @@ def _index(place: np.ndarray) -> Any:
     return found
 
 
+#: geometries that are read and written are kept, with the values that say where they stand
+@lru_cache(1 << 14)
+def _getting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry) -> tuple[Routine, tuple[Any, ...]]:
+    through, where = lens(_layout(sizes, strides, dtype), geometry)
+    return _getter(through), tuple(map(_index, where))
+
+
+@lru_cache(1 << 14)
+def _putting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry) -> tuple[Routine, tuple[Any, ...]]:
+    through, where = lens(_layout(sizes, strides, dtype), geometry)
+    return _putter(through), tuple(map(_index, where))
+
+
 def _where_types(through: Lens) -> list[Any]:
     if through.box is None:
         return [array_type(through.sizes, np.int64)]
@@ -141,7 +155,7 @@ def _where_types(through: Lens) -> list[Any]:
 @lru_cache(1 << 12)
 def _getter(through: Lens) -> Routine:
     types = [array_type(through.layout.sizes, through.layout.dtype.numpy), *_where_types(through)]
-    return Routine(recorded(lambda array, *where: [through.get(array, where)], types))
+    return Routine(simplify(recorded(lambda array, *where: [through.get(array, where)], types)))
 
 
 @lru_cache(1 << 12)
@@ -151,7 +165,7 @@ def _putter(through: Lens) -> Routine:
         *_where_types(through),
         array_type(through.sizes, through.dtype.numpy),
     ]
-    return Routine(recorded(lambda array, *rest: [through.put(array, rest[:-1], rest[-1])], types))
+    return Routine(simplify(recorded(lambda array, *rest: [through.put(array, rest[:-1], rest[-1])], types)))
 
 
 @lru_cache(1 << 10)

@@ -5,9 +5,10 @@
 the places is written once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax import lax, numpy as jnp
 
@@ -31,6 +32,29 @@ def slices(index: Any, dim: int) -> Places:
 def read(array: Any, places: Places) -> Any:
     """The elements at places."""
     return array.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _in_every_row(array: Any, index: Any, dim: int) -> bool:
+    """Whether an index names places in all rows of an array: then it takes no coordinates to tell the rows."""
+    return array.shape[:dim] == index.shape[:dim] and array.shape[dim + 1 :] == index.shape[dim + 1 :]
+
+
+def read_along(array: Any, index: Any, dim: int) -> Any:
+    """The elements at the places of ``along``."""
+    if _in_every_row(array, index, dim):
+        return jnp.take_along_axis(array, index, dim, mode="promise_in_bounds")
+    return read(array, along(index, dim))
+
+
+def put_along(put: Callable[[Any, Places, Any], Any], array: Any, index: Any, values: Any, dim: int) -> Any:
+    """``put``, which is ``written`` or one of its kin, at the places of ``along``."""
+    if not _in_every_row(array, index, dim):
+        return put(array, along(index, dim), values)
+    each = lambda row, places, new: put(row, (places,), new)  # noqa: E731
+    for axis in range(array.ndim):
+        if axis != dim:
+            each = jax.vmap(each, axis, axis)
+    return each(array, index, values)
 
 
 def written(array: Any, places: Places, values: Any) -> Any:
@@ -66,7 +90,7 @@ def first_outside(index: Tensor, low: int, high: int) -> int | None:
     if is_abstract(index._value()) or not index._type.numel:
         return None
     values = concrete(index._value())
-    if int(values.min()) >= low and int(values.max()) < high:
+    if np.minimum.reduce(values, None) >= low and np.maximum.reduce(values, None) < high:
         return None
     return next(int(i) for i in np.ravel(values) if not low <= i < high)
 

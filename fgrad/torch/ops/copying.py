@@ -37,7 +37,7 @@ def kept_strides(tensor: Tensor) -> Ints | None:
     g = tensor._geometry_of()
     if is_dense(g.sizes, g.strides):
         return None if g.strides == contiguous_strides(g.sizes) else g.strides
-    return ordered([g], g.sizes)
+    return ordered(((g.sizes, g.strides),), g.sizes)
 
 
 def as_first(operands: Sequence[Any], shape: Ints) -> Ints | None:

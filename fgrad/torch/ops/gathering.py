@@ -10,7 +10,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, int32, int64
 from fgrad.torch.ops.arithmetic import remainder
 from fgrad.torch.ops.broadcasting import check_broadcast
-from fgrad.torch.ops.coordinates import along, first_outside, read, size_along, slices, with_axis, wrapped
+from fgrad.torch.ops.coordinates import first_outside, read, read_along, size_along, slices, with_axis, wrapped
 from fgrad.torch.ops.copying import laid_out
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
@@ -35,7 +35,7 @@ def check_along(function: str, input: Tensor, dim: int, index: Tensor, src: Tens
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if len(given or (1,)) != len(shape or (1,)):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
-    too_long = [d for d in range(len(shape)) if d != dim and size_along(given, d) > shape[d]]
+    too_long = [d for d, n in enumerate(given) if n > shape[d] and d != dim] if given != shape and shape else []
     if src is None:
         if too_long:
             raise RuntimeError(
@@ -45,8 +45,9 @@ def check_along(function: str, input: Tensor, dim: int, index: Tensor, src: Tens
     else:
         values = src._type.shape
         # PyTorch looks at the sizes one by one until one is wrong, and only then at how many there are
-        wrong = bool(too_long) or any(
-            n > (values[wrap_dim(d, len(values))] if values else 1) for d, n in enumerate(given or (1,))
+        wrong = bool(too_long) or (
+            given != values
+            and any(n > (values[wrap_dim(d, len(values))] if values else 1) for d, n in enumerate(given or (1,)))
         )
         if len(values or (1,)) != len(given or (1,)):
             raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
@@ -70,7 +71,7 @@ def check_range(index: Tensor, dim: int, size: int) -> None:
 def _gather(input: Array, index: Fixed, dim: int, sparse_grad: bool) -> Any:
     if not index.size:
         return lax.full(index.shape, 0, input.dtype)
-    return lax.reshape(read(with_axis(input), along(with_axis(index), dim)), index.shape)
+    return lax.reshape(read_along(with_axis(input), with_axis(index), dim), index.shape)
 
 
 @overloaded()

@@ -15,9 +15,9 @@ from fgrad.torch.dtypes import bool_, from_numpy, int32, int64
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.coordinates import (
     added,
-    along,
     first_outside,
     multiplied,
+    put_along,
     size_along,
     slices,
     with_axis,
@@ -52,7 +52,7 @@ def _scattered(put: Any, input: Any, index: Any, src: Any, dim: int) -> Any:
     if not index.size:
         return input
     index, src = with_axis(index), with_axis(src)
-    return lax.reshape(put(with_axis(input), along(index, dim), covered(src, index)), input.shape)
+    return lax.reshape(put_along(put, with_axis(input), index, covered(src, index), dim), input.shape)
 
 
 def _spread(value: Any, input: Any, index: Any) -> Any:

@@ -1,16 +1,18 @@
 """The strides of elementwise results: those of the operands, when they are dense and all lie alike."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from attrs import evolve
 
-from fgrad.torch import dtypes
-from fgrad.torch.core.geometry import Geometry, Ints, contiguous_strides, is_dense
+from fgrad.torch.core.geometry import Geometry, Ints, contiguous_strides, is_contiguous, is_dense
 from fgrad.torch.core.tensor import Tensor
 
-_NUMBER = Geometry((), (), 0, dtypes.float32)
+#: how an operand lies in memory: its sizes and its strides
+Lie = tuple[Ints, Ints]
+#: a number is a tensor without axes
+_NUMBER: Lie = ((), ())
 
 
 def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
@@ -21,8 +23,7 @@ def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
     """
     if not any(map(_lies_apart, operands)):
         return None
-    # a number is a tensor without axes
-    return ordered([x._geometry_of() if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None], shape)
+    return ordered(tuple([_lie(x) if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None]), shape)
 
 
 def elementwise_of_tensors(operands: Sequence[Any], shape: Ints) -> Ints | None:
@@ -46,25 +47,33 @@ def _lies_apart(x: Any) -> bool:
     )
 
 
-def ordered(geometries: Sequence[Geometry], shape: Ints) -> Ints | None:
-    """``elementwise`` of operands of which these are the geometries."""
+def _lie(x: Tensor) -> Lie:
+    g = x._geometry or x._storage.home
+    if g is not None:
+        return g.sizes, g.strides
+    sizes, strides = x._type.shape, x._storage.strides
+    return sizes, contiguous_strides(sizes) if strides is None else strides
+
+
+@lru_cache(1 << 14)
+def ordered(lies: tuple[Lie, ...], shape: Ints) -> Ints | None:
+    """``elementwise`` of operands that lie so in memory."""
     rank = len(shape)
-    full = [g for g in geometries if g.sizes == shape]
-    if len(full) == len(geometries) and all(g.contiguous for g in full):
-        return None
-    if len(full) == len(geometries) and all(map(_in_channels_last, full)):
-        return laid_out_in((0, 2, 3, 1), shape)
-    if len(full) == len(geometries) and all(g.strides == full[0].strides for g in full):
-        strides = full[0].strides
-        if is_dense(shape, strides):
+    if all(sizes == shape for sizes, _ in lies):
+        if all(is_contiguous(*lie) for lie in lies):
+            return None
+        if all(_in_channels_last(*lie) for lie in lies):
+            return laid_out_in((0, 2, 3, 1), shape)
+        strides = lies[0][1]
+        if all(own == strides for _, own in lies) and is_dense(shape, strides):
             return None if strides == contiguous_strides(shape) else strides
     steps = [
-        [0] * (rank - len(g.sizes))
+        [0] * (rank - len(sizes))
         + [
-            0 if n == 1 and shape[rank - len(g.sizes) + i] != 1 else s
-            for i, (n, s) in enumerate(zip(g.sizes, g.strides, strict=True))
+            0 if n == 1 and shape[rank - len(sizes) + i] != 1 else s
+            for i, (n, s) in enumerate(zip(sizes, strides, strict=True))
         ]
-        for g in geometries
+        for sizes, strides in lies
     ]
     order = list(reversed(range(rank)))
 
@@ -97,17 +106,17 @@ def ordered(geometries: Sequence[Geometry], shape: Ints) -> Ints | None:
     return None if made == contiguous_strides(shape) else made
 
 
-def _in_channels_last(g: Geometry) -> bool:
+def _in_channels_last(sizes: Ints, strides: Ints) -> bool:
     """Whether four axes lie in memory as ``channels_last`` says; those of one element lie anywhere.
 
     Source: PyTorch: c10/core/Contiguity.h, _compute_channels_last_contiguous_2d
     """
     step = 1
-    for axis in (1, 3, 2, 0) if len(g.sizes) == 4 else ():
-        if g.sizes[axis] != 1 and g.strides[axis] != step:
+    for axis in (1, 3, 2, 0) if len(sizes) == 4 else ():
+        if sizes[axis] != 1 and strides[axis] != step:
             return False
-        step *= g.sizes[axis]
-    return len(g.sizes) == 4
+        step *= sizes[axis]
+    return len(sizes) == 4
 
 
 def spatial(operands: Sequence[Any], shape: Ints) -> Ints | None:
@@ -154,20 +163,25 @@ def of_index(g: Geometry, spec: Sequence[int | str | None], indices: Sequence[Te
     how many elements a mask has, that there is an index tensor, or that there is none.
     """
     it = iter(indices)
-    columns: list[Geometry | None] = []
+    columns: list[Lie | None] = []
     for each in spec:
         if isinstance(each, int):  # a mask stands for columns of the places of its elements
             rank = len(next(it)._type.shape)
-            columns += [Geometry((each,), (rank,), 0, dtypes.int64)] * rank
+            columns += [((each,), (rank,))] * rank
         else:
-            columns.append(None if each is None else next(it)._geometry_of())
+            columns.append(None if each is None else _lie(next(it)))
+    return _of_columns((g.sizes, g.strides), tuple(columns))
+
+
+@lru_cache(1 << 14)
+def _of_columns(lie: Lie, columns: tuple[Lie | None, ...]) -> Ints | None:
+    """``of_index`` of a tensor that lies so, and of indices, one for each axis that has one."""
     axes = [i for i, column in enumerate(columns) if column is not None]
-    rest = [i for i in range(len(g.sizes)) if i not in axes]
+    rest = [i for i in range(len(lie[0])) if i not in axes]
     before = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
     given = [column for column in columns if column is not None]
-    found = np.broadcast_shapes(*[column.sizes for column in given])
-    shape = (*[g.sizes[i] for i in rest[:before]], *found, *[g.sizes[i] for i in rest[before:]])
-    strides = (*[g.strides[i] for i in rest[:before]], *[0] * len(found), *[g.strides[i] for i in rest[before:]])
+    found = np.broadcast_shapes(*[sizes for sizes, _ in given])
+    shape = (*[lie[0][i] for i in rest[:before]], *found, *[lie[0][i] for i in rest[before:]])
+    strides = (*[lie[1][i] for i in rest[:before]], *[0] * len(found), *[lie[1][i] for i in rest[before:]])
     after = (1,) * (len(rest) - before)
-    given = [evolve(c, sizes=(*c.sizes, *after), strides=(*c.strides, *after)) for c in given]
-    return ordered([evolve(g, sizes=shape, strides=strides), *given], shape)
+    return ordered(((shape, strides), *[((*sizes, *after), (*own, *after)) for sizes, own in given]), shape)

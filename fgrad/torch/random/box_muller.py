@@ -6,11 +6,16 @@ That rounds twice, which in principle can differ; but a uniform float32 number h
 arguments, and each of them was compared with PyTorch's result: none differs.
 """
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.jaxcore import eval_context
+from fgrad.torch.core.evaluation import Routine, array_type, concrete, numpy_at_hand, recorded
 from fgrad.torch.random import libm
 from fgrad.torch.random.fused import fma_double, fma_single
-from fgrad.torch.random.scalars import FLOAT32, Array
+from fgrad.torch.random.scalars import FLOAT32, FLOAT64, Array
 
 _F = np.float32
 
@@ -41,12 +46,12 @@ _COS_P = [_F(p) for p in (2.443315711809948e-5, -1.388731625493765e-3, 4.1666645
 _CHUNK = 1024  # blocks at a time, so that all intermediates stay in the processor's cache
 
 
-def _fused(a: Array, b: Array | np.float32, c: Array | np.float32) -> Array:
-    return (np.multiply(a, b, dtype=np.float64) + c).astype(FLOAT32)
+def _fused(wide: Array, b: Any, c: Any) -> Array:
+    return (wide * b + c).astype(FLOAT32)
 
 
 def _polynomial(coefficients: list[np.float32], x: Array) -> Array:
-    wide = x.astype(np.float64)
+    wide = x.astype(FLOAT64)
     value = _fused(wide, coefficients[0], coefficients[1])
     for coefficient in coefficients[2:]:
         value = _fused(wide, value, coefficient)
@@ -63,35 +68,81 @@ def _log_single(x: Array) -> Array:
     exponent = (exponent - small).astype(FLOAT32)
     m = (m - _F(1)) + m * small
     square = m * m
-    value = _fused(_polynomial(_LOG_P, m) * m, square, exponent * _LOG2_LOW)
-    value -= square * _F(0.5)
+    value = _fused((_polynomial(_LOG_P, m) * m).astype(FLOAT64), square, exponent * _LOG2_LOW)
+    value = value - square * _F(0.5)
     return m + value + exponent * _LOG2_HIGH
 
 
-def _sin_cos_single(x: Array) -> tuple[Array, Array]:
+def _sin_cos_single(np_: Any, x: Array) -> tuple[Array, Array]:
     """Sine and cosine of float32 numbers in [0, 2 pi)."""
     octant = ((x * _FOUR_OVER_PI).astype(np.int32) + 1) & ~1
-    turns = octant.astype(FLOAT32)
+    turns = octant.astype(FLOAT64)
     for part in _QUARTER_PI:
         x = _fused(turns, -part, x)
     square = x * x
-    cosine = _fused(_polynomial(_COS_P, square) * square, square, square * _F(-0.5)) + _F(1)
-    sine = _fused(_polynomial(_SIN_P, square) * square, x, x)
+    wide = square.astype(FLOAT64)
+    cosine = _fused(wide, _polynomial(_COS_P, square) * square, square * _F(-0.5)) + _F(1)
+    sine = _fused(x.astype(FLOAT64), _polynomial(_SIN_P, square) * square, x)
     swapped = (octant & 2) != 0
     # the sign bits, as integers: bit 2 of the octant moved to bit 31
     sine_sign = (octant & 4) << 29
     cosine_sign = (~(octant - 2) & 4) << 29
-    sines = (np.where(swapped, cosine, sine).view(np.int32) ^ sine_sign).view(FLOAT32)
-    cosines = (np.where(swapped, sine, cosine).view(np.int32) ^ cosine_sign).view(FLOAT32)
+    sines = (np_.where(swapped, cosine, sine).view(np.int32) ^ sine_sign).view(FLOAT32)
+    cosines = (np_.where(swapped, sine, cosine).view(np.int32) ^ cosine_sign).view(FLOAT32)
     return sines, cosines
+
+
+def _normal_single(np_: Any, radii: Array, angles: Array) -> tuple[Array, Array]:
+    """Standard normal numbers from float32 uniform ones, by NumPy or by ``jax.numpy``."""
+    radius = np_.sqrt(_F(-2) * _log_single(_F(1) - radii))
+    sines, cosines = _sin_cos_single(np_, _F(2 * np.pi) * angles)
+    return radius * cosines, radius * sines
+
+
+class _Compiled:
+    """``_normal_single`` of arrays of up to so many rows: compiled once it has been met often enough.
+
+    What the compiled program contracts to fused steps is a product of few bits, which is exact with or without.
+    """
+
+    __slots__ = ("met", "routine", "rows")
+
+    def __init__(self, rows: int):
+        self.rows = rows
+        self.met = 0
+        self.routine: Routine | None = None
+
+    def __call__(self, radii: Array, angles: Array) -> tuple[Array, Array]:
+        self.met += 1 + len(radii) // _MANY
+        if self.met <= TRIALS or not numpy_at_hand():
+            return _normal_single(np, radii, angles)
+        if self.routine is None:
+            types = [array_type((self.rows, 8), FLOAT32)] * 2
+            self.routine = Routine(recorded(lambda *xs: _normal_single(jnp, *xs), types), trials=0)
+        given = len(radii)
+        filling = ((0, self.rows - given), (0, 0))
+        with eval_context():
+            found = self.routine([x if given == self.rows else np.pad(x, filling) for x in (radii, angles)])
+        one, other = (concrete(x)[:given] for x in found)
+        return one, other
+
+
+#: few programs serve arrays of every size but small ones, on which NumPy is done before the program has begun
+_SIZES = [_Compiled(8**n) for n in range(3, 6)]
+_SMALL = 64
+#: how often a size is met before it is compiled; so many rows count once more
+TRIALS, _MANY = 40, 4096
 
 
 def _blocks_single(uniform: Array, mean: float, std: float) -> None:
     std, mean = float(_F(std)), float(_F(mean))
-    radius = np.sqrt(_F(-2) * _log_single(_F(1) - uniform[:, :8]))
-    sines, cosines = _sin_cos_single(_F(2 * np.pi) * uniform[:, 8:])
-    for half, direction in ((uniform[:, :8], cosines), (uniform[:, 8:], sines)):
-        half[...] = fma_single(radius * direction, std, mean)
+    radii, angles = uniform[:, :8], uniform[:, 8:]
+    if len(uniform) <= _SMALL:
+        found = _normal_single(np, radii, angles)
+    else:
+        found = next(each for each in _SIZES if len(uniform) <= each.rows)(radii, angles)
+    for half, numbers in zip((radii, angles), found, strict=True):
+        half[...] = fma_single(numbers, std, mean)
 
 
 def _blocks_double(uniform: Array, mean: float, std: float) -> None:
@@ -107,9 +158,9 @@ def blocks_of_sixteen(uniform: Array, mean: float, std: float) -> None:
     ``uniform`` is a float32 or float64 array whose size is a multiple of 16.
     """
     rows = uniform.reshape(-1, 16)
-    transform = _blocks_single if uniform.dtype == FLOAT32 else _blocks_double
-    for start in range(0, len(rows), _CHUNK):
-        transform(rows[start : start + _CHUNK], mean, std)
+    transform, most = (_blocks_single, _SIZES[-1].rows) if uniform.dtype == FLOAT32 else (_blocks_double, _CHUNK)
+    for start in range(0, len(rows), most):
+        transform(rows[start : start + most], mean, std)
 
 
 def pairs(uniform: Array) -> Array:

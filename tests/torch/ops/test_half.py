@@ -36,7 +36,6 @@ F.scaled_dot_product_attention(m, m, m)
 F.scaled_dot_product_attention(m, m, m, is_causal=True)
 F.batch_norm(m, None, None, training=True)
 torch.nn.MultiheadAttention(3, 1, dtype=torch.bfloat16)(m, m, m)[0] * 0
-F.conv1d(m, torch.ones(3, 3, 1))
 F.conv1d(m, torch.ones(3, 3, 1), torch.ones(3))
 """.strip().split("\n")
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from jax import nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
@@ -26,12 +27,14 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
     """The loss and the sum of the weights of the classes that were asked for."""
     counted = target != ignore_index
     index = jnp.expand_dims(jnp.where(counted, target, 0), classes_axis)
-    values = jnp.squeeze(jnp.take_along_axis(input, index, classes_axis), classes_axis)
+    # the caller has looked whether the classes are there
+    values = jnp.squeeze(jnp.take_along_axis(input, index, classes_axis, mode="promise_in_bounds"), classes_axis)
     if weight is None:
         weights = counted.astype(input.dtype)
+        losses = jnp.where(counted, -values, 0)
     else:
         weights = jnp.where(counted, jnp.take(weight, jnp.where(counted, target, 0), mode="clip"), 0)
-    losses = jnp.where(counted, -weights * values, 0)
+        losses = jnp.where(counted, -weights * values, 0)
     if reduction == NONE:
         return losses, jnp.zeros((), input.dtype)
     total = jnp.sum(weights)
@@ -96,7 +99,10 @@ def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
     if is_abstract(value):
         return
     classes_asked = concrete(value)
-    if classes_asked.size and not (classes_asked.min() >= 0 and classes_asked.max() < classes):
+    if not classes_asked.size:
+        return
+    # as ufuncs, which take half of the time that the methods take
+    if np.minimum.reduce(classes_asked, None) < 0 or np.maximum.reduce(classes_asked, None) >= classes:
         bad = classes_asked[((classes_asked < 0) | (classes_asked >= classes)) & (classes_asked != ignore_index)]
         if bad.size:
             raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
