@@ -102,6 +102,12 @@ def checks_each_primitive() -> bool:
     return config.jax_debug_nans or config.jax_debug_infs
 
 
+def folds_constants() -> bool:
+    """Whether what depends on no traced value is to be worked out at once (``jax.ensure_compile_time_eval``)."""
+    config: Any = jax.config
+    return config.eager_constant_folding
+
+
 @functools.cache
 def staged_number() -> Any:
     """A tracer of JAX's own staging, good for nothing but to be found inside another one.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from attrs import frozen
 from jax import tree_util
 
@@ -12,7 +13,7 @@ from fgrad.api.arguments import Leaves, leaves
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import keeps, remat as remat_region
 from fgrad.graph.source import here
-from fgrad.jaxcore import current_trace, is_evaluating, primitive, set_trace, typeof
+from fgrad.jaxcore import copied, current_trace, is_evaluating, primitive, set_trace, typeof
 from fgrad.record.recorder import Recorder
 from fgrad.record.recording import Recording, stage
 
@@ -67,21 +68,24 @@ def checkpoint(
                     f"checkpoint: static_argnums names positional argument {i}, but the function was called with "
                     f"{len(args)} positional argument{'s' * (len(args) != 1)}."
                 )
-        trace = current_trace()
-        if is_evaluating(trace):
-            return fun(*args, **kwargs)
         dynamic = [None if i in static or i - len(args) in static else x for i, x in enumerate(args)]
         named = {name: x for name, x in kwargs.items() if name not in names}
         flat = leaves((tuple(dynamic), named), "arguments", "checkpoint")
         kept: list[Leaves] = []
 
-        def flat_fun(*tracers: Any) -> list[Any]:
-            new, new_named = flat.unflatten(tracers)
+        def on(values: Sequence[Any]) -> Any:
+            new, new_named = flat.unflatten(values)
             called = [args[i] if i in static or i - len(args) in static else x for i, x in enumerate(new)]
-            out = leaves(fun(*called, **{**kwargs, **new_named}), "output", "checkpoint: the function's output")
+            return fun(*called, **{**kwargs, **new_named})
+
+        def flat_fun(*tracers: Any) -> list[Any]:
+            out = leaves(on(tracers), "output", "checkpoint: the function's output")
             kept.append(out)
             return out.values
 
+        trace = current_trace()
+        if is_evaluating(trace):
+            return tree_util.tree_map(_array, on([*map(_array, flat.values)]))
         # a recording runs the function in a recording of its own, which may know values; any other trace knows types
         types = [typeof(x) for x in flat.values]
         recording = isinstance(trace, Recording)
@@ -91,6 +95,12 @@ def checkpoint(
         return kept.pop().unflatten(_emit(trace, intern(remat_region, params, [typeof(x) for x in values]), values))
 
     return checkpointed
+
+
+def _array(value: Any) -> Any:
+    """A number, or NumPy's array of numbers, as the array that it is where the function is traced."""
+    numbers = isinstance(value, bool | int | float | complex | np.generic | np.ndarray)
+    return copied(value) if numbers and typeof(value).dtype != jax.dtypes.float0 else value
 
 
 #: ``remat`` is another name of ``checkpoint``, as in JAX

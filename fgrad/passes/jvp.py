@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Region
 from fgrad.graph.regions import is_inexact
-from fgrad.passes.local import at_node, is_zero, pushforward, tangent_type, tangents as region_tangents
+from fgrad.passes.dependence import at_node, is_zero
+from fgrad.passes.local import pushforward, tangent_type, tangents as region_tangents
 from fgrad.passes.vjp import Joint
 
 

@@ -18,7 +18,7 @@ This is one file, and a long one, because a missing mode is the transpose of the
 backward over pull-backs: the two halves call each other.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -27,14 +27,15 @@ from attrs import frozen
 from jax import lax
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Const, Graph, Node
+from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Op, Region as RegionPrimitive, intern
 from fgrad.graph.regions import is_inexact, strong
 from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, primitive, varying_axes
+from fgrad.passes.dependence import at_node, of_integers, rule_of, varied_from
 from fgrad.passes.trim import trim
 from fgrad.record.recording import stage_closed
-from fgrad.rules.kinds import RULES, Bilinear, Elementwise, General, Linear, Region, Rule, Undefined, Zero
+from fgrad.rules.kinds import Bilinear, Elementwise, General, Linear, Region, Rule, Undefined, Zero
 
 
 @frozen(eq=False)
@@ -50,42 +51,8 @@ def tangent_type(type: ShapedArray) -> ShapedArray:
     return strong(type)
 
 
-def of_integers(types: Iterable[ShapedArray]) -> bool:
-    """Whether a derivative in values of these types is a transpose over the integers; see NOTE [Integers]."""
-    return not all(map(is_inexact, types))
-
-
 def _is_integer(type: ShapedArray) -> bool:
     return jax.dtypes.issubdtype(type.dtype, np.integer)
-
-
-def rule_of(op: Op) -> Rule:
-    """The rule of an operation's primitive.
-
-    Raises:
-      MissingRuleError: there is none.
-    """
-    rule = RULES.get(op.primitive) or RULES.get(op.name)
-    if rule is None:
-        raise errors.missing_rule(op.name)
-    return rule
-
-
-def rule_of_name(name: str) -> Rule | None:
-    """The rule entered under a primitive's name, if there is one."""
-    return RULES.get(name)
-
-
-def is_zero(op: Op) -> bool:
-    """Whether an operation passes no derivative on, by its rule or because none of its results is inexact."""
-    found = op.derived.get("zero")
-    if found is None:
-        found = op.derived["zero"] = (
-            not any(map(is_inexact, op.out_types))
-            or not any(map(is_inexact, op.in_types))
-            or isinstance(rule_of(op), Zero)
-        )
-    return found
 
 
 def pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
@@ -111,6 +78,8 @@ def pushforward(op: Op, live: tuple[bool, ...]) -> Local:
 
 def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
     rule = rule_of(op)
+    if isinstance(rule, Zero):  # met in transposing only: no slope, but no linear function either
+        raise errors.not_linear(op.name)
     n, m = len(op.in_types), len(op.out_types)
     ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
     wanted = [i for i in range(n) if needs[i]]
@@ -397,29 +366,6 @@ def tangents(op: Op, live: tuple[bool, ...]) -> Local:
 # the two walks of reverse mode
 
 
-def at_node(node: Node, function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)``, whose refusal of a derivative names the node's line."""
-    try:
-        return function(*args)
-    except errors.REFUSALS as error:
-        errors.locate(error, node.source)
-        raise
-
-
-def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
-    """The inexact values that depend, differentiably, on the values ``wrt``; all that depend on integers."""
-    varied = set(wrt)
-    exact = of_integers([graph.types[i] for i in wrt])
-    number = len(graph.in_types) + len(graph.consts)
-    for node in graph.nodes:
-        op = node.op
-        count = len(op.out_types)
-        if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, is_zero, op)):
-            varied.update([number + k for k, t in enumerate(op.out_types) if exact or is_inexact(t)])
-        number += count
-    return varied
-
-
 @frozen(eq=False)
 class Walk:
     """A forward walk done: where each value stands in the builder, which vary, and the regions' residuals by node."""
@@ -431,12 +377,19 @@ class Walk:
     regions: dict[int, tuple[Adjoint, tuple[bool, ...], list[int]]]
 
 
-def forward(builder: Builder, graph: Graph, inputs: Sequence[int], wrt: Sequence[int], live: Sequence[int]) -> Walk:
+def forward(
+    builder: Builder,
+    graph: Graph,
+    inputs: Sequence[int],
+    wrt: Sequence[int],
+    live: Sequence[int],
+    transposing: bool = False,
+) -> Walk:
     """Copy ``graph`` into ``builder``, regions in the form that keeps residuals, ready for ``backward``.
 
     ``live`` are the values that will be given cotangents.
     """
-    varied = varied_from(graph, wrt)
+    varied = varied_from(graph, wrt, transposing)
     reached = varied.intersection(live)
     first = len(graph.types)
     for node in reversed(graph.nodes):
@@ -546,7 +499,7 @@ def transpose(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) -> tu
     held = [i for i in range(len(graph.in_types)) if i not in set(linear)]
     # the linear inputs get places too, so that a pull-back may name them (for their shapes); reading one is an error
     builder = Builder(graph.in_types)
-    walk = forward(builder, graph, builder.inputs[:], linear, [graph.outputs[j] for j in outputs])
+    walk = forward(builder, graph, builder.inputs[:], linear, [graph.outputs[j] for j in outputs], transposing=True)
     cts: dict[int, int] = {}
     ct_inputs = []
     for j in outputs:

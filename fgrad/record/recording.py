@@ -43,6 +43,9 @@ from fgrad.jaxcore import (
     bind_custom_jvp,
     bind_custom_vjp,
     copied,
+    current_trace,
+    eval_context,
+    folds_constants,
     is_high,
     set_trace,
     settle_outputs,
@@ -50,7 +53,7 @@ from fgrad.jaxcore import (
     traced_shard_map,
     typeof,
     zero_tangent,
-)
+)  # fmt: skip
 from fgrad.record.configuration import configuration
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.program import TakesGraphs
@@ -431,10 +434,16 @@ class Stager(Recording):
     __slots__ = ()
 
     def records(self, args: Sequence[Any]) -> bool:
-        return True
+        # jax.ensure_compile_time_eval asks for what depends on no traced value to be worked out at once
+        return not folds_constants() or any(isinstance(x, JaxTracer) for x in args)
+
+    def outside(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        with eval_context():
+            return primitive.bind(*args, **params)
 
     def outer(self) -> Any:
-        return self
+        with eval_context():
+            return current_trace()
 
     def number(self, value: Any) -> int:
         # scalars and NumPy scalars in staged code are part of the program

@@ -33,21 +33,23 @@ define("conj", Linear(lambda ct, x, *, input_dtype: (lax.conj(ct) if _is_complex
 # -- modulus and direction --------------------------------------------------------------------------------------------
 
 
-def _conjugate_direction(x: Any) -> Any:
+def _conjugate_direction(x: Any, modulus: Any) -> Any:
     """``conj(x) / abs(x)``, and 0 at 0."""
-    return lax.conj(lax.sign(x))
+    # Not by lax.sign, which JAX's own transformations take for constant.
+    divisor = lax.select(lax.eq(modulus, constant(0, modulus)), lax.full_like(modulus, 1), modulus)
+    return lax.div(lax.conj(x), lax.complex(divisor, constant(0, divisor)))
 
 
 def _abs_vjp(ct: Any, out: Any, x: Any) -> Any:
     if _is_complex(x.dtype):
-        return (lax.mul(lax.complex(ct, constant(0, ct)), _conjugate_direction(x)),)
+        return (lax.mul(lax.complex(ct, constant(0, ct)), _conjugate_direction(x, out)),)
     return (_signed(ct, x),)
 
 
 def _abs_jvp(tangents: Any, out: Any, x: Any) -> Any:
     (t,) = tangents
     if _is_complex(x.dtype):
-        return lax.real(lax.mul(t, _conjugate_direction(x)))
+        return lax.real(lax.mul(t, _conjugate_direction(x, out)))
     return _signed(t, x)
 
 

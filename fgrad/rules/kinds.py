@@ -87,10 +87,13 @@ class Region:
     """A rule for an operation that holds graphs: it makes its derivative graphs itself, from those of its bodies.
 
     ``adjoint(op, needs, live)`` returns a ``fgrad.passes.local.Adjoint``, ``tangents(op, live)`` a ``Local``.
+    ``varied(op, needs)`` says of each output whether it depends differentiably on the inputs that ``needs`` marks;
+    without it they all count as doing so.
     """
 
     adjoint: Callable[..., Any]
     tangents: Callable[..., Any]
+    varied: Callable[..., Any] | None = None
 
 
 Rule: TypeAlias = Zero | Undefined | Elementwise | Linear | Bilinear | General | Region

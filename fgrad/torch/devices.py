@@ -216,16 +216,18 @@ def settled(where: device) -> device:
     return device(where.type, where.index or 0)
 
 
+@functools.cache
 def of_jax(jax_device: Any) -> device:
     """The device of tensors whose arrays lie on a JAX device.
 
     >>> of_jax(jax.devices('cpu')[0])
     device(type='cpu')
     """
-    if jax_device.platform == "cpu":
-        return device("cpu")
-    type = "tpu" if jax_device.platform == "tpu" else "cuda"
-    return device(type, _jax_devices(type).index(jax_device))
+    for type in ("cuda", "tpu"):
+        found = _jax_devices(type)
+        if jax_device in found:
+            return device(type, found.index(jax_device))
+    return device("cpu")
 
 
 class _Defaults(threading.local):

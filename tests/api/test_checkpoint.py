@@ -223,6 +223,13 @@ def test_arguments_of_every_kind():
         fgrad.grad(lambda x: fgrad.checkpoint(lambda x, mode: x)(x, mode="square"))(3.0)
 
 
+@pytest.mark.parametrize("x", [3.0, 2, np.arange(3.0)], ids=["float", "int", "numpy"])
+def test_numbers_are_arrays_in_the_function(x):
+    """Also where nothing is traced: no NumPy arithmetic, and no Python numbers as results."""
+    f = lambda d: {"twice": d["x"] * 2}  # noqa: E731
+    same(fgrad.checkpoint(f)({"x": x}), jax.checkpoint(f)({"x": x}))
+
+
 def test_a_static_argument_that_is_not_there():
     f = fgrad.checkpoint(lambda x: x, static_argnums=(5,))
     with pytest.raises(ValueError, match="static_argnums names positional argument 5, .* called with 1 positional"):

@@ -207,7 +207,19 @@ def test_custom_rules_survive_everything():
     same(fgrad.grad(lambda x: jax.lax.scan(lambda c, a: (c + h(a), None), 0.0, x)[0])(X), 10 * X)
 
 
+def test_jax_differentiates_the_derivative_of_a_complex_modulus():
+    """A rule is made of operations that JAX, too, can differentiate: its own derivative of ``sign`` is zero there."""
+    z = jnp.array([1.0 + 2.0j, -0.5 + 0.25j])
+
+    def second(outer, inner):
+        return outer.grad(lambda x: jnp.sum(jnp.imag(inner.grad(lambda y: jnp.sum(jnp.abs(y)))(x))))(z)
+
+    for outer, inner in ((fgrad, fgrad), (jax, fgrad), (fgrad, jax)):
+        same(second(outer, inner), second(jax, jax))
+
+
 # -- dtypes -----------------------------------------------------------------------------------------------------------
+
 
 VALUES = [
     1.5, np.float32(1.5), np.float64(1.5), jnp.float16(1.5), jnp.bfloat16(1.5), jnp.array(1.5), jnp.array([1.5, 2.5]),

@@ -232,6 +232,26 @@ def test_transpose_refuses_what_is_not_linear_over_the_integers(f, name):
 
 
 @pytest.mark.parametrize(
+    ("f", "error"),
+    [
+        (jnp.ceil, errors.NotLinearError),
+        (lambda x: x + jax.lax.stop_gradient(x), errors.NotLinearError),
+        (
+            lambda x: x + jax.lax.while_loop(lambda c: jnp.sum(c) < x[0], lambda c: c + 1, jnp.zeros(3)),
+            errors.ReverseWhileError,
+        ),
+    ],
+    ids=["ceil", "stop_gradient", "while"],
+)
+def test_transpose_refuses_what_has_a_slope_of_zero(f, error):
+    """Depending on an input without being linear in it is no reason for a transpose of zero."""
+    with pytest.raises(error):
+        fgrad.linear_transpose(f, X)
+    with pytest.raises((NotImplementedError, ValueError, TypeError)):
+        jax.linear_transpose(f, X)(X)
+
+
+@pytest.mark.parametrize(
     ("f", "x", "said"),
     [
         (lambda x: x.astype(jnp.float32), N, r"primals\[0\] has type int32"),

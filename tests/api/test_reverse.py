@@ -119,6 +119,35 @@ def test_closed_over_values_are_not_differentiated():
     same(fgrad.vjp(f, 2.0)[1](1.0), (jnp.array(5.0),), weak=False)
 
 
+def steps(limit, step=lambda c: c + 1.0):
+    """A loop whose length is known only when it runs."""
+    return jax.lax.while_loop(lambda c: c < limit, step, 0.0)
+
+
+#: functions of such loops whose results do not depend on the argument differentiably
+CONSTANT_LOOPS = {
+    "condition": lambda x: x * steps(3 * x),
+    "rounded": lambda x: x * steps(5.0, lambda c: c + jnp.ceil(x)),
+    "beside one that does": lambda x: x * jax.lax.while_loop(
+        lambda c: c[0] < 5.0, lambda c: (c[0] + 1.0, c[1] * x), (0.0, x))[0],
+    "loop": lambda x: x * steps(5.0, lambda c: c + steps(x)),
+    "scan": lambda x: x * steps(5.0, lambda c: c + jax.lax.scan(
+        lambda k, _: ((k[0] * x, k[1] + jnp.ceil(k[0])), None), (x, 1.0), None, 2)[0][1]),
+    "scanned": lambda x: x * steps(5.0, lambda c: c + jax.lax.scan(lambda k, _: (k, jnp.ceil(k)), x, None, 2)[1][0]),
+    "branch": lambda x: x * steps(5.0, lambda c: c + jax.lax.cond(
+        x > 0, lambda y: (jnp.ceil(y), y), lambda y: (jnp.floor(y), y), x)[0]),
+    "remat": lambda x: x * steps(5.0, lambda c: c + jax.checkpoint(jnp.ceil)(x)),
+    "inside of a scan": lambda x: jax.lax.scan(lambda c, _: ((c[0] * x, steps(c[0])), None), (x, 1.0), None, 3)[0][0],
+    "random": lambda x: x * jax.random.binomial(jax.random.key(0), 5.0, x / 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONSTANT_LOOPS)
+def test_loops_that_give_constants_have_reverse_mode(name):
+    f = CONSTANT_LOOPS[name]
+    same(fgrad.grad(f)(1.5), jax.grad(f)(1.5))
+
+
 # -- vjp --------------------------------------------------------------------------------------------------------------
 
 

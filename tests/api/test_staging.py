@@ -272,3 +272,18 @@ def test_stop_gradient():
     same(run(fgrad, fgrad.stop_gradient), run(jax, jax.lax.stop_gradient))
     same(jax.grad(lambda x: x * fgrad.stop_gradient(x))(3.0), jnp.array(3.0), weak=False)
     assert np.allclose(fgrad.grad(lambda x: float(fgrad.stop_gradient(x)) * x)(3.0), 3.0)
+
+
+def test_what_is_to_be_worked_out_at_compile_time():
+    def f(x):
+        with jax.ensure_compile_time_eval():
+            scale = float(jax.nn.relu(jnp.sin(jnp.asarray(2.0))) + jax.jit(jnp.cos)(1.0))
+        return x * scale * x
+
+    wanted = jax.jit(jax.grad(f))(1.5)
+    gradients = (
+        fgrad.jit(fgrad.grad(f)), fgrad.grad(fgrad.jit(f)), fgrad.grad(fgrad.checkpoint(f)),
+        fgrad.jit(fgrad.grad(fgrad.checkpoint(f))), fgrad.make_graph(fgrad.grad(f))(1.5),
+    )  # fmt: skip
+    for gradient in gradients:
+        np.testing.assert_allclose(gradient(1.5), wanted, rtol=1e-6)

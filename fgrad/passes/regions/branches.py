@@ -4,6 +4,7 @@ from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import cond, strong
 from fgrad.jaxcore import ShapedArray
+from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, tangent_type, zeros
 from fgrad.passes.partition import Halves, partition
@@ -105,4 +106,9 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     )
 
 
-define("cond", Region(adjoint=_adjoint, tangents=_tangents))
+def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
+    wrt = [i for i, yes in enumerate(needs[1:]) if yes]
+    return [any(outs) for outs in zip(*(passed_on_by(branch, wrt) for branch in op.params["branches"]), strict=True)]
+
+
+define("cond", Region(adjoint=_adjoint, tangents=_tangents, varied=_varied))

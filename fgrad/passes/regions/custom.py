@@ -15,7 +15,8 @@ from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Deferred, VjpRule, is_inexact, python_call_graph
 from fgrad.jaxcore import ShapedArray
-from fgrad.passes.local import Adjoint, Local, adjoint, of_integers, tangent_type, transpose, zeros
+from fgrad.passes.dependence import of_integers
+from fgrad.passes.local import Adjoint, Local, adjoint, tangent_type, transpose, zeros
 from fgrad.passes.partition import partition
 from fgrad.passes.regions.mapped import plain_adjoint
 from fgrad.passes.simplify import simplify

@@ -14,8 +14,9 @@ from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import scan, strong, while_
 from fgrad.jaxcore import ShapedArray
+from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, add, tangent_type, varied_from, zeros
+from fgrad.passes.local import Adjoint, Local, add, tangent_type, zeros
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import vjp
@@ -29,8 +30,8 @@ def _varied_carry(
     n = len(carry)
     carried = list(carry)
     while True:
-        varied = varied_from(body, [*before, *(offset + i for i in range(n) if carried[i]), *after])
-        wider = [a or (out in varied) for a, out in zip(carried, body.outputs[:n], strict=True)]
+        passed = passed_on_by(body, [*before, *(offset + i for i in range(n) if carried[i]), *after])
+        wider = [a or b for a, b in zip(carried, passed[:n], strict=True)]
         if wider == carried:
             return carried
         carried = wider
@@ -217,7 +218,14 @@ def _depends_only_on(graph: Graph, n: int) -> set[int]:
     return early
 
 
-define("scan", Region(adjoint=_scan_adjoint, tangents=_scan_tangents))
+def _scan_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
+    nc, nk = op.params["num_consts"], op.params["num_carry"]
+    consts, carried, xs = _split_scan(op, needs)
+    passed = passed_on_by(op.params["body"], [*consts, *(nc + i for i in range(nk) if carried[i]), *xs])
+    return [*carried, *passed[nk:]]
+
+
+define("scan", Region(adjoint=_scan_adjoint, tangents=_scan_tangents, varied=_scan_varied))
 
 
 def _while_tangents(op: Op, live: tuple[bool, ...]) -> Local:
@@ -226,7 +234,7 @@ def _while_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     nc, nb = p["cond_consts"], p["body_consts"]
     n, m = len(op.in_types), len(op.out_types)
     consts = [i for i in range(nb) if live[nc + i]]
-    carried = _varied_carry(body, consts, list(live[nc + nb :]), [], nb)
+    carried = _while_varied(op, live)
     carry = [i for i in range(m) if carried[i]]
     joint = jvp(body, [*consts, *(nb + i for i in carry)])
     types = [tangent_type(body.in_types[i]) for i in (*consts, *(nb + i for i in carry))]
@@ -258,8 +266,15 @@ def _while_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     return Local(whole.finish(range(first, first + len(region.out_types))), tuple([place.get(k) for k in range(m)]))
 
 
+def _while_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
+    # What the condition reads decides only how many steps there are.
+    nc, nb = op.params["cond_consts"], op.params["body_consts"]
+    consts = [i for i in range(nb) if needs[nc + i]]
+    return _varied_carry(op.params["body"], consts, needs[nc + nb :], [], nb)
+
+
 def _while_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     raise errors.reverse_while()
 
 
-define("while", Region(adjoint=_while_adjoint, tangents=_while_tangents))
+define("while", Region(adjoint=_while_adjoint, tangents=_while_tangents, varied=_while_varied))

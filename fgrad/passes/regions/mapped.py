@@ -2,6 +2,7 @@
 
 from fgrad.graph.graph import Builder
 from fgrad.graph.op import Op
+from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, tangent_type
 from fgrad.passes.vjp import vjp
@@ -25,4 +26,8 @@ def plain_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Ad
     return Adjoint(kept.finish(range(first, first + m)), builder.finish(found[m:]), joint.results)
 
 
-define("custom_vmap", Region(adjoint=plain_adjoint, tangents=_tangents))
+def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
+    return passed_on_by(op.params["call"], [i for i, yes in enumerate(needs) if yes])
+
+
+define("custom_vmap", Region(adjoint=plain_adjoint, tangents=_tangents, varied=_varied))

@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 from fgrad import errors
 from fgrad.graph.op import Op
-from fgrad.passes.local import rule_of_name
+from fgrad.passes.dependence import rule_of_name
 from fgrad.rules.kinds import Region, Undefined, define
 
 

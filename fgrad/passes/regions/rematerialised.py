@@ -12,6 +12,7 @@ import jax
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import keeps, remat
+from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local
 from fgrad.passes.simplify import simplify
@@ -113,4 +114,8 @@ def _before_cotangents(graph: Graph, n: int) -> set[int]:
     return early
 
 
-define("remat", Region(adjoint=_adjoint, tangents=_tangents))
+def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
+    return passed_on_by(op.params["body"], [i for i, yes in enumerate(needs) if yes])
+
+
+define("remat", Region(adjoint=_adjoint, tangents=_tangents, varied=_varied))

@@ -6,7 +6,7 @@ Source: `Anomaly detection <https://docs.pytorch.org/docs/stable/autograd.html#a
 from typing import Any
 
 from fgrad.torch.core import engine
-from fgrad.torch.core.modes import Mode, modes
+from fgrad.torch.core.modes import Mode, check_switch, modes
 from fgrad.torch.core.node import Node
 from fgrad.torch.core.warning import warn
 
@@ -25,6 +25,7 @@ class set_detect_anomaly(Mode):
     """Sets anomaly mode: at once as a function, for a block as a context manager."""
 
     def __init__(self, mode: bool, check_nan: bool = True):
+        check_switch("set_anomaly_enabled", mode)
         self.previous = modes.anomaly, modes.check_nan
         self.mode, self.check = mode, check_nan
         modes.anomaly, modes.check_nan = mode, check_nan

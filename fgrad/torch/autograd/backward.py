@@ -14,6 +14,7 @@ from fgrad.torch.core.tensor import (
     GradientEdge,
     Tensor,
     accumulator,
+    beside,
     gradient_edge,
     gradient_function,
     is_tracked,
@@ -92,7 +93,7 @@ def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[T
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             if not type.dtype.is_floating_point:
                 raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {type.dtype}")
-            found.append(_ones(type))
+            found.append(beside(output, _ones(type)) if isinstance(output, Tensor) else _ones(type))
         else:
             raise TypeError("gradients can be either Tensors or None, but got " + type_name(grad))
     return found

@@ -10,6 +10,9 @@ A leaf's tensor hooks run before its ``AccumulateGrad``, post-accumulate hooks a
 NOTE [Order of nodes]
 Of the nodes that are ready the one made last runs first, and ``AccumulateGrad`` before all.  A node is ready when
 every node that sends to it has run.  Nothing recurses: a chain of a million nodes is a loop of a million steps.
+
+Several ``AccumulateGrad`` come in the order in which a binary heap gives equals back.  Python's and libstdc++'s, which
+is PyTorch's, sift alike, so nothing but the sequence number is compared.
 """
 
 import heapq
@@ -28,8 +31,9 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node
 from fgrad.torch.core.operation import apply
 from fgrad.torch.core.operation_node import OperationNode, zeros
+from fgrad.torch.core.placing import elsewhere
 from fgrad.torch.core.reduction import ADD, CAST, COPY, SUM_TO
-from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, gradient_function, is_tracked, new_tensor
+from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, beside, gradient_function, is_tracked, new_tensor
 from fgrad.torch.core.types import TensorType
 from fgrad.torch.core.whole import described
 
@@ -82,6 +86,19 @@ class GraphTask:
         if node not in self.nodes:
             return False
         return self.needed is None or node in self.needed or node in (self.captures or ())
+
+
+class _Ready(float):
+    """A node that waits for nothing, as a heap orders it."""
+
+    __slots__ = ("node",)
+    node: Node
+
+
+def _push(ready: list[_Ready], node: Node) -> None:
+    entry = _Ready(-node.sequence)
+    entry.node = node
+    heapq.heappush(ready, entry)
 
 
 #: how many calls of backward, each from within the last, share a thread
@@ -139,19 +156,17 @@ def run_backward(
         if grad is not None and grad._type.dtype is not type.dtype:
             grad = apply(CAST, (grad,), (type.dtype,))
         receive(task, node, number, grad)
-    ready: list[tuple[int, int, Node]] = []
-    tie = 0
+    ready: list[_Ready] = []
     for node in dict.fromkeys(edge[0] for edge, _ in roots):
         if not task.dependencies.get(node):
-            heapq.heappush(ready, (-node.sequence, tie, node))
-            tie += 1
+            _push(ready, node)
     before = running.tasks
     running.tasks = (*before, task)
     grad_mode = modes.grad
     modes.grad = create_graph
     try:
         while ready:
-            _, _, node = heapq.heappop(ready)
+            node = heapq.heappop(ready).node
             task.node = node
             found = step(task, node, task.buffers.pop(node, None), captured)
             for edge, grad in zip(node.next_edges, found, strict=False) if found is not None else ():
@@ -165,8 +180,7 @@ def run_backward(
                 waiting = task.dependencies[following] - 1
                 task.dependencies[following] = waiting
                 if not waiting:
-                    heapq.heappush(ready, (-following.sequence, tie, following))
-                    tie += 1
+                    _push(ready, following)
         for callback in task.callbacks:
             callback()
     finally:
@@ -364,6 +378,8 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         raise RuntimeError(CAPTURED)
     if gradient_function(leaf) is not None:
         raise RuntimeError("leaf variable has been moved into the graph interior")
+    if elsewhere.exist:
+        grad = beside(leaf, grad)
     old = leaf._grad
     if not is_tracked(leaf):
         pass  # a leaf that requires grad no more takes none, yet its hooks run

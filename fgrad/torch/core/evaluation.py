@@ -21,7 +21,7 @@ this thread and the time of recording only, and so run those with a 64-bit value
 import math
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -37,6 +37,7 @@ from fgrad.run.program import Program
 from fgrad.run.small import SIZE_LIMIT, Small, small
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Reading
+from fgrad.torch.core.placing import CPU, Absent, accelerated, accelerator_of, elsewhere, on_cpu, placed
 
 #: how often an operation is interpreted before it is compiled: many programs meet a shape a few times and no more
 TRIALS = 6
@@ -57,25 +58,20 @@ _SILENT = Context()
 _SILENT.run(np.seterr, all="ignore")
 
 
-@cache
-def numpy_at_hand() -> bool:
-    """Whether what JAX computes lies where NumPy can read it."""
-    return jax.default_backend() == "cpu"
-
-
 class Routine:
     """A graph that runs on flat values."""
 
     __slots__ = ("graph", "passed", "constant", "small", "program", "wide", "_reading")
 
     def __init__(self, graph: Graph, trials: int | None = None):
+        accelerated()
         self.graph = graph
         #: of a graph that does nothing, which inputs are its outputs: values are immutable, and so they may be shared
         self.passed: tuple[int, ...] | None = None
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
         #: the graph on NumPy's arrays, if it is small: see NOTE [NumPy runs what is small]
-        self.small: Small | None = small(graph) if graph.nodes and numpy_at_hand() else None
+        self.small: Small | None = small(graph) if graph.nodes else None
         #: what such a graph gives that reads no input: the same arrays each time
         self.constant: Sequence[Any] | None = None
         if self.small is not None and not _reads_inputs(graph):
@@ -90,6 +86,25 @@ class Routine:
         self._reading: dict[Readings, Routine] = {}
 
     def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
+        return self._elsewhere(values) if elsewhere.exist else self._here(values)
+
+    def _elsewhere(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Run where the values lie: see NOTE [A value knows its place]."""
+        for x in values:
+            if x.__class__ is Absent:
+                return [Absent(t.shape, t.dtype) for t in self.graph.out_types]
+        target = next((found for x in values if (found := accelerator_of(x)) is not None), None)
+        if target is None:
+            with on_cpu():
+                return self._here(values)
+        # what is committed to no device goes along with the others
+        beside = [np.asarray(x) if _on_cpu(x) else x for x in values]
+        with jax.default_device(target):
+            outs = self._here(beside)
+        with jax.enable_x64(True):
+            return [x if accelerator_of(x) == target or is_abstract(x) else jax.device_put(x, target) for x in outs]
+
+    def _here(self, values: Sequence[Any]) -> Sequence[Any]:
         # what runs at every operation: no more than has to be asked before a compiled program may be called
         if self.passed is not None:
             return [values[i] for i in self.passed]
@@ -146,6 +161,10 @@ class Routine:
         return found
 
 
+def _on_cpu(value: Any) -> bool:
+    return isinstance(value, jax.Array) and not isinstance(value, Tracer) and accelerator_of(value) is None
+
+
 def _reads_inputs(graph: Graph) -> bool:
     read = {i for node in graph.nodes for i in node.inputs}.union(graph.outputs)
     return any(i in read for i in range(len(graph.in_types)))
@@ -191,8 +210,8 @@ def array_type(shape: tuple[int, ...], dtype: Any) -> ShapedArray:
 
 
 def is_abstract(value: Any) -> bool:
-    """Whether a value is being recorded or traced, so that its elements need not be known."""
-    return isinstance(value, Tracer | Batched)
+    """Whether a value is being recorded or traced, or has no elements, so that these need not be known."""
+    return isinstance(value, Tracer | Batched | Absent)
 
 
 def concrete(value: Any) -> np.ndarray:
@@ -202,7 +221,7 @@ def concrete(value: Any) -> np.ndarray:
 
 def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value: see NOTE [NumPy begets NumPy]."""
-    if value.size > SIZE_LIMIT or not numpy_at_hand():
+    if value.size > SIZE_LIMIT:
         return _put(value)
     kept = np.array(value, order="C")
     kept.setflags(write=False)
@@ -216,7 +235,7 @@ def as_jax(value: Any) -> Any:
 
 def _put(value: np.ndarray) -> Any:
     with jax.enable_x64(True):
-        return copied(value)
+        return placed(np.array(value), CPU) if accelerated() else copied(value)
 
 
 #: arrays of one number are kept up to this many elements, and so many of them

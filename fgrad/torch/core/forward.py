@@ -12,6 +12,7 @@ tangents of the innermost level are computed first, by operations that the level
 of those levels, and no level mistakes another's perturbation for its own.
 """
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -21,7 +22,7 @@ from attrs import evolve
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.torch.core import operation as operations
-from fgrad.torch.core.geometry import Geometry, is_dense, overlaps
+from fgrad.torch.core.geometry import Geometry, overlaps
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation, Planned, apply, node_of
 from fgrad.torch.core.operation_node import type_at, zeros
@@ -129,14 +130,20 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
 
 
 def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """A tangent with the strides of its tensor, so that views of one are views of the other."""
-    g = tensor._geometry_of()
-    if tangent._geometry_of().strides == g.strides or overlaps(g.sizes, g.strides):
+    """A tangent that lies in memory as its tensor does, so that views of one are views of the other.
+
+    Where the tensor is a part of its storage, the tangent is the same part of one that is zero elsewhere: a view may
+    reach beyond the tensor (PyTorch: torch/csrc/autograd/autograd_meta.cpp, ``has_same_meta``).
+    """
+    g, storage = tensor._geometry_of(), tensor._storage
+    if overlaps(g.sizes, g.strides):
         return tangent
-    if not is_dense(g.sizes, g.strides):
-        extent = 1 + sum([(n - 1) * s for n, s in zip(g.sizes, g.strides, strict=True)])
-        whole, place = zeros(tensor_type(g.dtype, (extent,))), evolve(g, offset=0)
-        return view_of(apply(AS_STRIDED_SCATTER, (whole, tangent), (whole._geometry_of(), place)), place)
+    held = storage.count * storage.dtype.itemsize // g.dtype.itemsize
+    if held != math.prod(g.sizes):
+        whole = zeros(tensor_type(g.dtype, (held,)))
+        return view_of(apply(AS_STRIDED_SCATTER, (whole, tangent), (whole._geometry_of(), g)), g)
+    if tangent._geometry_of().strides == g.strides:
+        return tangent
     made = new_tensor(tangent._value(), tangent._type, g.strides)
     made._grad_fn, made._output_nr, made._tangents = tangent._grad_fn, tangent._output_nr, tangent._tangents
     return made

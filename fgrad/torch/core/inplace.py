@@ -24,9 +24,10 @@ from fgrad.torch.core.geometry import Geometry, expanded
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, function_name
 from fgrad.torch.core.operands import OperandType, number
-from fgrad.torch.core.operation import Operation, Planned, apply, forward_mode, levels, node_of
+from fgrad.torch.core.operation import Operation, Planned, apply, check_together, forward_mode, levels, node_of
 from fgrad.torch.core.operation_node import OperationNode, zeros
 from fgrad.torch.core.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
+from fgrad.torch.core.placing import elsewhere
 from fgrad.torch.core.plan import NOTHING
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER
@@ -60,6 +61,11 @@ def check_inplace(tensor: Tensor, recorded: bool) -> None:
                 raise explanation.write(tensor, VIEW_OF_LEAF)
         if is_tracked(tensor) and gradient_function(tensor) is None:
             raise explanation.write(tensor, LEAF)
+
+
+def check_written(tensor: Tensor, *others: Any) -> None:
+    """``check_inplace`` of an operation's operands, which PyTorch asks before it looks at their elements."""
+    check_inplace(tensor, any(isinstance(x, Tensor) and is_tracked(x) for x in (tensor, *others)))
 
 
 def check_view(tensor: Tensor, what: str) -> None:
@@ -114,11 +120,13 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     if recorded:
         check_inplace(tensor, recorded)
         find_nodes(operands)
+    if elsewhere.exist:
+        check_together(operation, operands)
     (operation.overlap or check_overlap)(tensor, operands[1:])
     plan = operation.planned(tuple(types), params, tensor._type)
     routine, geometry = plan.routine, tensor._geometry
     # a part that is overwritten whole need not be read out of the storage
-    read = geometry is None or plan.blank is None or modes.level
+    read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
     if geometry is not None and not nested(geometry.sizes, geometry.strides) and operation.overlap is not unchecked:
         own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
         routine = in_turns(plan.graph, geometry.sizes, geometry.strides, own)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from fgrad.torch.core.warning import warn
+from fgrad.torch.type_names import type_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -193,6 +194,12 @@ class enable_grad(_Flag):
         return object.__new__(cls) if function is None else object.__new__(cls)(function)
 
 
+def check_switch(function: str, enabled: object) -> None:
+    """Refuse what is no bool: None would turn a mode off without a word."""
+    if not isinstance(enabled, bool):
+        raise TypeError(f"{function}(): argument 'enabled' (position 1) must be bool, not {type_name(enabled)}")
+
+
 class set_grad_enabled(Mode):
     """Sets whether operations are recorded: at once as a function, for a block as a context manager.
 
@@ -205,9 +212,10 @@ class set_grad_enabled(Mode):
     """
 
     def __init__(self, mode: bool):
+        check_switch("set_grad_enabled", mode)
         self.previous = modes.grad
         self.mode = mode
-        modes.grad = bool(mode)
+        modes.grad = mode
 
     def __call__(self, function: F) -> F:
         modes.grad = self.previous
@@ -270,6 +278,7 @@ class set_multithreading_enabled(Mode):
     """Accepted as in PyTorch; backward runs on the calling thread in any case."""
 
     def __init__(self, mode: bool):
+        check_switch("set_multithreading_enabled", mode)
         self.previous = modes.multithreading
         self.mode = mode
         modes.multithreading = mode

@@ -33,6 +33,7 @@ from fgrad.torch.core.operation_node import (
     type_at,
 )
 from fgrad.torch.core.origin import origin_of
+from fgrad.torch.core.placing import elsewhere, place_of
 from fgrad.torch.core.plan import NOTHING, Plan, Pullback
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor, unread
@@ -244,6 +245,8 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     """
     if modes.level:
         operands = levels.lifted(operands)
+    if elsewhere.exist:
+        check_together(operation, operands)
     types: list[OperandType] = []
     values: list[Any] = []
     tracked = origin = apart = False
@@ -265,7 +268,7 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
                     values.append(storage.array)
             if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
                 # what only inference tensors go into is never recorded
-                tracked = tracked or not x._inference
+                tracked = tracked or not x._inference or _has_normal(operation, operands)
             elif x._origin is not None:
                 origin = True
         elif x is None:
@@ -303,6 +306,24 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     return results[0] if plan.single else results
 
 
+def check_together(operation: Operation, operands: Sequence[Any]) -> None:
+    """Raise PyTorch's error for operands on several devices; a number on the CPU goes anywhere, and so do indices."""
+    first = None
+    for i, x in enumerate(operands):
+        if isinstance(x, Tensor) and i not in operation.fixed:
+            place = place_of(x._storage.array)
+            if place.type == "cpu" and not x._type.shape:
+                continue
+            if first is not None and place != first:
+                if "meta" in (first.type, place.type):
+                    raise RuntimeError(f"Tensor on device {place} is not on the expected device {first}!")
+                raise RuntimeError(
+                    "Expected all tensors to be on the same device, but found at least two devices, "
+                    f"{first} and {place}!"
+                )
+            first = place
+
+
 def note_origin(
     operation: str, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None, reason: str = ""
 ) -> None:
@@ -314,6 +335,14 @@ def note_origin(
     origin = origin_of(operation, source, reason or None, tracked, parents)
     for result in results:
         result._origin = origin
+
+
+def _has_normal(operation: Operation, operands: Sequence[Any]) -> bool:
+    """Whether an operand is no inference tensor: a number that has a derivative is a tensor to PyTorch."""
+    return any(
+        not x._inference if isinstance(x, Tensor) else x is not None and i not in operation.fixed
+        for i, x in enumerate(operands)
+    )
 
 
 class _ForwardMode:

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from fgrad.graph.graph import Graph, evaluate
+import numpy as np
+
+from fgrad.graph.graph import Const, Graph, evaluate
 from fgrad.graph.op import Op
 from fgrad.torch.core import operation_node
 from fgrad.torch.core.evaluation import constant
@@ -19,7 +21,7 @@ from fgrad.torch.core.motion import MOVES, Motion
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.operation_node import OperationNode
 from fgrad.torch.core.plan import Pullback
-from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
+from fgrad.torch.core.tensor import Tensor, beside, is_tracked, new_tensor
 from fgrad.torch.core.types import type_of
 from fgrad.torch.core.views import ViewOperation, apply_view
 
@@ -88,9 +90,19 @@ def tensor_of(value: Any) -> Tensor:
     return new_tensor(array, type_of(array))
 
 
+def _elements(of: Const) -> Any:
+    """A graph's constant as an array: JAX leaves the numbers of a loop's body Python's."""
+    return of.value if hasattr(of.value, "size") else np.asarray(of.value, of.type.dtype)
+
+
+def _beside_all(operands: Sequence[Any], other: Tensor) -> Tensor:
+    tensors = [x for x in operands if isinstance(x, Tensor)]
+    return beside(tensors[0], other) if tensors else other
+
+
 def play(graph: Graph, operands: Sequence[Any], gradients: Iterable[int] = ()) -> list[Tensor]:
     """Run a graph on tensors, each node a recorded operation; what only moves one of ``gradients`` is a view of it."""
-    values: list[Any] = [*operands, *(tensor_of(c.value) for c in graph.consts)]
+    values: list[Any] = [*operands, *(_beside_all(operands, tensor_of(_elements(c))) for c in graph.consts)]
     shared = set(gradients)
     for node in graph.nodes:
         found = None

@@ -18,6 +18,7 @@ from fgrad.torch.core.modes import modes, no_grad
 from fgrad.torch.core.node import TWICE, Node, function_name
 from fgrad.torch.core.tensor import Tensor, accumulator, alias, gradient_function
 from fgrad.torch.dtypes import tensor_type as legacy_name
+from fgrad.torch.type_names import type_name
 
 INFERENCE = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -72,12 +73,9 @@ class SavedTensor:
         self.tensor: Tensor | None = kept
         self.hooks: Any = None
         self.packed: Any = None
-        if modes.saved_hooks_disabled is not None or modes.saved_hooks:
-            self._by_mode(tensor)
-
-    def _by_mode(self, tensor: Tensor) -> None:
         if modes.saved_hooks:
-            self.register_hooks(*modes.saved_hooks[-1])
+            # hooks of a context are given the tensor itself, with its history: that tells them what not to pack
+            self._pack(tensor, *modes.saved_hooks[-1])
 
     def register_hooks(self, pack: Any, unpack: Any) -> None:
         """Keep ``pack(tensor)`` in place of the tensor, and get it back by ``unpack``.
@@ -104,14 +102,17 @@ class SavedTensor:
         original = self.tensor
         # a leaf that needs no gradient is packed itself, and unpacked as the same object
         detached = original._requires_grad if self.leaf else not self.output
-        given = alias(original) if detached else original
+        self._pack(alias(original) if detached else original, pack, unpack)
+
+    def _pack(self, given: Tensor, pack: Any, unpack: Any) -> None:
+        original: Any = self.tensor
         version = given._counter.value
         with no_grad():
             self.packed = pack(given)
         if given._counter.value != version:
             raise RuntimeError(
-                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
-                "not be modified by in-place operations as this can lead to unexpected side-effects. Please open an "
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please open an "
                 "issue if you need to perform in-place operations on the input to a pack hook."
             )
         self.hooks = (pack, unpack)
@@ -253,7 +254,7 @@ class SavedTensor:
         found = self.hooks[1](self.packed)
         if not isinstance(found, Tensor):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found)}"
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type_name(found)}"
             )
         return found
 

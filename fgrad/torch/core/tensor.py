@@ -20,6 +20,7 @@ from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import LAST, Edge, Node
 from fgrad.torch.core.origin import Origin
 from fgrad.torch.core.overrides import HANDLER, disabled_torch_function_impl, plain, watch
+from fgrad.torch.core.placing import elsewhere, place_of, placed
 from fgrad.torch.core.storage import Storage, VersionCounter
 from fgrad.torch.core.types import TensorType
 
@@ -73,8 +74,6 @@ class Tensor:
     _origin: Origin | None = None
     #: the user's name for it, where one is known (a parameter's place in its module)
     _label: str | None = None
-    #: the device it is on when that is not the default one
-    _device: Any = None
 
     if TYPE_CHECKING:
 
@@ -201,6 +200,15 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
     return tensor
 
 
+def beside(tensor: Tensor, other: Tensor) -> Tensor:
+    """A tensor without history on the device of another."""
+    if elsewhere.exist:
+        where = place_of(tensor._storage.array)
+        if place_of(other._storage.array) != where:
+            return new_tensor(placed(other._storage.array, where), other._type, other._storage.strides)
+    return other
+
+
 def unread(tensor: Tensor) -> Reading | None:
     """How a program that uses a view can read it out of its storage's array; None if it is better read beforehand."""
     geometry = tensor._geometry
@@ -222,8 +230,6 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
         other._geometry = tensor._geometry
     if tensor._inference:
         other._inference = True
-    if tensor._device is not None:
-        other._device = tensor._device
     if tensor._level:
         other._level = tensor._level
     return other

@@ -9,6 +9,7 @@ from fgrad.torch.core.engine import queue_callback
 from fgrad.torch.core.hooks import RemovableHandle, register
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import note_origin
+from fgrad.torch.core.placing import elsewhere
 from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor, alias, gradient_function, is_tracked
 from fgrad.torch.core.warning import warn
@@ -283,6 +284,10 @@ def _set_data(self: Tensor, other: Any) -> None:
         raise RuntimeError(f"mutating directly with `.data` {where} transform is not allowed.")
     if not isinstance(other, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+    if elsewhere.exist and self.is_meta != other.is_meta:
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+        )
     if other._type.dtype.is_complex != self._type.dtype.is_complex and is_tracked(self) and not other._type.inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     if is_tracked(self) and not other._type.inexact:

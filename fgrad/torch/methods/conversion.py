@@ -13,6 +13,7 @@ from fgrad.torch.core.forward import tangent_of
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.once import due
 from fgrad.torch.core.origin import left
+from fgrad.torch.core.placing import Absent, elsewhere
 from fgrad.torch.core.tensor import Tensor, gradient_function, is_tracked
 from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
@@ -20,6 +21,7 @@ from fgrad.torch.formats import preserve_format
 from fgrad.torch.methods.autograd import method
 from fgrad.torch.ops.copying import converted, format_strides, suggested_format
 from fgrad.torch.ops.data import from_numpy
+from fgrad.torch.ops.moving import moved
 from fgrad.torch.ops.numbers import check_number
 from fgrad.torch.printing import tensor_text
 
@@ -40,6 +42,8 @@ def item(self: Tensor) -> Any:
     if self._type.numel != 1:
         raise RuntimeError(f"a Tensor with {self._type.numel} elements cannot be converted to Scalar")
     _left(self, "item()")
+    if self._value().__class__ is Absent:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     return (
         concrete(self._value()).item()
         if self._type.dtype is not dtypes.bfloat16
@@ -61,10 +65,16 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
     Raises:
       RuntimeError: the tensor requires grad, gradients are recorded, and ``force`` is not given.
+      TypeError: the tensor is not on the CPU, or NumPy has no such elements.
     """
     if modes.grad and is_tracked(self) and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     _left(self, "numpy()")
+    if elsewhere.exist and not force and self.device.type != "cpu":  # type: ignore[attr-defined]
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "  # type: ignore[attr-defined]
+            "memory first."
+        )
     g = self._geometry_of()
     for flag, name, way in ((g.conj, "conjugate", "conj"), (g.neg, "negative", "neg")):
         if flag and not force:
@@ -186,6 +196,11 @@ class _Transformed:
 transformed = _Transformed()
 
 
+def _is_unknown(value: Any) -> bool:
+    """Whether a value has elements that are not known."""
+    return is_abstract(value) and value.__class__ is not Absent
+
+
 def _text(self: Tensor, tensor_contents: Any = None) -> str:
     try:
         node = gradient_function(self)
@@ -195,7 +210,7 @@ def _text(self: Tensor, tensor_contents: Any = None) -> str:
     tangent = tangent_of(self) if modes.dual_level >= 0 else None
     value = self._value()
     text = tensor_text(
-        None if self._device is not None and self._device.type == "meta" else concrete(value),
+        None if value.__class__ is Absent else concrete(value),
         shape=self._type.shape,
         dtype=self._type.dtype,
         device=self.device,
@@ -203,7 +218,7 @@ def _text(self: Tensor, tensor_contents: Any = None) -> str:
         grad_fn=grad_fn,
         tangent=None if tangent is None else repr(tangent),
         class_name="tensor" if type(self) in (Tensor, *plain_classes) else type(self).__name__,
-        contents=str(value) if tensor_contents is None and is_abstract(value) else tensor_contents,
+        contents=str(value) if tensor_contents is None and _is_unknown(value) else tensor_contents,
     )
     if type(self) not in (Tensor, *plain_classes) and isinstance(self, tuple(plain_classes)):
         return f"Parameter({text})"
@@ -241,15 +256,18 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             device = x
     copy = copy or (len(flags) > 1 and flags[1])
     target = self.device if device is None else devices.device(device)
-    devices.jax_device(target)
+    if target.type != "meta":
+        devices.jax_device(target)
     wanted = self._type.dtype if dtype is None else dtypes.argument(dtype, "to")
     if (
         wanted is self._type.dtype
-        and target == self.device
+        and devices.settled(target) == self.device
         and not copy
         and memory_format in (preserve_format, suggested_format(self))
     ):
         return self
+    if devices.settled(target) != self.device:
+        return moved(self, target, wanted, format_strides(self, memory_format))
     return converted(self, wanted, format_strides(self, memory_format))
 
 

@@ -4,20 +4,19 @@ import copy
 from typing import Any
 
 from fgrad.graph.source import here
-from fgrad.torch import devices
 from fgrad.torch.core.evaluation import concrete, constant
 from fgrad.torch.core.geometry import Geometry, contiguous_strides, extent, is_dense
 from fgrad.torch.core.inplace import check_inference
 from fgrad.torch.core.overrides import overrides
+from fgrad.torch.core.placing import CPU, Absent, elsewhere, place_of, placed
 from fgrad.torch.core.storage import Storage, VersionCounter
 from fgrad.torch.core.tensor import FIELDS, Tensor, alias, is_tracked, new_tensor, of_class
 from fgrad.torch.core.types import tensor_type
+from fgrad.torch.devices import device as Device
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.copying import channels_last
 from fgrad.torch.ops.views import check_sizes, wrap_dim
 from fgrad.torch.size import Size
-
-_CPU = devices.device("cpu")
 
 
 @attribute
@@ -32,7 +31,7 @@ def dtype(self: Tensor) -> Any:
 
 @attribute
 def device(self: Tensor) -> Any:
-    return _CPU if self._device is None else self._device
+    return place_of(self._storage.array) if elsewhere.exist else CPU
 
 
 @attribute
@@ -118,7 +117,7 @@ def nbytes(self: Tensor) -> int:
 @method
 def data_ptr(self: Tensor) -> int:
     """A made-up address of its first element: equal for two tensors that begin at the same place of one storage."""
-    if not self._type.numel:
+    if not self._type.numel or self._storage.array.__class__ is Absent:
         return 0
     return self._storage.address + self._geometry_of().offset * self._type.dtype.itemsize
 
@@ -175,7 +174,11 @@ class UntypedStorage:
         self._cell = storage
 
     def data_ptr(self) -> int:
-        return self._cell.address if self._cell.count else 0
+        return self._cell.address if self._cell.count and self._cell.array.__class__ is not Absent else 0
+
+    @property
+    def device(self) -> Any:
+        return place_of(self._cell.array)
 
     def nbytes(self) -> int:
         return self._cell.count * self._cell.dtype.itemsize
@@ -321,12 +324,14 @@ def of_the_user(tensor: Tensor) -> dict[str, Any]:
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """How a tensor is pickled: its elements, type and layout; the history does not travel."""
     g = self._geometry_of()
-    parts = (type(self), concrete(self._value()), self._type.dtype, g.strides, is_tracked(self))
+    place = str(place_of(self._storage.array))
+    parts = (type(self), concrete(self._value()), self._type.dtype, g.strides, is_tracked(self), place)
     return _rebuilt, parts, of_the_user(self) or None
 
 
-def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bool) -> Tensor:
+def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bool, place: str) -> Tensor:
     kind = tensor_type(dtype, values.shape)
-    made = new_tensor(constant(values), kind, strides if is_dense(values.shape, strides) else None)
+    value = placed(constant(values), Device(place))
+    made = new_tensor(value, kind, strides if is_dense(values.shape, strides) else None)
     made._requires_grad = requires_grad
     return of_class(made, cls)

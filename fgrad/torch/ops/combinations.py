@@ -8,9 +8,10 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.kinds import check_kinds, is_integer
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.promotions import without_factor
+from fgrad.torch.ops.promotions import common, without_factor
 from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.ops.table import Array, Number, Operand
+from fgrad.torch.random.scalars import cpp_name
 
 
 @overload("addcmul", "AddcmulBackward0", promote=without_factor, strides=elementwise_of_tensors, single=True)
@@ -75,14 +76,11 @@ def _lerp(x: Any, end: Any, weight: Any) -> Any:
     return _interpolated(x, end, weight)
 
 
-def _check_lerp(input: Tensor, end: Tensor) -> None:
-    types = input._type.dtype.numpy, end._type.dtype.numpy
-    if types[0] != types[1]:
-        wanted, given = (_LOWER_NAMES.get(str(t), str(t)) for t in types)
-        raise RuntimeError(f"expected dtype {wanted} for `end` but got dtype {given}")
-
-
-_LOWER_NAMES = {"float64": "double", "float32": "float", "float16": "c10::Half", "int64": "long"}
+def _check_lerp(input: Tensor, other: Tensor, name: str) -> None:
+    wanted, given = input._type.dtype, other._type.dtype
+    if wanted is not given:
+        wanted, given = cpp_name(wanted.numpy), cpp_name(given.numpy)
+        raise RuntimeError(f"expected dtype {wanted} for `{name}` but got dtype {given}")
 
 
 @overload("lerp", "LerpBackward0", strides=elementwise_of_tensors, single=True)
@@ -91,7 +89,7 @@ def _lerp_number(input: Array, end: Array, weight: Number) -> Any:
     return _lerp(input, end, weight.astype(input.dtype))
 
 
-@overload("lerp", "LerpBackward1", strides=elementwise, kept=("weight",), single=True)
+@overload("lerp", "LerpBackward1", promote=common, strides=elementwise, kept=("weight",), single=True)
 def _lerp_tensor(input: Array, end: Array, weight: Array) -> Any:
     check_kinds("lerp_kernel_tensor", "fc", input)
     return _lerp(input, end, weight)
@@ -113,5 +111,7 @@ def lerp(input: Array, end: Array, weight: Operand) -> Choice:
 
     Source: `torch.lerp <https://docs.pytorch.org/docs/stable/generated/torch.lerp.html>`_.
     """
-    _check_lerp(input, end)
+    _check_lerp(input, end, "end")
+    if isinstance(weight, Tensor) and weight._type.shape:
+        _check_lerp(input, weight, "weight")
     return (_lerp_tensor if isinstance(weight, Tensor) else _lerp_number), input, end, weight

@@ -50,9 +50,9 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
     for i, j in zip(axes_a, axes_b, strict=True):
         # what meets an axis of size 1 can be summed right away
         if shape_b[j] == 1:
-            a = sum(a, i, True)
+            a = sum(a, i, True, dtype=a._type.dtype)
         elif shape_a[i] == 1:
-            b = sum(b, j, True)
+            b = sum(b, j, True, dtype=b._type.dtype)
         elif shape_a[i] != shape_b[j]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {shape_a[i]} in dim {i} and second has size "

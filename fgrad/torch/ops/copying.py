@@ -14,6 +14,7 @@ from fgrad.torch.core.inplace import apply_inplace, check_inplace
 from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_copied, check_repeated, unchecked
+from fgrad.torch.core.placing import elsewhere
 from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked
 from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
@@ -161,6 +162,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     warn_of_imaginary(src, self._type.dtype)
+    if elsewhere.exist and src.device != self.device:
+        src = src.to(self.device)
     return apply_inplace(_COPY, (self, src), (self._type.shape, self._type.dtype))
 
 

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 from fgrad.torch import devices, dtypes
+from fgrad.torch.core import placing
 from fgrad.torch.core.evaluation import constant
 from fgrad.torch.core.geometry import contiguous_strides
+from fgrad.torch.core.placing import Absent
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
@@ -45,11 +47,26 @@ def asked(tensor: Tensor) -> Tensor:
 
 def placed(tensor: Tensor, device: Any) -> Tensor:
     """A new tensor on a device."""
-    target = devices.get_default_device() if device is None else devices.device(device)
+    target = place(device)
     if target.type != "cpu":
-        devices.jax_device(target)
-        tensor._device = target
+        tensor._storage.array = placing.placed(tensor._storage.array, target)
     return tensor
+
+
+def place(device: Any) -> devices.device:
+    """The device for a new tensor, for which one was given or not."""
+    return devices.get_default_device() if device is None else devices.device(device)
+
+
+def one_value(
+    shape: tuple[int, ...], value: Any, dtype: Dtype, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of one value everywhere."""
+    target = place(device)
+    if target.type == "meta":
+        tensor = new_tensor(Absent(shape, dtype.numpy), tensor_type(dtype, shape))
+        return asked(tensor) if requires_grad else tensor
+    return made(np.full(shape, elements_of(value, dtype)), dtype, target, requires_grad)
 
 
 def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
@@ -99,7 +116,7 @@ def filled(
         return fill_(receiver(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
     check_number(value, wanted)
-    return made(np.full(shape, elements_of(value, wanted)), wanted, device, requires_grad)
+    return one_value(shape, value, wanted, device, requires_grad)
 
 
 def _factory(
@@ -283,7 +300,7 @@ def _like(
     value = _number(function, value)
     check_number(value, wanted)
     strides = format_strides(input, preserve_format if memory_format is None else memory_format)
-    found = made(np.full(input._type.shape, value, wanted.numpy), wanted, device or input._device, requires_grad)
+    found = one_value(input._type.shape, value, wanted, device or input.device, requires_grad)
     return laid_out(found, strides)
 
 
@@ -359,7 +376,7 @@ def new_zeros(
     **named: Any,
 ) -> Tensor:
     """Zeros of this tensor's type."""
-    return _factory("new_zeros", 0, size, named, dtype or self._type.dtype, device or self._device, requires_grad, None)
+    return _factory("new_zeros", 0, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
 
 
 @composite(function=False)
@@ -374,7 +391,7 @@ def new_ones(
     **named: Any,
 ) -> Tensor:
     """Ones of this tensor's type."""
-    return _factory("new_ones", 1, size, named, dtype or self._type.dtype, device or self._device, requires_grad, None)
+    return _factory("new_ones", 1, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
 
 
 @composite(function=False)
@@ -389,7 +406,7 @@ def new_empty(
     **named: Any,
 ) -> Tensor:
     """A tensor of this one's type, here of zeros."""
-    return _factory("new_empty", 0, size, named, dtype or self._type.dtype, device or self._device, requires_grad, None)
+    return _factory("new_empty", 0, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
 
 
 @composite(function=False)
@@ -409,7 +426,7 @@ def new_full(
         sizes_of((size,), "new_full"),
         _number("new_full", fill_value),
         dtype or self._type.dtype,
-        device or self._device,
+        device or self.device,
         requires_grad,
     )
 
@@ -428,7 +445,7 @@ def new_empty_strided(
 ) -> Tensor:
     """A tensor of these sizes and strides and of this one's type, here of zeros."""
     return empty_strided(
-        size, stride, dtype=dtype or self._type.dtype, device=device or self._device, requires_grad=requires_grad
+        size, stride, dtype=dtype or self._type.dtype, device=device or self.device, requires_grad=requires_grad
     )
 
 

@@ -10,7 +10,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.broadcasting import derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.promotions import common, in_float, inexact
+from fgrad.torch.ops.promotions import common, in_float, inexact, rounded_once
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Number, Operand, operation
 
@@ -30,7 +30,7 @@ def exp(input: Array) -> Any:
     return lax.exp(input)
 
 
-@derivative(lambda ct, out, x: (ct * out * np.asarray(math.log(2), x.dtype),))
+@derivative(lambda ct, out, x: (in_float(lambda y: y * np.asarray(math.log(2), y.dtype), ct * out),))
 def _exp2(x: Any) -> Any:
     return in_float(lax.exp2, x)
 
@@ -44,13 +44,16 @@ def exp2(input: Array) -> Any:
     return _exp2(input)
 
 
+_expm1 = rounded_once(lax.expm1, lambda ct, out, x: (ct * (out + 1),))
+
+
 @operation("Expm1Backward0", promote=inexact, strides=elementwise, inplace=True)
 def expm1(input: Array) -> Any:
     """``exp(x) - 1``, exact near 0.
 
     Source: `torch.expm1 <https://docs.pytorch.org/docs/stable/generated/torch.expm1.html>`_.
     """
-    return lax.expm1(input)
+    return _expm1(input)
 
 
 @operation("LogBackward0", promote=inexact, strides=elementwise, inplace=True)
@@ -67,15 +70,15 @@ def log(input: Array) -> Any:
 
 
 def _logarithm(base: float, function: Any) -> Any:
-    @derivative(lambda ct, out, x: (ct / (x * np.asarray(math.log(base), x.dtype)),))
+    @derivative(lambda ct, out, x: (ct / in_float(lambda x: x * np.asarray(math.log(base), x.dtype), x),))
     def ruled(x: Any) -> Any:
         return function(x)
 
     return ruled
 
 
-_log2 = _logarithm(2.0, jnp.log2)
-_log10 = _logarithm(10.0, jnp.log10)
+_log2 = _logarithm(2.0, lambda x: in_float(jnp.log2, x))
+_log10 = _logarithm(10.0, lambda x: in_float(jnp.log10, x))
 
 
 @operation("Log2Backward0", promote=inexact, strides=elementwise, inplace=True)
@@ -207,6 +210,17 @@ def xlogy(input: Operand, other: Operand) -> Choice:
 # -- the logistic function -------------------------------------------------------------------------------------------
 
 
+def _logistic_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    def product(ct: Any, out: Any) -> Any:
+        return ct * (1 - out) * out
+
+    # PyTorch's kernel rounds float16 after each step, bfloat16 once
+    return (product(ct, out) if out.dtype == np.float16 else in_float(product, ct, out),)
+
+
+_logistic = rounded_once(lax.logistic, _logistic_pullback)
+
+
 @operation("SigmoidBackward0", promote=inexact, strides=elementwise, inplace=True, fused="SigmoidBackwardBackward0")
 def sigmoid(input: Array) -> Any:
     """The logistic function ``1 / (1 + exp(-x))``.
@@ -217,7 +231,7 @@ def sigmoid(input: Array) -> Any:
 
     Source: `torch.sigmoid <https://docs.pytorch.org/docs/stable/generated/torch.sigmoid.html>`_.
     """
-    return lax.logistic(input)
+    return _logistic(input)
 
 
 def _logit_within(eps: float | None) -> Any:

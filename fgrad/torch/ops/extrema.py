@@ -63,8 +63,9 @@ def shared(input: Any, reduce: Callable[..., Any], axes: Ints, keepdim: bool, mi
         at = x == out
         if missing and kind(x) == "f":
             at = at | (lax.ne(x, x) & lax.ne(out, out))
-        at = at.astype(ct.dtype)
-        return (ct * at / jnp.sum(at, axes, keepdims=True),)
+        count = jnp.sum(at, axes, keepdims=True, dtype=ct.dtype)
+        # where no element is the extremum, since .data was written, PyTorch's formulas differ
+        return (jnp.where(at, ct / count, 0) if missing else ct * at.astype(ct.dtype) / count,)
 
     if kind(input) != "f":
         return reduce(input, axes, keepdims=keepdim)

@@ -7,11 +7,13 @@ import numpy as np
 
 from fgrad.torch import return_types
 from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.creation import made
 from fgrad.torch.ops.extrema import check_kernel
 from fgrad.torch.ops.kinds import check_wide
 from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.underived import given_by, underived
 
 
 def elements(tensor: Tensor) -> np.ndarray:
@@ -57,6 +59,12 @@ def _binned(values: np.ndarray, bins: int, low: float, high: float, weight: np.n
     return np.bincount(places, None if weight is None else weight.reshape(-1)[inside], bins)
 
 
+#: of one operand, two and three
+_HISTOGRAMS = [
+    underived("histogram", NOT_IMPLEMENTED, *("self", "bins", "weight")[:count], results=2) for count in (1, 2, 3)
+]
+
+
 @composite()
 def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """How many elements lie between edges, and the edges.
@@ -86,7 +94,9 @@ def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None,
     counts = counts.astype(values.dtype)
     if density:
         counts = counts / counts.sum() / np.diff(edges)
-    return return_types.histogram((made(counts, input._type.dtype), made(edges, input._type.dtype)))
+    operands = [x for x in (input, bins, weight) if isinstance(x, Tensor)]
+    operation = _HISTOGRAMS[len(operands) - 1]
+    return return_types.histogram(given_by(operation, operands, counts, edges, dtype=input._type.dtype))
 
 
 def _axis_edges(values: np.ndarray, bins: Any, bounds: Any, axis: int) -> np.ndarray:
@@ -102,6 +112,14 @@ def _axis_edges(values: np.ndarray, bins: Any, bounds: Any, axis: int) -> np.nda
         )
     low, high = _edges(values, low, high, "torch.histogramdd")
     return np.linspace(low, high, bins + 1, dtype=values.dtype)
+
+
+_COUNTED = {
+    (kind, count): underived(f"_histogramdd_from_bin_{kind}", NOT_IMPLEMENTED, *("self", "weight")[:count])
+    for kind in ("cts", "tensors")
+    for count in (1, 2)
+}
+_BOUNDS = [underived("_histogramdd_bin_edges", NOT_IMPLEMENTED, *("self", "weight")[:count]) for count in (1, 2)]
 
 
 @composite(method=False)
@@ -156,7 +174,16 @@ def histogramdd(input: Array, bins: Any, *, range: Any = None, weight: Any = Non
         for i, each in enumerate(edges):
             counts = counts / np.diff(each).reshape([-1 if i == j else 1 for j in np.arange(axes)])
     dtype = input._type.dtype
-    return return_types.histogramdd((made(counts, dtype), tuple([made(each, dtype) for each in edges])))
+    operands = (input,) if weight is None else (input, weight)
+    counted = _COUNTED["tensors" if isinstance(given[0], Tensor) else "cts", len(operands)]
+    found = given_by(counted, operands, counts, dtype=dtype)
+    bounds = [
+        made(each, dtype)
+        if isinstance(of, Tensor)
+        else given_by(_BOUNDS[len(operands) - 1], operands, each, dtype=dtype)
+        for of, each in zip(given, edges, strict=True)
+    ]
+    return return_types.histogramdd((found, tuple(bounds)))
 
 
 def _place(values: np.ndarray, edges: np.ndarray) -> np.ndarray:

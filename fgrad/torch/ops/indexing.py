@@ -9,7 +9,7 @@ from jax import numpy as jnp
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.inplace import apply_inplace, check_written
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_apart, deprecated
 from fgrad.torch.core.tensor import Tensor, find_nodes
@@ -265,6 +265,7 @@ def _written(
 
 def put_at(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values at index tensors, one for each leading axis, None for all of an axis."""
+    check_written(tensor, values)
     return apply_inplace(_INDEX_PUT, *_written(tensor, indices, values, accumulate))
 
 

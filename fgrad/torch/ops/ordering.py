@@ -8,7 +8,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch import dtypes, return_types
 from fgrad.torch.core.evaluation import concrete
-from fgrad.torch.core.operation import apply
+from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops import reductions
 from fgrad.torch.ops.axes import transpose
@@ -26,6 +26,7 @@ from fgrad.torch.ops.reductions import check_nonempty
 from fgrad.torch.ops.rounding import ceil, floor, round
 from fgrad.torch.ops.selection import clamp, where
 from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.underived import given_by, underived
 from fgrad.torch.ops.views import flatten, unsqueeze, wrap_dim
 
 _KEPT = ("values", "indices")
@@ -355,8 +356,13 @@ def nanquantile(
 # -- unique elements -------------------------------------------------------------------------------------------------
 
 
-def _results(input: Tensor, unique: np.ndarray, inverse: Any, counts: Any) -> Any:
-    parts = [made(unique, input._type.dtype)]
+_UNIQUE = underived("_unique2", "Unique2Backward0", "self")
+_UNIQUE_DIM = underived("unique_dim", "UniqueDimBackward0", "self")
+_UNIQUE_CONSECUTIVE = underived("unique_consecutive", "UniqueConsecutiveBackward0", "self")
+
+
+def _results(operation: Operation, input: Tensor, unique: np.ndarray, inverse: Any, counts: Any) -> Any:
+    parts = [given_by(operation, (input,), unique, dtype=input._type.dtype)]
     parts += [made(np.asarray(x), dtypes.int64) for x in (inverse, counts) if x is not None]
     return parts[0] if len(parts) == 1 else tuple(parts)
 
@@ -384,7 +390,8 @@ def unique(
     found, inverse, counts = np.unique(own, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
     found = found.astype(values.dtype)
     inverse = inverse.reshape(values.shape if axis is None else -1)
-    return _results(input, found, inverse if return_inverse else None, counts if return_counts else None)
+    operation = _UNIQUE if dim is None else _UNIQUE_DIM
+    return _results(operation, input, found, inverse if return_inverse else None, counts if return_counts else None)
 
 
 @composite()
@@ -406,4 +413,5 @@ def unique_consecutive(
     counts = np.diff(np.append(starts, len(rows)))
     found = rows[starts] if dim is None else np.moveaxis(rows[starts], 0, wrap_dim(dim, values.ndim))
     shaped = inverse.reshape(values.shape) if dim is None else inverse
-    return _results(input, found, shaped if return_inverse else None, counts if return_counts else None)
+    more = shaped if return_inverse else None, counts if return_counts else None
+    return _results(_UNIQUE_CONSECUTIVE, input, found, *more)

@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from fgrad.torch.core.inplace import apply_inplace
+from fgrad.torch.core.inplace import apply_inplace, check_written
 from fgrad.torch.core.once import due
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overridable import raw
@@ -85,7 +85,10 @@ def overloaded(
         signature = Signature(called, chooser)
         without_tensor = of_method(signatures)
 
-        def choose(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
+        def choose(
+            signature: Signature, args: Sequence[Any], kwargs: dict[str, Any], first: Callable[..., None] | None = None
+        ) -> Choice:
+            """The overload, its operands and parameters; ``first`` is asked of the values before the chooser is."""
             # a method's errors leave its tensor out
             listed, skipped = (signatures, 0) if signature.first else (without_tensor, 1)
             if former and len(args) == len(signature.names) and not isinstance(args[1], Tensor):
@@ -110,6 +113,8 @@ def overloaded(
                 raise TypeError(no_match(signature.name, types_of(values[skipped : len(args)]), listed))
             for i in signature.statics:
                 values[i] = signature.static(i, values[i], len(args))
+            if first is not None:
+                first(*values)
             try:
                 return chooser(**dict(zip(signature.names, values, strict=True)))
             except Exception:
@@ -133,7 +138,7 @@ def overloaded(
             twins = signature.of_method(called + "_")
 
             def twin(*args: Any, **kwargs: Any) -> Any:
-                chosen, *given = choose(twins, args, kwargs)
+                chosen, *given = choose(twins, args, kwargs, check_written)
                 return chosen.write(*given)
 
             _enter(called + "_", twin, None, twin, function)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.torch import dtypes
+from fgrad.torch.core import placing
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Ints, memory_order, overlaps
 from fgrad.torch.core.inplace import apply_inplace, check_inplace, write
@@ -24,7 +25,7 @@ from fgrad.torch.core.types import tensor_type
 from fgrad.torch.dtypes import get_default_dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops.copying import format_strides, laid_out, resized
-from fgrad.torch.ops.creation import asked, made, placed, sizes_of
+from fgrad.torch.ops.creation import asked, one_value, placed, sizes_of
 from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.table import composite
 from fgrad.torch.random import (
@@ -91,7 +92,7 @@ def new(
     shape = sizes_of(size, name)
     if out is not None:
         return fill(resized(out, shape), generator=generator)
-    return _filled(made(np.zeros(shape, wanted.numpy), wanted, device), fill, generator, requires_grad)
+    return _filled(one_value(shape, 0, wanted, device), fill, generator, requires_grad)
 
 
 def _filled(tensor: Tensor, fill: Callable[..., Tensor], generator: Generator | None, requires_grad: bool) -> Tensor:
@@ -208,7 +209,7 @@ def _like(
     pin_memory: bool = False,
 ) -> Tensor:
     wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, name)
-    tensor = made(np.zeros(input._type.shape, wanted.numpy), wanted, device or input._device)
+    tensor = one_value(input._type.shape, 0, wanted, device or input.device)
     laid_out(tensor, format_strides(input, memory_format))
     return _filled(tensor, fill, generator, requires_grad)
 
@@ -278,7 +279,10 @@ def _write(tensor: Tensor, operation: Operation, draw: Draw, *more: Tensor) -> T
         if overlaps(g.sizes, g.strides):
             raise RuntimeError(OVERLAP)
         strides = None if g.contiguous else g.strides
-    value = drawn(lambda batch: _ordered(sizes, strides, draw, batch))
+    if tensor.device.type == "meta":
+        value = tensor._value()
+    else:
+        value = placing.placed(drawn(lambda batch: _ordered(sizes, strides, draw, batch)), tensor.device)
     if recorded or modes.dual_level >= 0:
         return apply_inplace(operation, (tensor, new_tensor(value, tensor._type), *more))
     write(tensor, value, operation.name, None)

@@ -159,7 +159,10 @@ def linspace(
 ) -> Tensor:
     """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
     wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
-    return _given(made(_even(start, end, steps, wanted), wanted, device, requires_grad), out)
+    found = _even(start, end, steps, wanted)
+    if not (wanted.is_floating_point or wanted.is_complex):
+        found = np.trunc(found)
+    return _given(made(found, wanted, device, requires_grad), out)
 
 
 def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, out: Tensor | None) -> Dtype:
@@ -184,14 +187,18 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, o
 
 
 def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
-    """Numbers at equal distance, each half counted from its own end, as PyTorch computes them."""
+    """Numbers at equal distance, each half counted from its own end, as PyTorch computes them.
+
+    For integers the bounds are made integers, and what lies between is worked out in single precision.
+    """
     steps = int(steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
-    work = dtype.numpy if dtype.is_floating_point or dtype.is_complex else np.dtype(np.float32)
-    if work.itemsize < 4:
-        work = np.dtype(np.float32)
+    inexact = dtype.is_floating_point or dtype.is_complex
+    if not inexact:
+        start, end = math.trunc(start), math.trunc(end)
+    work = dtype.numpy if inexact and dtype.itemsize >= 4 else np.dtype(np.float32)
     if steps == 1:
         return np.full((1,), start, work)
     i = np.arange(steps)
@@ -199,8 +206,7 @@ def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
         step = work.type((end - start) / max(steps - 1, 1))
         low = work.type(start) + step * i.astype(work)
         high = work.type(end) - step * (steps - 1 - i).astype(work)
-    found = np.where(i < steps // 2, low, high)
-    return found if dtype.is_floating_point or dtype.is_complex else np.trunc(found)
+    return np.where(i < steps // 2, low, high)
 
 
 @composite(method=False)
@@ -218,7 +224,10 @@ def logspace(
 ) -> Tensor:
     """``base`` to the power of ``steps`` numbers at equal distance."""
     wanted = _spaced_dtype("logspace", start, end, steps, dtype, out)
-    exponents = _even(start, end, steps, dtypes.complex128 if wanted.is_complex else dtypes.float64)
+    kind = dtypes.complex128 if wanted.is_complex else dtypes.float64
+    if not (wanted.is_floating_point or wanted.is_complex) and steps != 1:
+        kind = wanted  # a single number is never made an integer before it is an exponent
+    exponents = _even(start, end, steps, kind)
     with np.errstate(all="ignore"):
         powers = np.power(base, exponents)
     return _given(made(powers, wanted, device, requires_grad), out)

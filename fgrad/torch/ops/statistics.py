@@ -10,6 +10,7 @@ import fgrad
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.operation import apply
+from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.complex_numbers import complex
@@ -20,6 +21,7 @@ from fgrad.torch.ops.overloads import overload
 from fgrad.torch.ops.products import matmul
 from fgrad.torch.ops.reductions import Dims, average, axes_of, counted, mean, static_dims, sum
 from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.underived import given_by, underived
 from fgrad.torch.ops.views import reshape
 
 # -- variances -------------------------------------------------------------------------------------------------------
@@ -282,6 +284,9 @@ def _elements(tensor: Tensor) -> np.ndarray:
     return concrete(tensor._value())
 
 
+_BINCOUNT = underived("bincount", NOT_IMPLEMENTED, "self", "weights")
+
+
 @composite()
 def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 on occurs, or the sums of the weights at its occurrences.
@@ -299,4 +304,4 @@ def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
     if weights._type.shape != input._type.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kept = weights._type.dtype if weights._type.dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
-    return made(np.bincount(values, _elements(weights), minlength), kept)
+    return given_by(_BINCOUNT, (input, weights), np.bincount(values, _elements(weights), minlength), dtype=kept)

@@ -12,7 +12,7 @@ import numpy as np
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import constant, is_abstract
 from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
+from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.copying import copy_, fill_, warn_of_imaginary
@@ -136,6 +136,7 @@ def _sliced(tensor: Tensor, index: Any, written: bool = False) -> tuple[Tensor, 
     used = sum(_consumes(x) for x in items)
     if used > rank:
         if not rank and isinstance(index, slice):
+            find_nodes((tensor,))
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         if not rank and _integer(index):
             if index:

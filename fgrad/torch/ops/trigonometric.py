@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch.ops.broadcasting import derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import also, twin_with_node
-from fgrad.torch.ops.promotions import in_float, inexact
+from fgrad.torch.ops.promotions import in_float, inexact, rounded_once
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, operation
 
@@ -41,13 +41,19 @@ def tan(input: Array) -> Any:
     return lax.tan(input)
 
 
+_asin = rounded_once(lax.asin, lambda ct, out, x: (ct * lax.rsqrt(1 - x * x),))
+_acos = rounded_once(lax.acos, lambda ct, out, x: (-ct * lax.rsqrt(1 - x * x),))
+_asinh = rounded_once(lax.asinh, lambda ct, out, x: (ct * lax.rsqrt(x * x + 1),))
+_atanh = rounded_once(lax.atanh, lambda ct, out, x: (ct / (1 - x * x),))
+
+
 @operation("AsinBackward0", promote=inexact, strides=elementwise, inplace=True)
 def asin(input: Array) -> Any:
     """The inverse of the sine.
 
     Source: `torch.asin <https://docs.pytorch.org/docs/stable/generated/torch.asin.html>`_.
     """
-    return lax.asin(input)
+    return _asin(input)
 
 
 @operation("AcosBackward0", promote=inexact, strides=elementwise, inplace=True)
@@ -56,7 +62,7 @@ def acos(input: Array) -> Any:
 
     Source: `torch.acos <https://docs.pytorch.org/docs/stable/generated/torch.acos.html>`_.
     """
-    return lax.acos(input)
+    return _acos(input)
 
 
 @operation("AtanBackward0", promote=inexact, strides=elementwise, inplace=True)
@@ -86,13 +92,16 @@ def cosh(input: Array) -> Any:
     return lax.cosh(input)
 
 
+_tanh = rounded_once(lax.tanh, lambda ct, out, x: (in_float(lambda ct, out: ct * (1 - out * out), ct, out),))
+
+
 @operation("TanhBackward0", promote=inexact, strides=elementwise, inplace=True, fused="TanhBackwardBackward0")
 def tanh(input: Array) -> Any:
     """The hyperbolic tangent.
 
     Source: `torch.tanh <https://docs.pytorch.org/docs/stable/generated/torch.tanh.html>`_.
     """
-    return lax.tanh(input)
+    return _tanh(input)
 
 
 @operation("AsinhBackward0", promote=inexact, strides=elementwise)
@@ -101,12 +110,12 @@ def asinh(input: Array) -> Any:
 
     Source: `torch.asinh <https://docs.pytorch.org/docs/stable/generated/torch.asinh.html>`_.
     """
-    return lax.asinh(input)
+    return _asinh(input)
 
 
 @derivative(lambda ct, out, x: (ct * lax.rsqrt(x * x - 1),))
 def _acosh(x: Any) -> Any:
-    return lax.acosh(x)
+    return in_float(lax.acosh, x)
 
 
 @operation("AcoshBackward0", promote=inexact, strides=elementwise)
@@ -125,7 +134,7 @@ def atanh(input: Array) -> Any:
 
     Source: `torch.atanh <https://docs.pytorch.org/docs/stable/generated/torch.atanh.html>`_.
     """
-    return lax.atanh(input)
+    return _atanh(input)
 
 
 for _name in ("asinh", "acosh", "atanh"):
@@ -190,6 +199,13 @@ def _check_real(function: str, array: Any) -> None:
         raise RuntimeError(f"{function} is not supported for complex tensors.")
 
 
+def _turned(factor: float) -> Any:
+    def times(x: Any) -> Any:
+        return x * np.asarray(factor, x.dtype)
+
+    return rounded_once(times, lambda ct, out, x: (in_float(times, ct),))
+
+
 @operation("Deg2RadBackward0", promote=inexact, strides=elementwise, inplace=True)
 def deg2rad(input: Array) -> Any:
     """Degrees as radians.
@@ -197,7 +213,7 @@ def deg2rad(input: Array) -> Any:
     Source: `torch.deg2rad <https://docs.pytorch.org/docs/stable/generated/torch.deg2rad.html>`_.
     """
     _check_real("deg2rad", input)
-    return input * np.asarray(math.pi / 180, input.dtype)
+    return _turned(math.pi / 180)(input)
 
 
 @operation("Rad2DegBackward0", promote=inexact, strides=elementwise, inplace=True)
@@ -207,4 +223,4 @@ def rad2deg(input: Array) -> Any:
     Source: `torch.rad2deg <https://docs.pytorch.org/docs/stable/generated/torch.rad2deg.html>`_.
     """
     _check_real("rad2deg", input)
-    return input * np.asarray(180 / math.pi, input.dtype)
+    return _turned(180 / math.pi)(input)

@@ -12,7 +12,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.jaxcore import eval_context
-from fgrad.torch.core.evaluation import Routine, array_type, concrete, numpy_at_hand, recorded
+from fgrad.torch.core.evaluation import Routine, array_type, concrete, recorded
 from fgrad.torch.random import libm
 from fgrad.torch.random.fused import fma_double, fma_single
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64, Array
@@ -114,7 +114,7 @@ class _Compiled:
 
     def __call__(self, radii: Array, angles: Array) -> tuple[Array, Array]:
         self.met += 1 + len(radii) // _MANY
-        if self.met <= TRIALS or not numpy_at_hand():
+        if self.met <= TRIALS:
             return _normal_single(np, radii, angles)
         if self.routine is None:
             types = [array_type((self.rows, 8), FLOAT32)] * 2

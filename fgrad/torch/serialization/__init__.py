@@ -235,8 +235,8 @@ def _details(seen: _Seen, name: str, number: int, start: int | None) -> dict[str
         found["part"] = [list(geometry.sizes), list(geometry.strides), geometry.offset - start]
     elif not geometry.contiguous and is_dense(geometry.sizes, geometry.strides):
         found["strides"] = list(geometry.strides)
-    if tensor._device is not None:
-        found["device"] = str(tensor._device)
+    if tensor.device.type != "cpu":  # type: ignore[attr-defined]
+        found["device"] = str(tensor.device)  # type: ignore[attr-defined]
     if isinstance(tensor, Parameter):
         found["parameter"] = tensor.requires_grad
     elif tensor.requires_grad:
@@ -355,7 +355,7 @@ def _moved(tensor: Tensor, place: "devices.device") -> Tensor:
     if place.type == "cpu":
         return tensor
     try:
-        devices.jax_device(place)
+        devices.settled(place)
     except (AssertionError, RuntimeError) as error:
         raise RuntimeError(
             f"Attempting to deserialize object on a {place.type.upper()} device but torch.{place.type}.is_available() "

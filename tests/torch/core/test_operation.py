@@ -1,5 +1,7 @@
 """What backward lets go of, against real torch: tensors, and never a number."""
 
+from typing import Any
+
 import pytest
 
 from tests.torch.both import Case, agree
@@ -34,3 +36,24 @@ def test_second_backward(name: str):
         return x.grad
 
     agree(Case(name, twice, longer=True), theirs)
+
+
+MIXED = {
+    "with a normal tensor": lambda torch, p, q: p + torch.ones(3),
+    "with an inference tensor": lambda torch, p, q: p + q,
+    "with a number": lambda torch, p, q: p * 2,
+    "with a number that is none of the tensors": lambda torch, p, q: p**2,
+    "alone": lambda torch, p, q: p.exp(),
+    "with what is saved": lambda torch, p, q: p * torch.ones(3, requires_grad=True),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_inference_tensors_that_require_grad(name: str):
+    def run(torch: Any) -> Any:
+        with torch.inference_mode():
+            p, q = torch.nn.Parameter(torch.ones(3)), torch.ones(3)
+        found = MIXED[name](torch, p, q)
+        return found.requires_grad, type(found.grad_fn).__name__
+
+    agree(Case(name, run), theirs)

@@ -26,3 +26,12 @@ def test_gradient_requires_grad(name: str):
         return torch.autograd.grad(y, x, torch.ones_like(y), create_graph=True)
 
     agree(Case(name, run), theirs)
+
+
+def test_loop_in_a_gradient():
+    def run(torch: Any) -> Any:
+        x = torch.arange(12.0).reshape(4, 1, 3).sin().requires_grad_()
+        loss = torch.nn.functional.ctc_loss(x.log_softmax(-1), torch.tensor([[1, 2]]), (4,), (2,))
+        return torch.autograd.grad(loss, x, create_graph=True)
+
+    agree(Case("the gradient of a recurrence, recorded", run), theirs)

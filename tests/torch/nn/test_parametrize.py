@@ -121,7 +121,7 @@ def weight_norm(torch: Any, tell: Story) -> None:
         before = module.weight.detach().clone()
         norm(module, **options)
         tell(list(module.state_dict()), [tuple(value.shape) for value in module.state_dict().values()])
-        tell(bool(torch.allclose(before, module.weight)))
+        tell(bool(torch.allclose(before, module.weight)), module.weight.grad_fn.name())
         module.weight.pow(2).sum().backward()
         tell([[round(x, 4) for x in p.grad.flatten().tolist()] for p in module.parametrizations.parameters()])
         tell.attempt(torch.nn.utils.parametrize.remove_parametrizations, module, "weight", False)

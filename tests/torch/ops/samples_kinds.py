@@ -84,10 +84,23 @@ _TYPED = [
     Sample("special.chebyshev_polynomial_t", (normal(3, dtype="float32"), normal(3))),
     Sample("special.chebyshev_polynomial_t", (integers(3), 2.0)),
     Sample("special.hermite_polynomial_he", (2.5, integers(3))),
+    Sample(f"{_F}.unfold", (np.ones((1, 2, 2, 2), bool), 2), {"padding": 1}),
 ]
+
+_HALVES = np.concatenate([np.linspace(0.02, 0.98, 25), np.linspace(1.02, 3.0, 14)]).astype(np.float16)
 
 #: what half precision is computed with 32 bits
 _WIDENED = [
+    *[
+        Sample(name, (_HALVES[:25] if name in ("asin", "acos", "atanh") else _HALVES,), order=1, tolerance=1e-4)
+        for name in (
+            *("log2", "log10", "exp2", "expm1", "sigmoid", "tanh", "erf", "erfc", "i0"),
+            *("asin", "acos", "asinh", "atanh", "deg2rad", "rad2deg"),
+        )
+    ],
+    Sample("acosh", (_HALVES[25:],), order=1, tolerance=1e-4),
+    Sample("special.i1", (_HALVES,), order=0, tolerance=1e-4),
+    Sample("i0", (np.array([11.5, -12.0], np.float16),), label="large", order=0, tolerance=1e-4),
     Sample("exp2", (_HALF * 6,), order=1, tolerance=1e-3),
     Sample("cumprod", (np.array([300, 300, 1e-3], np.float16), 0), order=0),
     Sample("dist", (np.full(3, 20, np.float16), np.zeros(3, np.float16), 4), order=0),

@@ -89,6 +89,7 @@ SAMPLES: list[Sample] = [
         (normal(2, 1), normal(3, 2), 1),
         (normal(1, 1, 1), normal(2, 1, 2), ([0, 1], [2, 0])),
         (normal(1, 3), normal(3, 1), 1),
+        (np.ones((1, 1), np.uint8), np.full((2, 2), 200, np.uint8), ([1], [0])),
     ),
     *_numbered(
         "einsum",

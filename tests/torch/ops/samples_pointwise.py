@@ -169,6 +169,9 @@ ARITHMETIC = [
     Sample("lerp", (normal(2, 3), normal(3, seed=1), normal(2, 1, seed=2))),
     Sample("lerp", (normal(3), normal(3, seed=1, dtype="float32"), 0.5), {}, "types"),
     Sample("lerp", (integers(3), integers(3), 0.5), {}, "integer"),
+    Sample("lerp", (integers(3), integers(3), np.array(0.5, "float32")), {}, "integers and a number's tensor"),
+    Sample("lerp", (normal(3, dtype="float32"), normal(3, dtype="float32"), np.array(0.5)), {}, "a number's tensor"),
+    Sample("lerp", (normal(3, dtype="float32"), normal(3, dtype="float32"), normal(3)), {}, "weights of other type"),
     Sample(
         "lerp", (normal(3, dtype="float16"), normal(3, seed=1, dtype="float16"), 0.3), {}, "half", order=1,
         tolerance=4e-3,

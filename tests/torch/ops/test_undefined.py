@@ -33,6 +33,35 @@ def test_undefined(name: str):
     assert run(ours) == run(theirs)
 
 
+UNDERIVED = {
+    "unique": lambda torch, x: torch.unique(x, return_counts=True),
+    "unique rows": lambda torch, x: torch.unique(x, dim=0),
+    "unique_consecutive": lambda torch, x: torch.unique_consecutive(x),
+    "histogram": lambda torch, x: torch.histogram(x, 3),
+    "histogram of weights": lambda torch, x: torch.histogram(x.detach(), 3, weight=x),
+    "histogramdd": lambda torch, x: (lambda found: (found[0], *found[1]))(torch.histogramdd(x, [2, 2, 2])),
+    "histogramdd by edges": lambda torch, x: torch.histogramdd(x, [torch.arange(3.0).double()] * 3)[0],
+    "bincount": lambda torch, x: torch.bincount(torch.arange(3), x[0]),
+}
+
+
+@pytest.mark.parametrize("name", UNDERIVED)
+def test_underived(name: str):
+    def run(torch: Any) -> Any:
+        x = torch.tensor(REAL, requires_grad=True)
+        results = UNDERIVED[name](torch, x)
+        seen = []
+        for found in results if isinstance(results, tuple) else (results,):
+            seen.append((found.requires_grad, found.grad_fn and found.grad_fn.name()))
+            if found.requires_grad:
+                with pytest.raises(RuntimeError) as caught:
+                    (found.sum() + x.sum()).backward()
+                seen.append((type(caught.value).__name__, str(caught.value)))
+        return seen
+
+    assert run(ours) == run(theirs)
+
+
 def _product(found: Any) -> Any:
     return (found.U @ found.Vh).real
 

@@ -110,3 +110,6 @@ E(lambda: torch.ones(2).retain_grad())
 t = torch.ones(2, requires_grad=True)
 o = t.exp()
 print(o.grad_fn._saved_result is o)
+for switch in (torch.set_grad_enabled, torch.autograd.set_detect_anomaly, torch.autograd.set_multithreading_enabled):
+    E(lambda: switch(None))
+print(torch.is_grad_enabled())

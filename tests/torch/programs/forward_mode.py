@@ -46,3 +46,8 @@ with fwAD.dual_level():
 print(y, d)
 E(lambda: fwAD.unpack_dual(y))
 E(lambda: fwAD.exit_dual_level())
+# a view of a part of memory may reach beyond that part, where tangents are zero
+with fwAD.dual_level():
+    d = fwAD.make_dual(torch.arange(10.0)[5:8].detach(), t)
+    for start in (0, 4, 7):
+        print(d.as_strided((4,) if start == 4 else (2,), (1,), start))

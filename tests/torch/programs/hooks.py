@@ -96,3 +96,28 @@ print(torch.is_anomaly_enabled())
 g = torch.autograd.grad((x * x).sum(), x, create_graph=True, materialize_grads=True)
 print(g)
 E(lambda: torch.autograd.grad([x.sum()], [x], is_grads_batched=True, grad_outputs=[torch.ones(3)]))
+# leaves that are ready at once come in the order of a binary heap
+leaves = [torch.ones(1, requires_grad=True) for _ in range(6)]
+order = []
+for number, leaf in enumerate(leaves):
+    leaf.register_post_accumulate_grad_hook(lambda _, number=number: order.append(number))
+torch.cat(leaves).sum().backward()
+print(order)
+# what hooks of a context pack is the tensor itself, what hooks of one saved tensor pack is none with a history
+packed = []
+with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+    y = (x * x).exp()
+print([t is x for t in packed], packed[-1] is y, packed[-1].grad_fn is y.grad_fn)
+y = x.exp()
+y.grad_fn._raw_saved_result.register_hooks(lambda t: print(t.requires_grad) or t, lambda t: t)
+with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: 3):
+    y = x.exp()
+E(y.sum().backward)
+
+
+def pack(t):
+    return t.mul_(2)
+
+
+with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+    E(lambda: (x * 1).sin())

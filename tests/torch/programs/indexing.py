@@ -91,3 +91,32 @@ print(
     a[:, torch.tensor(1)].grad_fn,
 )
 print(a[0:2].data_ptr() - a.data_ptr(), x.grad_fn, a[range(2)].shape, a[(0, 1),].shape)
+
+
+def E(f):
+    try:
+        print(f())
+    except Exception as e:
+        print(type(e).__name__, "::", str(e).split("\n\n")[0])
+
+
+# what may not be written or read says so before the index is looked at
+u = torch.ones(3, requires_grad=True) * 1
+parts = u.unbind()
+u.add_(1)
+E(lambda: parts[0][:])
+E(lambda: parts[0][0])
+E(lambda: parts[0].__setitem__(slice(None), 1))
+empty = torch.zeros(0, 3, requires_grad=True)[:]
+places = torch.tensor([0])
+for write in (
+    lambda: empty.index_put_((places,), torch.ones(1, 3)),
+    lambda: empty.__setitem__(places, 1.0),
+    lambda: empty.__setitem__(0, 1.0),
+    lambda: empty.index_fill_(0, places, 1.0),
+    lambda: empty.index_add_(0, places, torch.ones(1, 3)),
+    lambda: empty.index_copy_(0, places, torch.ones(1, 3)),
+    lambda: empty.scatter_(0, places[None], 1.0),
+    lambda: empty.put_(places, torch.ones(1)),
+):
+    E(write)

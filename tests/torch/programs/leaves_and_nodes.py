@@ -191,3 +191,10 @@ with forward_ad.dual_level() as level:
     flat = dual.reshape(1, 2).clone().reshape(2)
     print(forward_ad.unpack_dual(torch.kron(flat, flat)).tangent)
 print(forward_ad._current_level)
+# extrema that are found no more, since .data was written
+for find in ("max", "min", "amax", "amin"):
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = getattr(x, find)()
+    x.data.fill_(7.0)
+    y.backward()
+    print(find, x.grad)

@@ -81,7 +81,7 @@ def _im2col(input: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stri
             f"calculated shape of the array of sliding blocks as {counts}, but its components must be at least one."
         )
     image = lax.reshape(input, (*shape[:-2], sizes[0] * sizes[1]))
-    blocks = _table(sizes, counts, kernel_size, dilation, padding, stride).taken(image, 0)
+    blocks = _table(sizes, counts, kernel_size, dilation, padding, stride).taken(image, input.dtype.type(0))
     return lax.reshape(blocks, (*shape[:-3], shape[-3] * kernel_size[0] * kernel_size[1], counts[0] * counts[1]))
 
 

@@ -16,7 +16,7 @@ from fgrad.api.rules import define_rule
 from fgrad.torch import ops
 from fgrad.torch.core.evaluation import concrete, constant
 from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.tensor import Tensor, beside, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.dtypes import int64
 from fgrad.torch.nn.functional.kernels import check_wide, functional, kernel
@@ -136,7 +136,7 @@ def _torch_ctc_loss(
         losses = losses.squeeze(0)
     if reduction == MEAN:
         lengths = np.maximum(wanted, 1).astype(x.dtype.numpy)
-        divisor = new_tensor(constant(lengths.reshape(tuple(losses.shape))), losses._type)
+        divisor = beside(losses, new_tensor(constant(lengths.reshape(tuple(losses.shape))), losses._type))
         return (losses / divisor).mean()
     return reduced_tensor(losses, reduction)
 

@@ -9,7 +9,7 @@ import numpy as np
 from fgrad.torch.core.evaluation import constant
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.levels import drawn
-from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.tensor import Tensor, beside, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.kernels import functional, takes
@@ -75,11 +75,11 @@ def _memory_order(input: Tensor) -> Sequence[int]:
 
 
 def _noise(draw: Callable[[Ints], Any], like: Tensor, shape: Ints) -> Tensor:
-    return new_tensor(drawn(draw), tensor_type(like._type.dtype, shape))
+    return beside(like, new_tensor(drawn(draw), tensor_type(like._type.dtype, shape)))
 
 
 def _tensor(array: np.ndarray, like: Tensor) -> Tensor:
-    return new_tensor(constant(array), tensor_type(like._type.dtype, array.shape))
+    return beside(like, new_tensor(constant(array), tensor_type(like._type.dtype, array.shape)))
 
 
 def _check(p: float) -> None:

@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch.core.evaluation import constant
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.tensor import Tensor, beside, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.kernels import by_rank, check_floating, functional, kernel
@@ -83,7 +83,7 @@ def _pooled(
     if samples is None:
         batch = 1 if input.dim() == dims + 1 else input.size(0)
         drawn = uniform((batch, input.size(-dims - 1), dims), input.dtype.numpy, default_generator)
-        samples = new_tensor(constant(drawn), tensor_type(input.dtype, drawn.shape))
+        samples = beside(input, new_tensor(constant(drawn), tensor_type(input.dtype, drawn.shape)))
     elif samples.dtype is not input.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
     kernel, sizes = expanded(kernel_size, dims), expanded(output_size, dims)

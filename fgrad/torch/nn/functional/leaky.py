@@ -9,7 +9,7 @@ from fgrad.api.rules import define_rule
 from fgrad.torch.core.evaluation import concrete, constant
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import is_grad_enabled
-from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
+from fgrad.torch.core.tensor import Tensor, beside, is_tracked, new_tensor
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
 from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
@@ -130,7 +130,7 @@ def _noise(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
         drawn = np.asarray(values <= 0)
         slopes = default_generator.doubles(int(drawn.sum())) * (upper - lower) + lower
         noise[drawn] = slopes.astype(values.dtype)
-    return new_tensor(constant(noise), input._type)
+    return beside(input, new_tensor(constant(noise), input._type))
 
 
 @composite(method=False, name="rrelu")

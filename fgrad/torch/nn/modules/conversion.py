@@ -99,6 +99,11 @@ class Conversion(Traversal):
         def convert(t: Any) -> Any:
             to_dtype = dtype if t.is_floating_point() or t.is_complex() else None
             options = {"memory_format": memory_format} if memory_format is not None and t.dim() in (4, 5) else {}
+            if t.is_meta and device is not None and device.type != "meta":
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                )
             return t.to(device, to_dtype, non_blocking, **options)
 
         return self._apply(convert)

@@ -19,18 +19,11 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def _norm(self, weight: Any) -> Any:
-        if self.dim == -1:
-            return weight.norm()
-        first = weight.transpose(0, self.dim)
-        norm = first.flatten(1).norm(dim=1).view(-1, *[1] * (weight.dim() - 1))
-        return norm.transpose(0, self.dim)
-
     def forward(self, weight_g: Any, weight_v: Any) -> Any:
-        return weight_v * (weight_g / self._norm(weight_v))
+        return ops._weight_norm(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight: Any) -> tuple[Any, Any]:
-        return self._norm(weight), weight
+        return ops.norm_except_dim(weight, 2, self.dim), weight
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:

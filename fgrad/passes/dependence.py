@@ -1,0 +1,99 @@
+"""Which values of a graph depend on which, as far as derivatives go: what varies, and what stays as it is."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fgrad import errors
+from fgrad.graph.graph import Graph, Node
+from fgrad.graph.op import Op, Region as RegionPrimitive
+from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import ShapedArray
+from fgrad.rules.kinds import RULES, Region, Rule, Zero
+
+
+def of_integers(types: Iterable[ShapedArray]) -> bool:
+    """Whether a derivative in values of these types is a transpose of integers; see NOTE [Integers] of ``local``."""
+    return not all(map(is_inexact, types))
+
+
+def rule_of(op: Op) -> Rule:
+    """The rule of an operation's primitive.
+
+    Raises:
+      MissingRuleError: there is none.
+    """
+    rule = RULES.get(op.primitive) or RULES.get(op.name)
+    if rule is None:
+        raise errors.missing_rule(op.name)
+    return rule
+
+
+def rule_of_name(name: str) -> Rule | None:
+    """The rule entered under a primitive's name, if there is one."""
+    return RULES.get(name)
+
+
+def is_zero(op: Op) -> bool:
+    """Whether an operation passes no derivative on, by its rule or because none of its results is inexact."""
+    found = op.derived.get("zero")
+    if found is None:
+        found = op.derived["zero"] = _of_integers_only(op) or isinstance(rule_of(op), Zero)
+    return found
+
+
+def _of_integers_only(op: Op) -> bool:
+    """Whether none of an operation's inputs, or none of its results, is inexact."""
+    return not any(map(is_inexact, op.out_types)) or not any(map(is_inexact, op.in_types))
+
+
+def at_node(node: Node, function: Callable[..., Any], *args: Any) -> Any:
+    """``function(*args)``, whose refusal of a derivative names the node's line."""
+    try:
+        return function(*args)
+    except errors.REFUSALS as error:
+        errors.locate(error, node.source)
+        raise
+
+
+def varied_from(graph: Graph, wrt: Sequence[int], transposing: bool = False) -> set[int]:
+    """The inexact values that depend, differentiably, on the values ``wrt``; all that depend on integers.
+
+    For a transpose a slope of zero is not enough: what depends on a value at all has to be linear in it.
+    """
+    varied = set(wrt)
+    exact = of_integers([graph.types[i] for i in wrt])
+    stops = _of_integers_only if transposing else is_zero
+    number = len(graph.in_types) + len(graph.consts)
+    for node in graph.nodes:
+        op = node.op
+        count = len(op.out_types)
+        if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, stops, op)):
+            whole = exact or transposing or not isinstance(op.primitive, RegionPrimitive)
+            passed = None if whole else _passed_on(op, node, varied)
+            varied.update(
+                [
+                    number + k
+                    for k, t in enumerate(op.out_types)
+                    if exact or (is_inexact(t) and (passed is None or passed[k]))
+                ]
+            )
+        number += count
+    return varied
+
+
+def _passed_on(op: Op, node: Node, varied: set[int]) -> Sequence[bool] | None:
+    """Which outputs of a region depend on its inputs among ``varied``; None if its rule does not say."""
+    rule = rule_of(op)
+    if not isinstance(rule, Region) or rule.varied is None:
+        return None
+    key = ("varied", tuple([i in varied for i in node.inputs]))
+    found = op.derived.get(key)
+    if found is None:
+        found = op.derived[key] = at_node(node, rule.varied, op, key[1])
+    return found
+
+
+def passed_on_by(graph: Graph, wrt: Sequence[int]) -> list[bool]:
+    """Which outputs of a graph depend, differentiably, on its inputs ``wrt``."""
+    varied = varied_from(graph, wrt)
+    return [i in varied for i in graph.outputs]
