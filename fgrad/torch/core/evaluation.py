@@ -37,7 +37,7 @@ from fgrad.run.program import Program
 from fgrad.run.small import SIZE_LIMIT, Small, small
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Reading
-from fgrad.torch.core.placing import CPU, Absent, accelerated, accelerator_of, elsewhere, on_cpu, placed
+from fgrad.torch.core.placing import Absent, accelerated, accelerator_of, elsewhere, on_cpu
 
 #: how often an operation is interpreted before it is compiled: many programs meet a shape a few times and no more
 TRIALS = 6
@@ -64,7 +64,6 @@ class Routine:
     __slots__ = ("graph", "passed", "constant", "small", "program", "wide", "_reading")
 
     def __init__(self, graph: Graph, trials: int | None = None):
-        accelerated()
         self.graph = graph
         #: of a graph that does nothing, which inputs are its outputs: values are immutable, and so they may be shared
         self.passed: tuple[int, ...] | None = None
@@ -223,6 +222,7 @@ def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value: see NOTE [NumPy begets NumPy]."""
     if value.size > SIZE_LIMIT:
         return _put(value)
+    accelerated()  # who makes the first value finds out where JAX computes: importing starts no backend
     kept = np.array(value, order="C")
     kept.setflags(write=False)
     return kept
@@ -234,8 +234,8 @@ def as_jax(value: Any) -> Any:
 
 
 def _put(value: np.ndarray) -> Any:
-    with jax.enable_x64(True):
-        return placed(np.array(value), CPU) if accelerated() else copied(value)
+    with jax.enable_x64(True), on_cpu():
+        return copied(value)
 
 
 #: arrays of one number are kept up to this many elements, and so many of them
