@@ -91,7 +91,7 @@ def _to_integers(old: np.dtype, new: np.dtype) -> Callable[..., Any]:
         inside = (x >= low) & (x < high)
         if inside.all():
             return x.astype(new)
-        ended = np.where(x >= high, ends.max, np.where(x < low, ends.min, 0)).astype(new)
+        ended = np.where(x >= high, new.type(ends.max), np.where(x < low, new.type(ends.min), new.type(0)))
         return np.where(inside, np.where(inside, x, 0).astype(new), ended)
 
     return compute
