@@ -7,6 +7,16 @@ import numpy as np
 
 from fgrad.graph.op import Op
 
+_UNSIGNED = {np.dtype(f"int{bits}"): np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
+
+
+def all_below(integers: np.ndarray, end: int) -> bool:
+    """Whether integers are from 0 to below ``end``: as unsigned numbers, negative ones are large."""
+    if not integers.size:
+        return True
+    unsigned = _UNSIGNED.get(integers.dtype)
+    return bool(np.maximum.reduce(integers if unsigned is None else integers.view(unsigned), None) < end)
+
 
 class Places:
     """The places of the elements that the indices of a gather or scatter name, in the shape of what is read or written.
@@ -50,7 +60,7 @@ class Places:
         # column by column: NumPy is slow along axes as short as those of the columns
         for k, (last, _) in enumerate(self.columns):
             column = indices[..., k]
-            if np.minimum.reduce(column, None) < 0 or np.maximum.reduce(column, None) > last:
+            if not all_below(column, last + 1):
                 moved = np.minimum(np.maximum(column, 0), last)
                 same = moved == column
                 inside = same if inside is None else inside & same

@@ -137,6 +137,37 @@ def elementwise(length: int) -> Program:
     return Program(f"{length} elementwise operations", make, (_normal(0, 64),))
 
 
+def layers(length: int) -> Program:
+    """``length`` operations in tanh layers on 8x16 matrices."""
+
+    def make(np_: Any) -> Callable[..., Any]:
+        def f(x: Any, w: Any, b: Any) -> Any:
+            for _ in range(length // 3):
+                x = np_.tanh(np_.matmul(x, w) + b)
+            return np_.sum(x)
+
+        return f
+
+    args = (_normal(0, 8, 16), _normal(1, 16, 16, scale=0.2), jnp.zeros(16))
+    return Program(f"{length} operations in layers", make, args)
+
+
+def mixed(length: int) -> Program:
+    """``length`` operations of many kinds on 64 numbers, twelve in a step."""
+
+    def make(np_: Any) -> Callable[..., Any]:
+        def f(x: Any) -> Any:
+            y = x
+            for _ in range(length // 12):
+                y = np_.exp(-y * y) + np_.where(y > 0, y, 0.1 * y)
+                y = y / np_.sqrt(1.0 + np_.sum(y * y))
+            return np_.sum(y)
+
+        return f
+
+    return Program(f"{length} mixed operations", make, (_normal(0, 64),))
+
+
 def rosenbrock() -> Program:
     """The Rosenbrock function of 32 variables, for a Hessian."""
 

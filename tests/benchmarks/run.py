@@ -201,31 +201,28 @@ def jitted(rounds: int, seconds: float) -> list[Row]:
 
 
 def first_call(rounds: int) -> list[Row]:
-    program = programs.elementwise(300)
-    pairs = []
+    rows = []
     sides = (fgrad, fnp), (jax, jnp)
-    for turn in range(rounds):
-        times = [0.0, 0.0]
-        for side in (0, 1) if turn % 2 else (1, 0):
-            library, np_ = sides[side]
-            function = program.make(np_)
-            jax.clear_caches()
-            fgrad.clear_cache()
-            gc.collect()
-            start = time.perf_counter()
-            jax.block_until_ready(library.jit(library.grad(function))(*program.args))
-            times[side] = time.perf_counter() - start
-        pairs.append(times)
-    a, b = (statistics.median(p[i] for p in pairs) * 1e3 for i in (0, 1))
-    return [
-        Row(
-            "first call of jit(grad), 300 operations",
-            "jax.jit(jax.grad)",
-            statistics.median(p[0] / p[1] for p in pairs),
-            0.8,
-            f"{a:.0f} / {b:.0f} ms",
+    for program in (programs.elementwise(300), programs.layers(300), programs.mixed(300)):
+        pairs = []
+        for turn in range(rounds):
+            times = [0.0, 0.0]
+            for side in (0, 1) if turn % 2 else (1, 0):
+                library, np_ = sides[side]
+                function = program.make(np_)
+                jax.clear_caches()
+                fgrad.clear_cache()
+                gc.collect()
+                start = time.perf_counter()
+                jax.block_until_ready(library.jit(library.grad(function))(*program.args))
+                times[side] = time.perf_counter() - start
+            pairs.append(times)
+        a, b = (statistics.median(p[i] for p in pairs) * 1e3 for i in (0, 1))
+        r = statistics.median(p[0] / p[1] for p in pairs)
+        rows.append(
+            Row(f"first call of jit(grad), {program.name}", "jax.jit(jax.grad)", r, 0.8, f"{a:.0f} / {b:.0f} ms")
         )
-    ]
+    return rows
 
 
 def recording(rounds: int, quick: bool) -> list[Row]:

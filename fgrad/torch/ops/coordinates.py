@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.run.places import all_below
 from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.tensor import Tensor
 
@@ -90,7 +91,7 @@ def first_outside(index: Tensor, low: int, high: int) -> int | None:
     if is_abstract(index._value()) or not index._type.numel:
         return None
     values = concrete(index._value())
-    if np.minimum.reduce(values, None) >= low and np.maximum.reduce(values, None) < high:
+    if all_below(values, high) if not low else np.min(values) >= low and np.max(values) < high:
         return None
     return next(int(i) for i in np.ravel(values) if not low <= i < high)
 
