@@ -56,18 +56,16 @@ class Places:
 
     def of(self, indices: Any) -> tuple[Any, Any]:
         """The places, of windows moved inside; and which windows were inside of themselves, None if all were."""
-        inside, columns = None, []
+        inside: Any = None
+        first: Any = 0
         # column by column: NumPy is slow along axes as short as those of the columns
-        for k, (last, _) in enumerate(self.columns):
+        for k, (last, step) in enumerate(self.columns):
             column = indices[..., k]
             if not all_below(column, last + 1):
                 moved = np.minimum(np.maximum(column, 0), last)
                 same = moved == column
                 inside = same if inside is None else inside & same
                 column = moved
-            columns.append(column)
-        first: Any = 0
-        for column, (_, step) in zip(columns, self.columns, strict=True):
             column = column.astype(np.intp, copy=False)
             first = first + (column if step == 1 else column * step)
         return first.reshape(self.starts) + self.within, None if inside is None else inside.reshape(self.starts)

@@ -10,6 +10,7 @@ from fgrad.torch.core.node import Node, named
 from fgrad.torch.core.operation import forward_mode
 from fgrad.torch.core.placing import placed
 from fgrad.torch.core.tensor import Tensor, gradient_edge, is_tracked, new_tensor
+from fgrad.torch.core.types import TensorType
 from fgrad.torch.devices import device as Device
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.copying import converted
@@ -25,7 +26,7 @@ def moved(tensor: Tensor, where: Device, dtype: Dtype, strides: Ints | None = No
         copy = converted(tensor, dtype, strides)
     made = new_tensor(placed(copy._storage.array, where), copy._type, copy._storage.strides)
     if modes.grad and is_tracked(tensor) and copy._type.inexact:
-        made._grad_fn = _NODE(tensor)
+        made._grad_fn = _NODE(tensor, made._type)
     for level in range(modes.dual_level + 1):
         forward_mode.carry(tensor, made, level, lambda tangent: moved(tangent, where, dtype, strides))
     return made
@@ -34,18 +35,18 @@ def moved(tensor: Tensor, where: Device, dtype: Dtype, strides: Ints | None = No
 class _MovedNode(Node):
     """The node of such a copy: the gradient goes back to the device of the tensor, as its type."""
 
-    __slots__ = ("origin", "place")
+    __slots__ = ("dtype", "place")
 
-    def __init__(self, tensor: Tensor):
-        super().__init__([gradient_edge(tensor)], (tensor._type,), here(3))
-        self.origin = tensor._type
+    def __init__(self, tensor: Tensor, type: TensorType):
+        super().__init__([gradient_edge(tensor)], (type,), here(3))
+        self.dtype = tensor._type.dtype
         self.place: Device = tensor.device  # type: ignore[attr-defined]
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         grad: Any = grads[0]
         if grad is None or grad.device == self.place:
-            return [grad if grad is None else converted(grad, self.origin.dtype, None)]
-        return [moved(grad, self.place, self.origin.dtype)]
+            return [grad if grad is None else converted(grad, self.dtype, None)]
+        return [moved(grad, self.place, self.dtype)]
 
 
 _NODE = named(_MovedNode, "ToCopyBackward0")
