@@ -7,25 +7,29 @@ numbers are drawn for the axes from the slowest to the fastest in memory, and th
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import attrs
 import numpy as np
 
 from fgrad.torch import dtypes
 from fgrad.torch.core import placing
 from fgrad.torch.core.evaluation import concrete
-from fgrad.torch.core.geometry import Ints, memory_order, overlaps
+from fgrad.torch.core.geometry import Ints, is_contiguous, memory_order, overlaps
 from fgrad.torch.core.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.core.levels import drawn
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation
 from fgrad.torch.core.overlap import OVERLAP
+from fgrad.torch.core.placing import Absent
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
-from fgrad.torch.core.types import tensor_type
+from fgrad.torch.core.types import TensorType, tensor_type
+from fgrad.torch.devices import device as Device
 from fgrad.torch.dtypes import get_default_dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops.copying import format_strides, laid_out, resized
-from fgrad.torch.ops.creation import asked, one_value, placed, sizes_of
+from fgrad.torch.ops.creation import asked, place, placed, sizes_of
 from fgrad.torch.ops.overloads import no_match
 from fgrad.torch.ops.table import composite
 from fgrad.torch.random import (
@@ -37,9 +41,6 @@ from fgrad.torch.random import (
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.generator import Generator
 from fgrad.torch.type_names import type_name
-
-#: draws numbers for a shape, whose axes stand in the order of memory
-Draw = Callable[[Ints], np.ndarray]
 
 FACTORY = (
     "Tensor out = None, torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
@@ -56,23 +57,76 @@ def source_of(generator: Generator | None) -> Generator:
     return default_generator if generator is None else generator
 
 
-def _ordered(sizes: Ints, strides: Ints | None, draw: Draw, batch: Ints = ()) -> np.ndarray:
-    """Numbers for a tensor of these strides, drawn in the order of memory: see NOTE [Order of drawing].
+# -- distributions ---------------------------------------------------------------------------------------------------
 
-    The axes ``batch`` stand before the tensor's.
-    """
-    if strides is None:
-        return draw((*batch, *sizes))
-    order = memory_order(sizes, strides)
-    back = [*range(len(batch)), *(len(batch) + i for i in np.argsort(order))]
-    return draw((*batch, *[sizes[i] for i in order])).transpose(back)
+
+@attrs.frozen
+class Distribution:
+    """Random numbers that tensors are filled with."""
+
+    #: the operation that writes them: nothing of what was there goes on, so its gradient is zero
+    written: Operation
+    #: of a shape whose axes stand in the order of memory, a type, a generator and the distribution's parameters
+    draw: Callable[..., np.ndarray]
+
+
+def _written(name: str, node: str, *more: str) -> Operation:
+    return Operation(
+        name, lambda array, values, *_: values, node, ("self", "values", *more), (), frozenset((1,)), outputs=()
+    )
+
+
+_UNIFORM = Distribution(_written("uniform", "UniformBackward0"), uniforms.uniform)
+NORMAL = Distribution(_written("normal", "NormalBackward0"), normals.normal)
+#: PyTorch fills what is not contiguous one by one
+_NORMAL_SCATTERED = Distribution(NORMAL.written, partial(normals.normal, contiguous=False))
+_LOG_NORMAL = Distribution(_written("log_normal", "LogNormalBackward0"), normals.log_normal)
+_EXPONENTIAL = Distribution(_written("exponential", "ExponentialBackward0"), inversion.exponential)
+_CAUCHY = Distribution(_written("cauchy", "CauchyBackward0"), inversion.cauchy)
+_GEOMETRIC = Distribution(_written("geometric", "GeometricBackward0"), inversion.geometric)
+# PyTorch numbers the overloads: both bounds, the upper one, none; probabilities, one probability
+_RANDOM_BETWEEN = Distribution(_written("random", "RandomBackward0"), integers.random_range)
+_RANDOM_BELOW = Distribution(_written("random", "RandomBackward1"), integers.random_range)
+_RANDOM = Distribution(_written("random", "RandomBackward2"), integers.random)
+_BERNOULLI_EACH = Distribution(_written("bernoulli", "BernoulliBackward1", "p"), uniforms.bernoulli)
+_BERNOULLI = Distribution(_written("bernoulli", "BernoulliBackward2"), uniforms.bernoulli)
+
+
+def _numbers(
+    distribution: Distribution,
+    parameters: tuple[Any, ...],
+    type: TensorType,
+    strides: Ints | None,
+    device: Device,
+    generator: Generator | None,
+) -> Any:
+    """The value of random numbers for a tensor of these strides, or in rows: see NOTE [Order of drawing]."""
+    dtype, sizes = type.dtype.numpy, type.shape
+    if device.type == "meta":
+        return Absent(sizes, dtype)
+    source = source_of(generator)
+
+    def draw(batch: Ints) -> np.ndarray:
+        if strides is None:
+            return distribution.draw((*batch, *sizes), dtype, source, *parameters)
+        order = memory_order(sizes, strides)
+        back = [*range(len(batch)), *(len(batch) + i for i in np.argsort(order))]
+        shape = (*batch, *[sizes[i] for i in order])
+        return distribution.draw(shape, dtype, source, *parameters).transpose(back)
+
+    return placing.placed(drawn(draw), device)
 
 
 # -- new tensors -----------------------------------------------------------------------------------------------------
 
 
 def new(
-    name: str, fill: Callable[..., Tensor], size: tuple[Any, ...], factory: dict[str, Any], dtype: Any = None
+    name: str,
+    distribution: Distribution,
+    parameters: tuple[Any, ...],
+    size: tuple[Any, ...],
+    factory: dict[str, Any],
+    dtype: Any = None,
 ) -> Tensor:
     """A new tensor, or the one given as ``out=``, filled with random numbers."""
     wanted = dtypes.argument(factory.pop("dtype", None) or dtype or get_default_dtype(), name)
@@ -91,17 +145,10 @@ def new(
         raise TypeError(no_match(name, "", _factories("tuple of ints size")))
     shape = sizes_of(size, name)
     if out is not None:
-        return fill(resized(out, shape), generator=generator)
-    return _filled(one_value(shape, 0, wanted, device), fill, generator, requires_grad)
-
-
-def _filled(tensor: Tensor, fill: Callable[..., Tensor], generator: Generator | None, requires_grad: bool) -> Tensor:
-    fill(tensor, generator=generator)
-    tensor._counter.value = 0
-    tensor._counter.writes = None
-    if requires_grad:
-        asked(tensor)
-    return tensor
+        return _write(resized(out, shape), distribution, parameters, generator)
+    type = tensor_type(wanted, shape)
+    tensor = new_tensor(_numbers(distribution, parameters, type, None, place(device), generator), type)
+    return asked(tensor) if requires_grad else tensor
 
 
 @composite(method=False)
@@ -115,7 +162,7 @@ def rand(*size: Any, **factory: Any) -> Tensor:
 
     Source: `torch.rand <https://docs.pytorch.org/docs/stable/generated/torch.rand.html>`_.
     """
-    return new("rand", uniform_, size, factory)
+    return new("rand", _UNIFORM, (), size, factory)
 
 
 @composite(method=False)
@@ -130,7 +177,7 @@ def randn(*size: Any, **factory: Any) -> Tensor:
 
     Source: `torch.randn <https://docs.pytorch.org/docs/stable/generated/torch.randn.html>`_.
     """
-    return new("randn", normal_, size, factory)
+    return new("randn", NORMAL, (), size, factory)
 
 
 @composite(method=False)
@@ -160,10 +207,7 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
         given = ", ".join(map(type_name, bounds))
         both = _factories("int high, tuple of ints size", "int low, int high, tuple of ints size")
         raise TypeError(no_match("randint", given, both))
-    low, high = int(low), int(high)
-    return new(
-        "randint", lambda tensor, generator: random_(tensor, low, high, generator=generator), (), factory, dtypes.int64
-    )
+    return new("randint", _RANDOM_BETWEEN, (int(low), int(high)), (), factory, dtypes.int64)
 
 
 @composite(method=False)
@@ -199,7 +243,8 @@ def randperm(
 def _like(
     name: str,
     input: Tensor,
-    fill: Callable[..., Tensor],
+    distribution: Distribution,
+    parameters: tuple[Any, ...] = (),
     generator: Any = None,
     dtype: Any = None,
     layout: Any = None,
@@ -209,9 +254,13 @@ def _like(
     pin_memory: bool = False,
 ) -> Tensor:
     wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, name)
-    tensor = one_value(input._type.shape, 0, wanted, device or input.device)
-    laid_out(tensor, format_strides(input, memory_format))
-    return _filled(tensor, fill, generator, requires_grad)
+    type, strides = tensor_type(wanted, input._type.shape), format_strides(input, memory_format)
+    scattered = strides if strides is not None and not is_contiguous(type.shape, strides) else None
+    if distribution is NORMAL and scattered is not None:
+        distribution = _NORMAL_SCATTERED
+    value = _numbers(distribution, parameters, type, scattered, place(device or input.device), generator)
+    tensor = laid_out(new_tensor(value, type), strides)
+    return asked(tensor) if requires_grad else tensor
 
 
 @composite(method=False)
@@ -220,7 +269,7 @@ def rand_like(input: Any, **factory: Any) -> Tensor:
 
     Source: `torch.rand_like <https://docs.pytorch.org/docs/stable/generated/torch.rand_like.html>`_.
     """
-    return _like("rand_like", input, uniform_, **factory)
+    return _like("rand_like", input, _UNIFORM, **factory)
 
 
 @composite(method=False)
@@ -229,7 +278,7 @@ def randn_like(input: Any, **factory: Any) -> Tensor:
 
     Source: `torch.randn_like <https://docs.pytorch.org/docs/stable/generated/torch.randn_like.html>`_.
     """
-    return _like("randn_like", input, normal_, **factory)
+    return _like("randn_like", input, NORMAL, **factory)
 
 
 @composite(method=False)
@@ -241,48 +290,26 @@ def randint_like(input: Any, *bounds: Any, low: Any = 0, high: Any = None, **fac
     if bounds:
         *lower, high = bounds if high is None else (*bounds, high)
         low = lower[0] if lower else low
-    low, high = int(low), int(high)
-    return _like(
-        "randint_like", input, lambda tensor, generator: random_(tensor, low, high, generator=generator), **factory
-    )
+    return _like("randint_like", input, _RANDOM_BETWEEN, (int(low), int(high)), **factory)
 
 
 # -- in place --------------------------------------------------------------------------------------------------------
 
 
-def _writer(name: str, node: str, *more: str) -> Operation:
-    """The operation that writes random numbers: nothing of what was there goes on, so its gradient is zero."""
-    return Operation(
-        name, lambda array, values, *_: values, node, ("self", "values", *more), (), frozenset((1,)), outputs=()
-    )
-
-
-_UNIFORM = _writer("uniform", "UniformBackward0")
-_NORMAL = _writer("normal", "NormalBackward0")
-_LOG_NORMAL = _writer("log_normal", "LogNormalBackward0")
-_EXPONENTIAL = _writer("exponential", "ExponentialBackward0")
-_CAUCHY = _writer("cauchy", "CauchyBackward0")
-_GEOMETRIC = _writer("geometric", "GeometricBackward0")
-# PyTorch numbers the overloads: both bounds, the upper one, none; probabilities, one probability
-_RANDOM = [_writer("random", f"RandomBackward{i}") for i in range(3)]
-_BERNOULLI_EACH = _writer("bernoulli", "BernoulliBackward1", "p")
-_BERNOULLI = _writer("bernoulli", "BernoulliBackward2")
-
-
-def _write(tensor: Tensor, operation: Operation, draw: Draw, *more: Tensor) -> Tensor:
+def _write(
+    tensor: Tensor, distribution: Distribution, parameters: tuple[Any, ...], generator: Generator | None, *more: Tensor
+) -> Tensor:
     """Write random numbers to a tensor, which is returned."""
+    operation = distribution.written
     recorded = modes.grad and any(is_tracked(x) for x in (tensor, *more))
     check_inplace(tensor, recorded)
-    sizes, strides = tensor._type.shape, None
+    strides = None
     if tensor._geometry is not None or tensor._storage.strides is not None or tensor._storage.home is not None:
         g = tensor._geometry_of()
         if overlaps(g.sizes, g.strides):
             raise RuntimeError(OVERLAP)
         strides = None if g.contiguous else g.strides
-    if tensor.device.type == "meta":
-        value = tensor._value()
-    else:
-        value = placing.placed(drawn(lambda batch: _ordered(sizes, strides, draw, batch)), tensor.device)
+    value = _numbers(distribution, parameters, tensor._type, strides, tensor.device, generator)
     if recorded or modes.dual_level >= 0:
         return apply_inplace(operation, (tensor, new_tensor(value, tensor._type), *more))
     write(tensor, value, operation.name, None)
@@ -296,11 +323,7 @@ def uniform_(self: Tensor, low: float = 0.0, to: float = 1.0, *, generator: Any 
     Source: `torch.Tensor.uniform_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.uniform_.html>`_.
     """
     low = float(named.get("from", low))
-    return _write(
-        self,
-        _UNIFORM,
-        lambda shape: uniforms.uniform(shape, self._type.dtype.numpy, source_of(generator), low, float(to)),
-    )
+    return _write(self, _UNIFORM, (low, float(to)), generator)
 
 
 @composite(function=False)
@@ -309,8 +332,8 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
 
     Source: `torch.Tensor.normal_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.normal_.html>`_.
     """
-    source, dtype, in_order = source_of(generator), self._type.dtype.numpy, self._geometry_of().contiguous
-    return _write(self, _NORMAL, lambda shape: normals.normal(shape, dtype, source, float(mean), float(std), in_order))
+    distribution = NORMAL if self._geometry_of().contiguous else _NORMAL_SCATTERED
+    return _write(self, distribution, (float(mean), float(std)), generator)
 
 
 @composite(function=False)
@@ -319,11 +342,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
     Source: `torch.Tensor.log_normal_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.log_normal_.html>`_.
     """
-    return _write(
-        self,
-        _LOG_NORMAL,
-        lambda shape: normals.log_normal(shape, self._type.dtype.numpy, source_of(generator), float(mean), float(std)),
-    )
+    return _write(self, _LOG_NORMAL, (float(mean), float(std)), generator)
 
 
 @composite(function=False)
@@ -333,11 +352,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     Source: `torch.Tensor.exponential_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.exponential_.html>`_.
     """
-    return _write(
-        self,
-        _EXPONENTIAL,
-        lambda shape: inversion.exponential(shape, self._type.dtype.numpy, source_of(generator), float(lambd)),
-    )
+    return _write(self, _EXPONENTIAL, (float(lambd),), generator)
 
 
 @composite(function=False)
@@ -346,13 +361,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
 
     Source: `torch.Tensor.cauchy_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.cauchy_.html>`_.
     """
-    return _write(
-        self,
-        _CAUCHY,
-        lambda shape: inversion.cauchy(
-            shape, self._type.dtype.numpy, source_of(generator), float(median), float(sigma)
-        ),
-    )
+    return _write(self, _CAUCHY, (float(median), float(sigma)), generator)
 
 
 @composite(function=False)
@@ -361,11 +370,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
 
     Source: `torch.Tensor.geometric_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.geometric_.html>`_.
     """
-    return _write(
-        self,
-        _GEOMETRIC,
-        lambda shape: inversion.geometric(shape, self._type.dtype.numpy, source_of(generator), float(p)),
-    )
+    return _write(self, _GEOMETRIC, (float(p),), generator)
 
 
 @composite(function=False)
@@ -375,16 +380,11 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, to: Any = None, *
     Source: `torch.Tensor.random_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.random_.html>`_.
     """
     given = [*([named["from"]] if "from" in named else []), *bounds, *([] if to is None else [to])]
-    source, dtype = source_of(generator), self._type.dtype.numpy
     if not given:
-        return _write(self, _RANDOM[2], lambda shape: integers.random(shape, dtype, source))
+        return _write(self, _RANDOM, (), generator)
     low, high = (0, given[0]) if len(given) == 1 and "from" not in named else (given + [None])[:2]
-    low, high = int(low), None if high is None else int(high)
-    return _write(
-        self,
-        _RANDOM[1 if len(given) == 1 else 0],
-        lambda shape: integers.random_range(shape, dtype, source, low, high),
-    )
+    distribution = _RANDOM_BELOW if len(given) == 1 else _RANDOM_BETWEEN
+    return _write(self, distribution, (int(low), None if high is None else int(high)), generator)
 
 
 @composite(function=False)
@@ -393,11 +393,10 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 
     Source: `torch.Tensor.bernoulli_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.bernoulli_.html>`_.
     """
-    source, dtype = source_of(generator), self._type.dtype.numpy
     if not isinstance(p, Tensor):
-        return _write(self, _BERNOULLI, lambda shape: uniforms.bernoulli(shape, dtype, source, float(p)))
+        return _write(self, _BERNOULLI, (float(p),), generator)
     g = self._geometry_of()
     chances = np.broadcast_to(concrete(p._value()), g.sizes)
     if not g.contiguous:
         chances = chances.transpose(memory_order(g.sizes, g.strides))
-    return _write(self, _BERNOULLI_EACH, lambda shape: uniforms.bernoulli(shape, dtype, source, chances), p)
+    return _write(self, _BERNOULLI_EACH, (chances,), generator, p)

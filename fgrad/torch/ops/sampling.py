@@ -15,7 +15,7 @@ from fgrad.torch.core.types import tensor_type
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.copying import resized
 from fgrad.torch.ops.overloads import no_match
-from fgrad.torch.ops.random import FACTORY, new, normal_, source_of
+from fgrad.torch.ops.random import FACTORY, NORMAL, new, source_of
 from fgrad.torch.ops.table import composite, write_all
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
 from fgrad.torch.random.gamma import standard_gamma
@@ -76,9 +76,7 @@ def normal(
         if size is None:
             raise TypeError(no_match("normal", f"{type_name(mean)}, {type_name(std)}", _NORMAL_SIGNATURES))
         factory.update(generator=generator, out=out)
-        return new(
-            "normal", lambda tensor, generator: normal_(tensor, mean, std, generator=generator), (size,), factory
-        )
+        return new("normal", NORMAL, (float(mean), float(std)), (size,), factory)
     shaped = mean if isinstance(mean, Tensor) else std
     dtype = shaped._type.dtype.numpy
     if not isinstance(std, Tensor):

@@ -6,6 +6,7 @@ That rounds twice, which in principle can differ; but a uniform float32 number h
 arguments, and each of them was compared with PyTorch's result: none differs.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fgrad.jaxcore import eval_context
 from fgrad.torch.core.evaluation import Routine, array_type, concrete, recorded
 from fgrad.torch.random import libm
 from fgrad.torch.random.fused import fma_double, fma_single
+from fgrad.torch.random.generator import Ahead, Generator
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64, Array
 
 _F = np.float32
@@ -99,8 +101,12 @@ def _normal_single(np_: Any, radii: Array, angles: Array) -> tuple[Array, Array]
     return radius * cosines, radius * sines
 
 
+def _halves(np_: Any, uniform: Array) -> tuple[Array, Array]:
+    return _normal_single(np_, uniform[:, :8], uniform[:, 8:])
+
+
 class _Compiled:
-    """``_normal_single`` of arrays of up to so many rows: compiled once it has been met often enough.
+    """``_halves`` of up to so many blocks: compiled once it has been met often enough.
 
     What the compiled program contracts to fused steps is a product of few bits, which is exact with or without.
     """
@@ -112,37 +118,75 @@ class _Compiled:
         self.met = 0
         self.routine: Routine | None = None
 
-    def __call__(self, radii: Array, angles: Array) -> tuple[Array, Array]:
-        self.met += 1 + len(radii) // _MANY
+    def __call__(self, uniform: Array) -> Sequence[Array]:
+        self.met += 1 + len(uniform) // _MANY
         if self.met <= TRIALS:
-            return _normal_single(np, radii, angles)
+            return _halves(np, uniform)
         if self.routine is None:
-            types = [array_type((self.rows, 8), FLOAT32)] * 2
-            self.routine = Routine(recorded(lambda *xs: _normal_single(jnp, *xs), types), trials=0)
-        given = len(radii)
-        filling = ((0, self.rows - given), (0, 0))
+            graph = recorded(lambda rows: _halves(jnp, rows), [array_type((self.rows, 16), FLOAT32)])
+            self.routine = Routine(graph, trials=0)
+        given = len(uniform)
+        if given != self.rows:
+            filled = np.zeros((self.rows, 16), FLOAT32)
+            filled[:given] = uniform
+            uniform = filled
         with eval_context():
-            found = self.routine([x if given == self.rows else np.pad(x, filling) for x in (radii, angles)])
-        one, other = (concrete(x)[:given] for x in found)
-        return one, other
+            found = self.routine([uniform])
+        return [concrete(x)[:given] for x in found]
 
 
 #: few programs serve arrays of every size but small ones, on which NumPy is done before the program has begun
 _SIZES = [_Compiled(8**n) for n in range(3, 6)]
 _SMALL = 64
 #: how often a size is met before it is compiled; so many rows count once more
-TRIALS, _MANY = 40, 4096
+TRIALS, _MANY = 40, 1024
+#: how many numbers are made ahead at first, and later; and how many one draw may take of them
+_FIRST, _LATER, AHEAD = 16 * _SMALL, 16 * 4096, 16 * 512
+
+
+def _standard_single(uniform: Array) -> None:
+    """Replaces blocks of float32 uniform numbers by standard normal ones."""
+    if len(uniform) <= _SMALL:
+        found = _halves(np, uniform)
+    else:
+        found = next(each for each in _SIZES if len(uniform) <= each.rows)(uniform)
+    uniform[:, :8], uniform[:, 8:] = found
+
+
+def _scaled_single(numbers: Array, mean: float, std: float) -> Array:
+    if mean == 0.0 and std == 1.0:
+        return numbers + _F(0)  # as the addition of a mean: no negative zeros
+    return fma_single(numbers, float(_F(std)), float(_F(mean)))
 
 
 def _blocks_single(uniform: Array, mean: float, std: float) -> None:
-    std, mean = float(_F(std)), float(_F(mean))
-    radii, angles = uniform[:, :8], uniform[:, 8:]
-    if len(uniform) <= _SMALL:
-        found = _normal_single(np, radii, angles)
-    else:
-        found = next(each for each in _SIZES if len(uniform) <= each.rows)(radii, angles)
-    for half, numbers in zip((radii, angles), found, strict=True):
-        half[...] = fma_single(numbers, std, mean)
+    _standard_single(uniform)
+    uniform[...] = _scaled_single(uniform, mean, std)
+
+
+def following(generator: Generator, count: int, mean: float, std: float) -> Array:
+    """The next float32 normal numbers: at most ``AHEAD``, a multiple of 16.
+
+    NOTE [Numbers ahead]
+    A few numbers cost NumPy a hundred calls, and a compiled program the waking of another thread.  So once normal
+    numbers are drawn twice in a row, those of the words to come are made too, the more the longer it goes on, and the
+    draws that follow take from them.  The generator stands all the while where PyTorch's would; any other draw makes
+    the numbers ahead void.
+    """
+    with generator.lock:
+        ahead = generator.ahead
+        if ahead is None:
+            made, then = generator.floats(count), Ahead(np.empty(0, FLOAT32), _FIRST)
+            _standard_single(made.reshape(-1, 16))
+        else:
+            if len(ahead.numbers) < count:
+                numbers = generator.peeked(max(count, ahead.following))
+                _standard_single(numbers.reshape(-1, 16))
+                ahead = Ahead(numbers, min(8 * ahead.following, _LATER))
+            generator.skip(count)
+            made, then = ahead.numbers[:count], Ahead(ahead.numbers[count:], ahead.following)
+        generator.ahead = then
+    return _scaled_single(made, mean, std)
 
 
 def _blocks_double(uniform: Array, mean: float, std: float) -> None:

@@ -1,6 +1,6 @@
 """The Mersenne Twister as PyTorch's CPU generator uses it, and the generator that is used by default.
 
-NumPy's legacy ``RandomState`` runs the same engine and is seeded the same way, so that the stream of 32-bit words comes
+NumPy has the same engine, which its legacy ``RandomState`` seeds the same way, so that the stream of 32-bit words comes
 from it in bulk.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Self, TypeAlias, cast
 
+import attrs
 import numpy as np
 
 from fgrad.torch.random.scalars import Array
@@ -34,6 +35,16 @@ _STATE = np.dtype(
 )
 
 
+@attrs.frozen
+class Ahead:
+    """What was made of words that are still to be drawn: see NOTE [Numbers ahead]."""
+
+    #: one of each word
+    numbers: Array
+    #: how many are made the next time
+    following: int
+
+
 class Generator:
     """A stream of random bits with the state and the seeding of PyTorch's CPU generator.
 
@@ -49,10 +60,11 @@ class Generator:
 
     next_float_normal_sample: float | None
     next_double_normal_sample: float | None
+    ahead: Ahead | None
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._source = np.random.RandomState(0)
+        self._engine = np.random.MT19937()
         self.manual_seed(DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Self:
@@ -68,9 +80,10 @@ class Generator:
             raise ValueError("Overflow when unpacking long long")
         with self.lock:
             self._seed = seed % 2**64
-            self._source.seed(self._seed % 2**32)
+            np.random.RandomState(self._engine).seed(self._seed % 2**32)
             # a seeded engine differs from one that has used up its words only in the state that it shows
             self._unused = True
+            self.ahead = None
             self.next_float_normal_sample = None
             self.next_double_normal_sample = None
         return self
@@ -102,7 +115,7 @@ class Generator:
         True
         """
         with self.lock:
-            engine = self._engine()
+            engine = self._position()
             used = 0 if self._unused else engine["pos"]
             state = np.zeros((), _STATE)
             state["seed"] = self._seed
@@ -141,7 +154,8 @@ class Generator:
             # the last word is the one before the engine renews itself, wherever the next one was to be read
             self._unused = left == 1 and used == 0
             position = _WORDS if left == 1 else used
-            self._set_engine({"key": fields["words"].astype(np.uint32), "pos": position})
+            self.ahead = None
+            self._move({"key": fields["words"].astype(np.uint32), "pos": position})
             self.next_double_normal_sample = float(fields["double"]) if fields["has_double"] else None
             self.next_float_normal_sample = float(fields["float"]) if fields["has_float"] else None
         return self
@@ -158,18 +172,37 @@ class Generator:
 
     def words(self, count: int) -> Array:
         """The next ``count`` words of 32 bits."""
-        with self.lock:
-            self._unused = self._unused and count == 0
-            return self._source.randint(0, 2**32, size=count, dtype=np.uint32)
+        return self._raw(count).astype(np.uint32)
 
     def long_words(self, count: int) -> Array:
         """The next ``count`` words of 64 bits: two of 32, the higher first."""
-        pairs = self.words(2 * count)
-        return (pairs[0::2].astype(np.uint64) << np.uint64(32)) | pairs[1::2]
+        pairs = self._raw(2 * count)
+        return (pairs[0::2] << np.uint64(32)) | pairs[1::2]
+
+    def _raw(self, count: int) -> Array:
+        """The next words of 32 bits, in 64 bits each."""
+        with self.lock:
+            self._unused = self._unused and count == 0
+            self.ahead = None
+            return self._engine.random_raw(count)
+
+    def skip(self, count: int) -> None:
+        """Goes on by words of which the numbers were made before."""
+        with self.lock:
+            self._unused = self._unused and count == 0
+            self._engine.random_raw(count, False)
 
     def floats(self, count: int) -> Array:
         """``count`` float32 numbers, uniform in [0, 1): 24 bits of a word each."""
         return (self.words(count) & np.uint32(2**24 - 1)).astype(np.float32) * np.float32(2.0**-24)
+
+    def peeked(self, count: int) -> Array:
+        """The numbers that ``floats`` will draw."""
+        with self.lock:
+            start, unused = self._position(), self._unused
+            values = self.floats(count)
+            self._return(start, unused)
+            return values
 
     def doubles(self, count: int) -> Array:
         """``count`` float64 numbers, uniform in [0, 1): 53 bits of a long word each."""
@@ -182,7 +215,7 @@ class Generator:
         The numbers are made in blocks; at the end the generator stands where the last one used was drawn.
         """
         with self.lock:
-            start, unused = self._engine(), self._unused
+            start, unused = self._position(), self._unused
             block = 32
             taken = 0
 
@@ -202,12 +235,15 @@ class Generator:
             try:
                 yield draw
             finally:
-                self._set_engine(start)
-                self._unused = unused
+                self._return(start, unused)
                 self.words(2 * taken)
 
-    def _engine(self) -> dict[str, Any]:
-        return cast(dict[str, Any], self._source.get_state(legacy=False))["state"]
+    def _position(self) -> dict[str, Any]:
+        return cast(dict[str, Any], self._engine.state)["state"]
 
-    def _set_engine(self, engine: dict[str, Any]) -> None:
-        self._source.set_state({"bit_generator": "MT19937", "state": engine, "has_gauss": 0, "gauss": 0.0})
+    def _return(self, position: dict[str, Any], unused: bool) -> None:
+        self._move(position)
+        self._unused = unused
+
+    def _move(self, position: dict[str, Any]) -> None:
+        self._engine.state = cast(Any, {"bit_generator": "MT19937", "state": position})

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from fgrad.torch.random import libm
-from fgrad.torch.random.box_muller import blocks_of_sixteen, pairs
+from fgrad.torch.random.box_muller import AHEAD, blocks_of_sixteen, following, pairs
 from fgrad.torch.random.fused import fma_double
 from fgrad.torch.random.generator import Generator
 from fgrad.torch.random.scalars import (
     COMPLEX_PARTS,
+    FLOAT32,
     FLOAT64,
     FLOATING,
     Array,
@@ -34,6 +35,8 @@ def standard_normal(generator: Generator, count: int) -> Array:
 
 def _blocks(generator: Generator, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
     """At least 16 numbers in blocks of 16; where the last block is not full, the last 16 numbers are drawn anew."""
+    if dtype == FLOAT32 and count % 16 == 0 and count <= AHEAD:
+        return following(generator, count, mean, std)
     draw = generator.doubles if dtype == FLOAT64 else generator.floats
     whole = count - count % 16
     with generator.lock:

@@ -68,8 +68,8 @@ def uniform(shape: Shape, dtype: np.dtype[Any], generator: Generator, low: float
     _check_bounds(dtype, low, high)
     if dtype == FLOAT64:
         values = fma_double(generator.doubles(count), high - low, low)
-    elif (low, high) == (0.0, 1.0):
-        values = generator.floats(count)
+    elif dtype == FLOAT32 and (low, high) == (0.0, 1.0):
+        return generator.floats(count).reshape(shape)
     else:
         single_low, single_high = np.float32(low), np.float32(high)
         values = fma_single(generator.floats(count), float(single_high - single_low), float(single_low))
