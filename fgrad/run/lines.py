@@ -5,6 +5,11 @@ A function such as ``exp`` of single-precision numbers is NumPy's of them in dou
 the nearest number nearly always, and PyTorch's more often than XLA's or NumPy's own ones in single precision are (of
 ``exp`` 0.99, 0.91 and 0.60 of the numbers, of ``tanh`` 1.00, 0.41 and 0.68); it takes less time than to call a compiled
 program.  The logistic function and the inverse root PyTorch makes of others in single precision, and so they are here.
+
+NOTE [What NumPy costs more]
+A compiled program goes through an array once for all its operations, with several threads; NumPy goes through it for
+each operation with one, but begins at once.  Each line therefore says by how much NumPy takes longer for an element,
+from what was measured on two cores; matrix products, on which both spend the same time, cost nothing.
 """
 
 import math
@@ -12,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray
@@ -31,8 +37,23 @@ from fgrad.run.numbers import (
 ANY = REALS | {BOOL}
 _SINGLE = np.dtype("float32")
 
-#: a computation on arrays, and whether it is one of each element, so that it goes along with NumPy's broadcasting
-Line = tuple[Callable[..., Any], bool]
+#: nanoseconds an element, see NOTE [What NumPy costs more]: nothing to do, arithmetic, elements put elsewhere, functions
+_FREE, _ARITHMETIC, _MOVED, _FUNCTION, _SLOW_FUNCTION = 0.0, 0.08, 0.7, 1.5, 8.0
+
+
+@frozen
+class Line:
+    """An operation as a computation on arrays."""
+
+    compute: Callable[..., Any]
+    #: whether it is one of each element, so that it goes along with NumPy's broadcasting
+    elementwise: bool = False
+    #: nanoseconds that an element takes more than in a compiled program
+    excess: float = _ARITHMETIC
+    #: of a product of two matrices, the computation of its transpose: that of the factors in the other order
+    turned: Callable[..., Any] | None = None
+
+
 _Entry = Callable[[Op], Line | None]
 
 
@@ -44,20 +65,24 @@ def line(op: Op) -> Line | None:
     if entry is not None:
         return entry(op)
     moved = movement(op)
-    return None if moved is None else (moved, False)
+    return None if moved is None else Line(moved, excess=_FREE if op.name in _VIEWS else _MOVED)
 
 
-def _elementwise(function: Callable[..., Any], dtypes: frozenset[np.dtype]) -> _Entry:
-    return lambda op: (function, True) if all(t.dtype in dtypes for t in op.in_types) else None
+#: what NumPy does without touching the elements, so that only a result costs a copy
+_VIEWS = frozenset({"expand_dims", "reshape", "slice", "squeeze", "transpose"})
 
 
-def _by_double(function: Callable[..., Any]) -> _Entry:
+def _elementwise(function: Callable[..., Any], dtypes: frozenset[np.dtype], excess: float = _ARITHMETIC) -> _Entry:
+    return lambda op: Line(function, True, excess) if all(t.dtype in dtypes for t in op.in_types) else None
+
+
+def _by_double(function: Callable[..., Any], excess: float = _FUNCTION) -> _Entry:
     """A function of single-precision numbers; see NOTE [Functions by way of double precision]."""
 
     def entry(op: Op) -> Line | None:
         if any(t.dtype != _SINGLE for t in op.in_types):
             return None
-        return (lambda *xs: function(*[x.astype(np.float64) for x in xs]).astype(_SINGLE)), True
+        return Line(lambda *xs: function(*[x.astype(np.float64) for x in xs]).astype(_SINGLE), True, excess)
 
     return entry
 
@@ -65,21 +90,21 @@ def _by_double(function: Callable[..., Any]) -> _Entry:
 def _in_both(function: Callable[..., Any]) -> _Entry:
     """A function that NumPy has as exactly in double precision as XLA."""
     single = _by_double(function)
-    return lambda op: (function, True) if op.in_types[0].dtype == np.float64 else single(op)
+    return lambda op: Line(function, True, _FUNCTION) if op.in_types[0].dtype == np.float64 else single(op)
 
 
 def _broadcast(op: Op) -> Line | None:
     if len(op.in_types) != 1:
         return None
     below = aligned(op)
-    return (lambda x: x.reshape(below)), False
+    return Line(lambda x: x.reshape(below), excess=_FREE)
 
 
 def _convert(op: Op) -> Line | None:
     old, new = op.in_types[0].dtype, op.out_types[0].dtype
     if old in FLOATS and new in INTEGERS:
-        return _to_integers(old, new), True
-    return (lambda x: x.astype(new)), True
+        return Line(_to_integers(old, new), True, _FUNCTION)
+    return Line(lambda x: x.astype(new), True)
 
 
 def _to_integers(old: np.dtype, new: np.dtype) -> Callable[..., Any]:
@@ -100,13 +125,25 @@ def _to_integers(old: np.dtype, new: np.dtype) -> Callable[..., Any]:
 def _integer_pow(op: Op) -> Line | None:
     powers: dict[int, Callable[..., Any]] = {2: np.square, 3: lambda x: x * x * x}
     compute = powers.get(op.params["y"])
-    return None if compute is None or op.in_types[0].dtype not in REALS else (compute, True)
+    return None if compute is None or op.in_types[0].dtype not in REALS else Line(compute, True)
 
 
 def _select(op: Op) -> Line | None:
     if op.in_types[0].dtype != BOOL or len(op.in_types) != 3:
         return None
-    return (lambda which, no, yes: np.where(which, yes, no)), True
+    bits = np.dtype(f"int{8 * op.in_types[1].dtype.itemsize}")
+    return Line(lambda which, no, yes: _chosen(which, no, yes, bits), True, _MOVED)
+
+
+#: from so many elements on NumPy's ``where``, which jumps for each, is slower than five operations on bits
+_MANY = 1 << 12
+
+
+def _chosen(which: Any, no: Any, yes: Any, bits: np.dtype) -> Any:
+    if which.size < _MANY:
+        return np.where(which, yes, no)
+    dtype, no, yes = no.dtype, no.view(bits), yes.view(bits)
+    return (no ^ ((yes ^ no) & -which.astype(bits))).view(dtype)
 
 
 def _sum(op: Op) -> Line | None:
@@ -114,8 +151,8 @@ def _sum(op: Op) -> Line | None:
     if dtype not in REALS:
         return None
     if len(axes) == op.in_types[0].ndim:
-        return (lambda x: np.add.reduce(x, None, dtype)), False
-    return (lambda x: np.add.reduce(x, axes, dtype)), False
+        return Line(lambda x: np.add.reduce(x, None, dtype))
+    return Line(lambda x: np.add.reduce(x, axes, dtype))
 
 
 def _reduction(function: np.ufunc, dtypes: frozenset[np.dtype]) -> _Entry:
@@ -123,7 +160,7 @@ def _reduction(function: np.ufunc, dtypes: frozenset[np.dtype]) -> _Entry:
         axes = tuple(op.params["axes"])
         if op.in_types[0].dtype not in dtypes or op.in_types[0].size == 0:
             return None
-        return (lambda x: function.reduce(x, axes)), False
+        return Line(lambda x: function.reduce(x, axes))
 
     return entry
 
@@ -135,7 +172,7 @@ def _place(function: Callable[..., Any]) -> _Entry:
         (axis,), dtype = op.params["axes"], op.out_types[0].dtype
         if op.in_types[0].size == 0:
             return None
-        return (lambda x: function(x, axis).astype(dtype)), False
+        return Line(lambda x: function(x, axis).astype(dtype))
 
     return entry
 
@@ -144,28 +181,28 @@ def _cumsum(op: Op) -> Line | None:
     dtype, axis = op.in_types[0].dtype, op.params["axis"]
     if op.params["reverse"] or dtype not in REALS:
         return None
-    return (lambda x: np.add.accumulate(x, axis, dtype)), False
+    return Line(lambda x: np.add.accumulate(x, axis, dtype))
 
 
 def _stack(op: Op) -> Line:
     axis = op.params["axis"]
-    return (lambda *xs: np.stack(xs, axis)), False
+    return Line(lambda *xs: np.stack(xs, axis))
 
 
 def _fixed(op: Op) -> Line | None:
     """What has no operands is computed once."""
     compute = computation(op)
-    return None if compute is None else (compute, False)
+    return None if compute is None else Line(compute, excess=_FREE)
 
 
 def _scatter_add(op: Op) -> Line | None:
     compute = scattering(op, np.add.at) if op.in_types[0].dtype in REALS else None
-    return None if compute is None else (compute, False)
+    return None if compute is None else Line(compute, excess=_FUNCTION)
 
 
 def _sort(op: Op) -> Line | None:
     compute = sorting(op, lambda x: x)
-    return None if compute is None else (compute, False)
+    return None if compute is None else Line(compute)
 
 
 def _dot(op: Op) -> Line | None:
@@ -181,8 +218,9 @@ def _dot(op: Op) -> Line | None:
     behind = _arranged(right, (*batch_r, *inner_r, *outer_r), (*batch, inner, math.prod(_sizes(right, outer_r))))
     shape = out.shape
     if len(outer_l) == len(outer_r) == 1:
-        return (lambda x, y: np.matmul(before(x), behind(y))), False
-    return (lambda x, y: np.matmul(before(x), behind(y)).reshape(shape)), False
+        turned = None if batch else lambda x, y: np.matmul(behind(y).T, before(x).T)
+        return Line(lambda x, y: np.matmul(before(x), behind(y)), turned=turned)
+    return Line(lambda x, y: np.matmul(before(x), behind(y)).reshape(shape))
 
 
 def _arranged(type: ShapedArray, order: tuple[int, ...], shape: tuple[int, ...]) -> Callable[..., Any]:
@@ -218,14 +256,14 @@ _TABLE: dict[str, _Entry] = {
     "asin": _by_double(np.arcsin),
     "asinh": _by_double(np.arcsinh),
     "atan": _by_double(np.arctan),
-    "atan2": _by_double(np.arctan2),
+    "atan2": _by_double(np.arctan2, _SLOW_FUNCTION),
     "atanh": _by_double(np.arctanh),
     "broadcast_in_dim": _broadcast,
     "cbrt": _by_double(np.cbrt),
     "ceil": _elementwise(np.ceil, FLOATS),
     "clamp": _elementwise(_clamped, REALS),
     "convert_element_type": _convert,
-    "cos": _by_double(np.cos),
+    "cos": _by_double(np.cos, _SLOW_FUNCTION),
     "cosh": _by_double(np.cosh),
     "cumsum": _cumsum,
     "div": _elementwise(np.divide, FLOATS),
@@ -242,7 +280,7 @@ _TABLE: dict[str, _Entry] = {
     "le": _elementwise(np.less_equal, ANY),
     "log": _by_double(np.log),
     "log1p": _by_double(np.log1p),
-    "logistic": _elementwise(_logistic, frozenset({_SINGLE})),
+    "logistic": _elementwise(_logistic, frozenset({_SINGLE}), _FUNCTION),
     "lt": _elementwise(np.less, ANY),
     "max": _elementwise(np.maximum, REALS),
     "min": _elementwise(np.minimum, REALS),
@@ -251,7 +289,7 @@ _TABLE: dict[str, _Entry] = {
     "neg": _elementwise(np.negative, REALS),
     "not": _elementwise(np.invert, INTEGERS | {BOOL}),
     "or": _elementwise(np.bitwise_or, INTEGERS | {BOOL}),
-    "pow": _by_double(np.power),
+    "pow": _by_double(np.power, _SLOW_FUNCTION),
     "reduce_and": _reduction(np.logical_and, frozenset({BOOL})),
     "reduce_max": _reduction(np.maximum, ANY),
     "reduce_min": _reduction(np.minimum, ANY),
@@ -261,14 +299,14 @@ _TABLE: dict[str, _Entry] = {
     "scatter-add": _scatter_add,
     "select_n": _select,
     "sign": _elementwise(sign, REALS),
-    "sin": _by_double(np.sin),
+    "sin": _by_double(np.sin, _SLOW_FUNCTION),
     "sinh": _by_double(np.sinh),
     "sort": _sort,
     "sqrt": _elementwise(np.sqrt, FLOATS),
     "square": _elementwise(np.square, REALS),
     "stack": _stack,
     "sub": _elementwise(np.subtract, REALS),
-    "tan": _by_double(np.tan),
+    "tan": _by_double(np.tan, _SLOW_FUNCTION),
     "tanh": _in_both(np.tanh),
     "xor": _elementwise(np.bitwise_xor, INTEGERS | {BOOL}),
 }

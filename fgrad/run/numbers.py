@@ -46,18 +46,18 @@ def computation(op: Op) -> Compute | None:
 
 def movement(op: Op) -> Compute | None:
     """How NumPy computes an operation that does nothing but put elements elsewhere; None for any other."""
-    return computation(op) if op.name in _MOVES else None
+    return _found(_MOVES, op)
 
 
 def _computation(op: Op) -> Compute | None:
-    entry = _TABLE.get(op.name)
-    types = (*op.in_types, *op.out_types)
-    if (
-        entry is None
-        or op.effects
-        or any(t.dtype not in _ANY for t in types)
-        or sum(t.size for t in types) > SIZE_LIMIT
-    ):
+    if sum(t.size for t in (*op.in_types, *op.out_types)) > SIZE_LIMIT:
+        return None
+    return _found(_TABLE, op)
+
+
+def _found(table: dict[str, Entry], op: Op) -> Compute | None:
+    entry = table.get(op.name)
+    if entry is None or op.effects or any(t.dtype not in _ANY for t in (*op.in_types, *op.out_types)):
         return None
     return entry(op)
 

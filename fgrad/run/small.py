@@ -5,9 +5,16 @@ Handing two matrices of 32x32 to a compiled program and taking its result costs 
 them.  Where it is said that graphs are run one by one as the user's statements come (the mutable layer), and not whole,
 a graph of a few elementwise operations, sums and matrix products therefore becomes a line of NumPy each.  The results
 keep subnormal numbers, as PyTorch's do; sums, and functions such as ``tanh``, may differ from XLA's in the last bit.
+
+What is small is a matter of time: NumPy does what takes it no longer than a compiled program takes to begin.  That
+waits for a thread, for all of them where XLA shares the work out, and again for each matrix product that it shares.  So
+an MLP of 784-256-256-10 on 128 examples is a small one, all of its step.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,12 +28,16 @@ from fgrad.run.numbers import aligned
 #: of flat arrays, the flat results; nobody may write to them
 Small = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
-#: so many operations at most, those not counted that depend on no argument
-LENGTH_LIMIT = 20
 #: so many operations at most that are looked at
-LOOKED_AT = 60
+LOOKED_AT = 100
 #: so many elements at most in any value
-SIZE_LIMIT = 1 << 12
+SIZE_LIMIT = 1 << 17
+#: nanoseconds that a line costs whatever it does
+LINE = 750
+#: nanoseconds that a compiled program takes to begin: alone, and where threads share arrays of so many elements
+BEGUN, SHARED, SHARED_SIZE = 35_000, 150_000, 1 << 15
+#: and to share a matrix product of so many multiplications
+PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 
 
 def small(graph: Graph) -> Small | None:
@@ -44,14 +55,17 @@ def small(graph: Graph) -> Small | None:
     }
     # the shapes that values have so far: NumPy's broadcasting brings them to their own where they meet others
     shapes = [t.shape for t in graph.types[: len(graph.in_types) + len(graph.consts)]]
-    lines: list[tuple[range, Callable[..., Any], tuple[int, ...]]] = []
+    lines: dict[int, tuple[range, Callable[..., Any], tuple[int, ...]]] = {}
+    turned: dict[int, Callable[..., Any]] = {}
+    read = Counter(chain(graph.outputs, *[node.inputs for node in graph.nodes]))
+    left = SHARED if any(t.size >= SHARED_SIZE for t in graph.types) else BEGUN
     for node in graph.nodes:
         found = line(node.op)
         if found is None:
             return None
-        compute, elementwise = found
+        compute = found.compute
         have = [shapes[i] for i in node.inputs]
-        if elementwise:
+        if found.elementwise:
             made = [np.broadcast_shapes(*have)]
         else:
             if any(shape != t.shape for shape, t in zip(have, node.op.in_types, strict=True)):
@@ -64,12 +78,31 @@ def small(graph: Graph) -> Small | None:
             for i, x, t in zip(numbers, value if len(made) > 1 else [value], node.op.out_types, strict=True):
                 known[i] = np.array(x, t.dtype, order="C")
         else:
-            lines.append((numbers, compute, node.inputs))
+            source = node.inputs[0]
+            if node.op.name == "transpose" and source in turned and read[source] == 1:
+                # the product is made the other way round: BLAS transposes for nothing
+                _, _, factors = lines.pop(source)
+                lines[numbers[0]] = (numbers, turned[source], factors)
+            else:
+                lines[numbers[0]] = (numbers, compute, node.inputs)
+            if found.turned is not None:
+                turned[numbers[0]] = found.turned
+            left -= LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
+            if _products(node.op) >= PRODUCT_SIZE:
+                left += PRODUCT
         shapes += made
-    if len(lines) > LENGTH_LIMIT:
+    if left < 0:
         return None
     whole = {i: graph.types[i].shape for i in graph.outputs if shapes[i] != graph.types[i].shape}
-    return _function(lines, known, len(graph.in_types), graph.outputs, whole)
+    return _function(list(lines.values()), known, len(graph.in_types), graph.outputs, whole)
+
+
+def _products(op: Op) -> int:
+    """How many multiplications a matrix product has; 0 for any other operation."""
+    if op.name != "dot_general":
+        return 0
+    (inner, _), _ = op.params["dimension_numbers"]
+    return op.out_types[0].size * math.prod([op.in_types[0].shape[i] for i in inner])
 
 
 def _spread(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

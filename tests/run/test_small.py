@@ -12,7 +12,7 @@ from jax import lax
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.record.recording import stage_closed
-from fgrad.run.small import LENGTH_LIMIT, SIZE_LIMIT, small
+from fgrad.run.small import BEGUN, LINE, SIZE_LIMIT, small
 from tests.run.test_numbers import SPECIAL, graph_of
 
 
@@ -52,11 +52,15 @@ def test_what_is_not_elementwise_or_not_small_is_left():
     assert small(stage_closed(lambda x: [-x], [large])) is None
 
     def long(x: Any) -> list[Any]:
-        for _ in range(LENGTH_LIMIT + 1):
+        for _ in range(BEGUN // LINE + 1):
             x = x * x
         return [x]
 
     assert small(stage_closed(long, [x])) is None
+    # a function takes NumPy longer than arithmetic, and so fewer elements of it are few
+    many = ShapedArray((SIZE_LIMIT,), np.dtype("float32"))
+    assert small(stage_closed(lambda x: [-x], [many])) is not None
+    assert small(stage_closed(lambda x: [jnp.exp(x)], [many])) is None
     half = ShapedArray((4,), np.dtype("float16"))
     assert small(stage_closed(lambda x: [-x], [half])) is None
 
@@ -143,7 +147,7 @@ def test_broadcasting(data: Any):
 
     graph = stage_closed(function, tuple(map(typeof, flat)))
     if small(graph) is None:
-        assert len(graph.nodes) > LENGTH_LIMIT
+        assert len(graph.nodes) * LINE > BEGUN / 2
     else:
         assert_as_evaluated(graph, flat)
 
@@ -153,6 +157,28 @@ def test_an_operand_of_one_number_is_not_spread():
     graph, flat = graph_of(lambda x, y: jnp.where(x > y, x * y, -y), [x, y])
     assert_as_evaluated(graph, flat)
     assert_as_evaluated(*graph_of(lambda a, b: a[:, None] * b, [np.arange(3.0), np.arange(4.0)]))
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "bool"])
+def test_a_choice_among_many_elements(kind: str):
+    which, no, yes = np.random.default_rng(0).standard_normal((3, 70, 100))
+    no[0, :2] = -0.0, np.nan
+    if kind != "float32":
+        no, yes = np.nan_to_num(10 * no), 10 * yes
+    run = [which > 0, no.astype(kind), yes.astype(kind)]
+    assert_as_evaluated(*graph_of(lambda which, no, yes: lax.select(which, yes, no), run))
+    assert_as_evaluated(*graph_of(lambda which, no, yes: jnp.where(which, yes, no[0, 0]), run))
+
+
+@pytest.mark.parametrize("read_twice", [False, True])
+def test_the_transpose_of_a_product(read_twice: bool):
+    def function(x: Any, y: Any) -> Any:
+        product = x.T @ y
+        return (product.T, product) if read_twice else 2 * product.T
+
+    x, y = np.random.default_rng(0).standard_normal((2, 5, 3)).astype("float32")
+    graph, flat = graph_of(function, [x, y[:, :2]])
+    assert_as_evaluated(graph, flat)
 
 
 MOVES = {
