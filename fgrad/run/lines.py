@@ -37,7 +37,7 @@ from fgrad.run.numbers import (
 ANY = REALS | {BOOL}
 _SINGLE = np.dtype("float32")
 
-#: nanoseconds an element, see NOTE [What NumPy costs more]: nothing to do, arithmetic, elements put elsewhere, functions
+#: nanoseconds an element, see NOTE [What NumPy costs more]: of views, arithmetic, elements put elsewhere, functions
 _FREE, _ARITHMETIC, _MOVED, _FUNCTION, _SLOW_FUNCTION = 0.0, 0.08, 0.7, 1.5, 8.0
 
 

@@ -1,21 +1,26 @@
 """What recurrent layers compute: cells, run over a sequence, both ways, layer upon layer.
 
 They are made of other operations as PyTorch's are, so that the nodes have the same names; the products with the inputs
-are computed for all steps at once.  (For float32 on a CPU, PyTorch hands an ``lstm`` to oneDNN as one node instead.)
+are computed for all steps at once.  A layer of an ``lstm`` of float32 on a CPU is one operation: see ``one_dnn``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from fgrad.torch import ops
+from fgrad.torch.core.once import due
 from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.nn import functional as F
+from fgrad.torch.core.warning import warn
+from fgrad.torch.nn import functional as F, one_dnn
 from fgrad.torch.nn.packing import moments
 
 #: gates from the input, state, weights from the state -> new state
 Cell = Callable[[Any, tuple[Any, ...], "Weights"], tuple[Any, ...]]
 #: of packed sequences, how many run at each moment; None for sequences of one length
 Sizes = Sequence[int] | None
+#: a layer in one direction: input, first state, weights, whether it runs backwards -> outputs, last state
+Layer = Callable[[Any, tuple[Any, ...], tuple[Any, ...], bool], tuple[Any, tuple[Any, ...]]]
 
 
 class Weights:
@@ -112,28 +117,49 @@ def _check_cell(input: Any, state: tuple[Any, ...], weights: "Weights") -> None:
 
 def rnn_tanh(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...]:
     """A recurrent network with ``tanh``: the outputs and the last states."""
-    return _layers(_tanh, input, (hx,), *rest, sizes=sizes)
+    return _cells(_tanh, input, (hx,), *rest, sizes=sizes)
 
 
 def rnn_relu(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...]:
     """A recurrent network with ``relu``: the outputs and the last states."""
-    return _layers(_relu, input, (hx,), *rest, sizes=sizes)
+    return _cells(_relu, input, (hx,), *rest, sizes=sizes)
 
 
 def gru(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...]:
     """Gated recurrent units: the outputs and the last states."""
-    return _layers(_gru, input, (hx,), *rest, sizes=sizes)
+    return _cells(_gru, input, (hx,), *rest, sizes=sizes)
 
 
 def lstm(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...]:
     """Long short-term memory: the outputs, the last hidden states and the last cells."""
-    return _layers(_lstm, input, tuple(hx), *rest, sizes=sizes)
+    hidden, cell = hx
+    if sizes is None and one_dnn.takes(input, hidden, cell, *rest[0]):
+        if hidden.size(2) == cell.size(2):
+            return _layers(one_dnn.lstm_layer, input, _in_memory(hidden, cell), *rest)
+        if due(_PROJECTED):
+            warn(_PROJECTED)
+    return _cells(_lstm, input, (hidden, cell), *rest, sizes=sizes)
+
+
+_PROJECTED = "LSTM with projections is not supported with oneDNN. Using default implementation."
+
+
+def _in_memory(*states: Any) -> Iterator[tuple[Any, ...]]:
+    """The first states of one layer after the other, copied where their memory is not in order."""
+    states = tuple([part.contiguous() for part in states])
+    return (tuple([part[i] for part in states]) for i in range(states[0].size(0)))
+
+
+def _cells(cell: Cell, input: Any, state: tuple[Any, ...], *rest: Any, sizes: Sizes) -> tuple[Any, ...]:
+    """Layers that run a cell step by step."""
+    states = zip(*(part.unbind(0) for part in state), strict=True)
+    return _layers(partial(_run, cell) if sizes is None else partial(_run_packed, cell, sizes), input, states, *rest)
 
 
 def _layers(
-    cell: Cell,
+    run: Layer,
     input: Any,
-    state: tuple[Any, ...],
+    states: Iterator[tuple[Any, ...]],
     params: Sequence[Any],
     has_biases: bool,
     num_layers: int,
@@ -141,24 +167,17 @@ def _layers(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-    sizes: Sizes = None,
 ) -> tuple[Any, ...]:
-    """Run all layers: ``params`` are the weights of one after the other, ``state`` the first states of all."""
+    """Run all layers: ``params`` are the weights of one after the other, ``states`` the first states of each."""
     directions = 2 if bidirectional else 1
     size = len(params) // (num_layers * directions)
-    weights = [Weights(*params[i : i + size]) for i in range(0, len(params), size)]
-    states: Iterator[tuple[Any, ...]] = zip(*(part.unbind(0) for part in state), strict=True)
+    weights = (tuple(params[i : i + size]) for i in range(0, len(params), size))
     last = []
     x = input.transpose(0, 1) if batch_first else input
     for layer in range(num_layers):
         outputs = []
         for direction in range(directions):
-            own, backwards = weights[layer * directions + direction], direction == 1
-            if sizes is None:
-                output, final = _run(cell, x, next(states), own, backwards)
-            else:
-                run = _run_packed_backwards if backwards else _run_packed
-                output, final = run(cell, moments(own.from_input(x), sizes), next(states), own)
+            output, final = run(x, next(states), next(weights), direction == 1)
             outputs.append(output)
             last.append(final)
         x = outputs[0] if directions == 1 else ops.cat(outputs, -1)
@@ -167,10 +186,13 @@ def _layers(
     return (x.transpose(0, 1) if batch_first else x, *(ops.stack(parts, 0) for parts in zip(*last, strict=True)))
 
 
-def _run(cell: Cell, x: Any, state: tuple[Any, ...], weights: Weights, backwards: bool) -> tuple[Any, tuple[Any, ...]]:
+def _run(
+    cell: Cell, x: Any, state: tuple[Any, ...], given: tuple[Any, ...], backwards: bool
+) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction: its outputs and the state after the last step."""
     if not x.size(0):
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    weights = Weights(*given)
     steps = weights.from_input(x).unbind(0)
     outputs = []
     for gates in reversed(steps) if backwards else steps:
@@ -180,6 +202,15 @@ def _run(cell: Cell, x: Any, state: tuple[Any, ...], weights: Weights, backwards
 
 
 def _run_packed(
+    cell: Cell, sizes: Sequence[int], x: Any, state: tuple[Any, ...], given: tuple[Any, ...], backwards: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    """``_run`` over packed sequences."""
+    weights = Weights(*given)
+    run = _run_packed_backwards if backwards else _run_packed_forwards
+    return run(cell, moments(weights.from_input(x), sizes), state, weights)
+
+
+def _run_packed_forwards(
     cell: Cell, steps: Sequence[Any], state: tuple[Any, ...], weights: Weights
 ) -> tuple[Any, tuple[Any, ...]]:
     """One layer over packed sequences: at each moment the sequences that have ended, the last ones, fall away."""
