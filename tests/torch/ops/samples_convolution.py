@@ -37,6 +37,8 @@ CONVOLUTION: list[Sample] = [
     Sample(_F + "conv2d", (IMAGE, KERNEL, BIAS), {"stride": (2, 1), "padding": (0, 2), "dilation": (1, 2)}, "pairs"),
     Sample(_F + "conv2d", (IMAGE, normal(6, 2, 2, 2), normal(6)), {"groups": 2}, "groups"),
     Sample(_F + "conv2d", (IMAGE, normal(4, 1, 2, 2)), {"groups": 4}, "depthwise"),
+    Sample(_F + "conv2d", (IMAGE, normal(8, 1, 2, 3)), {"groups": 4, "stride": (2, 1), "padding": 1}, "depthwise-2"),
+    Sample(_F + "conv2d", (IMAGE, normal(4, 2, 2, 3)), {"groups": 2, "dilation": (1, 2), "padding": 1}, "groups-far"),
     Sample(_F + "conv2d", (IMAGE, normal(3, 4, 3, 3), BIAS), {"padding": "same"}, "same"),
     Sample(_F + "conv2d", (IMAGE, KERNEL, BIAS), {"padding": "valid"}, "valid"),
     Sample(_F + "conv2d", (IMAGE, KERNEL), {"padding": "same", "stride": 2}, "same-strided"),
