@@ -148,7 +148,7 @@ def closed_over(kind: str, name: str) -> ClosedOverError:
     )
 
 
-class NotLinearError(ValueError):
+class NotLinearError(ValueError, NotImplementedError):
     """A function that should be linear in some inputs is not."""
 
 
@@ -205,7 +205,7 @@ def unhashable_static(path: str, value: Any, what: str) -> UnhashableStaticError
 
 
 class MismatchError(TypeError, ValueError):
-    """A tangent or cotangent has another shape or dtype than the value it belongs to."""
+    """A tangent or cotangent has another structure, shape or dtype than the value it belongs to."""
 
 
 def mismatch(path: str, expected: str, got: str, of: str) -> MismatchError:

@@ -158,12 +158,13 @@ def matching(
     transpose of a linear function, and with "any" whatever has the same shape, for they are not read.
 
     Raises:
-      TypeError: the structures differ.
-      MismatchError: a leaf has another shape or dtype than the (co)tangent of its counterpart.
+      MismatchError: the structures differ, or a leaf has another shape or dtype than its counterpart's (co)tangent.
     """
     flat, treedef = tree_util.tree_flatten(tree)
     if treedef != pattern:
-        raise TypeError(f"The structure of {what} must be that of {of}.\n  expected: {pattern}\n  got:      {treedef}")
+        raise errors.MismatchError(
+            f"The structure of {what} must be that of {of}.\n  expected: {pattern}\n  got:      {treedef}"
+        )
     return [
         _matched(
             x, ShapedArray(t.shape, t.dtype if integers == "own" else tangent_dtype(t.dtype)),

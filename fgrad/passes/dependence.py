@@ -55,20 +55,16 @@ def at_node(node: Node, function: Callable[..., Any], *args: Any) -> Any:
         raise
 
 
-def varied_from(graph: Graph, wrt: Sequence[int], transposing: bool = False) -> set[int]:
-    """The inexact values that depend, differentiably, on the values ``wrt``; all that depend on integers.
-
-    For a transpose a slope of zero is not enough: what depends on a value at all has to be linear in it.
-    """
+def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
+    """The inexact values that depend, differentiably, on the values ``wrt``; all that depend on integers."""
     varied = set(wrt)
     exact = of_integers([graph.types[i] for i in wrt])
-    stops = _of_integers_only if transposing else is_zero
     number = len(graph.in_types) + len(graph.consts)
     for node in graph.nodes:
         op = node.op
         count = len(op.out_types)
-        if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, stops, op)):
-            whole = exact or transposing or not isinstance(op.primitive, RegionPrimitive)
+        if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, is_zero, op)):
+            whole = exact or not isinstance(op.primitive, RegionPrimitive)
             passed = None if whole else _passed_on(op, node, varied)
             varied.update(
                 [

@@ -33,6 +33,7 @@ from fgrad.graph.regions import is_inexact, strong
 from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, primitive, varying_axes
 from fgrad.passes.dependence import at_node, of_integers, rule_of, varied_from
+from fgrad.passes.linearity import opened, refuse_jumps
 from fgrad.passes.trim import trim
 from fgrad.record.recording import stage_closed
 from fgrad.rules.kinds import Bilinear, Elementwise, General, Linear, Region, Rule, Undefined, Zero
@@ -78,7 +79,7 @@ def pushforward(op: Op, live: tuple[bool, ...]) -> Local:
 
 def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
     rule = rule_of(op)
-    if isinstance(rule, Zero):  # met in transposing only: no slope, but no linear function either
+    if isinstance(rule, Zero):  # met among integers only: no slope, but no linear function either
         raise errors.not_linear(op.name)
     n, m = len(op.in_types), len(op.out_types)
     ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
@@ -383,13 +384,12 @@ def forward(
     inputs: Sequence[int],
     wrt: Sequence[int],
     live: Sequence[int],
-    transposing: bool = False,
 ) -> Walk:
     """Copy ``graph`` into ``builder``, regions in the form that keeps residuals, ready for ``backward``.
 
     ``live`` are the values that will be given cotangents.
     """
-    varied = varied_from(graph, wrt, transposing)
+    varied = varied_from(graph, wrt)
     reached = varied.intersection(live)
     first = len(graph.types)
     for node in reversed(graph.nodes):
@@ -496,10 +496,13 @@ def transpose(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) -> tu
     Raises:
       NotLinearError: the graph is not linear in those inputs.
     """
+    graph = opened(graph, linear)
+    if not of_integers([graph.in_types[i] for i in linear]):
+        refuse_jumps(graph, linear, outputs)
     held = [i for i in range(len(graph.in_types)) if i not in set(linear)]
     # the linear inputs get places too, so that a pull-back may name them (for their shapes); reading one is an error
     builder = Builder(graph.in_types)
-    walk = forward(builder, graph, builder.inputs[:], linear, [graph.outputs[j] for j in outputs], transposing=True)
+    walk = forward(builder, graph, builder.inputs[:], linear, [graph.outputs[j] for j in outputs])
     cts: dict[int, int] = {}
     ct_inputs = []
     for j in outputs:

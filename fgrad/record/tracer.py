@@ -66,7 +66,9 @@ class Tracer(JaxTracer):
         return oct(self.__index__())
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        return jax.numpy.round(self, ndigits or 0)
+        rounded = jax.numpy.round(self, ndigits or 0)
+        # as of Python's floats
+        return rounded.astype(int) if ndigits is None else rounded
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._value("numpy.asarray()"), dtype=dtype)

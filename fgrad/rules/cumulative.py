@@ -1,14 +1,15 @@
 """Rules for cumulative sums, products, extrema and log-sum-exps along an axis.
 
-The cotangents of products and of log-sum-exps obey a recurrence, ``r_i = ct_i + decay_i r_{i+1}``, which an
-associative scan solves; so there is neither a division by an entry, which may be zero, nor an exponential that
-overflows.  Extrema are scanned again with their tangents beside them, which shares ties as JAX does.
+The cotangents of products obey a recurrence, ``r_i = ct_i + decay_i r_{i+1}``, which an associative scan solves; so
+there is no division by an entry, which may be zero.  Log-sum-exps and extrema are scanned again with their tangents
+beside them, which shares ties and treats infinities as JAX does.
 """
 
 import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 from jax import lax
 
 from fgrad.rules.arithmetic import constant, won
@@ -37,6 +38,16 @@ def _recurrence(values: Any, decay: Any, axis: int, reverse: bool) -> Any:
     return lax.associative_scan(compose, (decay, values), reverse=not reverse, axis=axis)[1]
 
 
+def _scanned(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Forward mode by a scan of pairs of a value and its tangent."""
+
+    def jvp(tangents: Any, out: Any, x: Any, *, axis: int, reverse: bool, **_: Any) -> Any:
+        (t,) = tangents
+        return lax.associative_scan(combine, (x, t), reverse=reverse, axis=axis)[1]
+
+    return jvp
+
+
 # -- sums -------------------------------------------------------------------------------------------------------------
 
 define("cumsum", Linear(lambda ct, x, *, axis, reverse, **_: (lax.cumsum(ct, axis, not reverse),)))
@@ -57,19 +68,19 @@ define("cumprod", General(vjp=_cumprod))
 # -- log-sum-exps -----------------------------------------------------------------------------------------------------
 
 
-def _cumlogsumexp(ct: Any, out: Any, x: Any, *, axis: int, reverse: bool, **_: Any) -> Any:
-    # d out_j / d x_i = exp(x_i - out_j) = exp(x_i - out_i) exp(out_i - out_{i+1}) ... exp(out_{j-1} - out_j)
-    decay = _exp_difference(out, _shifted(out, axis, reverse, math.inf))
-    return (lax.mul(_exp_difference(x, out), _recurrence(ct, decay, axis, reverse)),)
+def _add_exponentials(first: Any, then: Any) -> Any:
+    (x, t), (y, s) = first, then
+    out = jax.numpy.logaddexp(x, y)
+    return out, lax.add(lax.mul(t, _weight(x, out)), lax.mul(s, _weight(y, out)))
 
 
-def _exp_difference(x: Any, y: Any) -> Any:
-    """``exp(x - y)``, and 1 where both are the same infinity."""
-    difference = lax.sub(x, y)
-    return lax.exp(lax.select(lax.eq(x, y), lax.full_like(difference, 0), difference))
+def _weight(x: Any, total: Any) -> Any:
+    """``exp(x - total)``: 1 of infinity, and of two that are negative NaN, as in JAX."""
+    infinite = lax.eq(x, constant(math.inf, x))
+    return lax.exp(lax.select(infinite, lax.full_like(x, 0), lax.sub(x, total)))
 
 
-define("cumlogsumexp", General(vjp=_cumlogsumexp))
+define("cumlogsumexp", General(jvp=_scanned(_add_exponentials)))
 
 
 # -- extrema ----------------------------------------------------------------------------------------------------------
@@ -80,11 +91,7 @@ def _extrema(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         (x, t), (y, s) = first, then
         return choose(x, y), lax.add(won(t, x, y, choose), won(s, y, x, choose))
 
-    def jvp(tangents: Any, out: Any, x: Any, *, axis: int, reverse: bool, **_: Any) -> Any:
-        (t,) = tangents
-        return lax.associative_scan(combine, (x, t), reverse=reverse, axis=axis)[1]
-
-    return jvp
+    return _scanned(combine)
 
 
 define("cummax", General(jvp=_extrema(lax.max)))

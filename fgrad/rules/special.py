@@ -127,10 +127,10 @@ define(
 def _bessel_i1e(t: Any, out: Any, x: Any) -> Any:
     # out / x tends to 1/2 at 0, where out is 0 and the sign is 0.
     epsilon = lax.full_like(x, jax.numpy.finfo(x.dtype).eps)
-    small = lax.le(lax.abs(x), epsilon)
-    safe = lax.select(small, epsilon, x)
+    large = lax.gt(lax.abs(x), epsilon)
+    safe = lax.select(large, x, epsilon)
     slope = lax.sub(lax.bessel_i0e(safe), lax.mul(out, lax.add(lax.sign(safe), lax.div(constant(1, x), safe))))
-    return lax.mul(t, lax.select(small, lax.full_like(x, 0.5), slope))
+    return lax.mul(t, lax.select(large, slope, lax.full_like(x, 0.5)))
 
 
 define("bessel_i1e", Elementwise(_bessel_i1e))

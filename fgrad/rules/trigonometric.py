@@ -6,6 +6,8 @@ input.  Each holds on the complex plane too, with the branch cuts of the functio
 
 from typing import Any
 
+import jax
+import numpy as np
 from jax import lax
 
 from fgrad.rules.arithmetic import constant
@@ -18,8 +20,18 @@ def _factored(x: Any) -> Any:
     return lax.mul(lax.sub(one, x), lax.add(one, x))
 
 
-#: 1 - x^2; the newer JAX has a primitive for it, whose own slope -2 x is right at infinity and next to one
-_one_minus_square = getattr(lax, "one_minus_square", _factored)
+def _one_minus_square_by_parts(x: Any) -> Any:
+    # The value of the product, but the slope -2 x: that of the product is inf - inf at one and loses digits near 0.
+    if jax.numpy.issubdtype(x.dtype, np.complexfloating):
+        return _factored(x)
+    square = lax.sub(constant(1, x), lax.square(x))
+    return lax.add(square, lax.stop_gradient(lax.sub(_factored(x), square)))
+
+
+#: 1 - x^2 as the primitive that the newer JAX has for it
+_primitive = getattr(lax, "one_minus_square", None)
+
+_one_minus_square = _primitive or _one_minus_square_by_parts
 
 
 def _one_plus_square(x: Any) -> Any:
@@ -74,4 +86,13 @@ def _acosh(t: Any, out: Any, x: Any) -> Any:
 
 define("acosh", Elementwise(_acosh))
 
-define("atanh", Elementwise(lambda t, out, x: lax.div(t, _one_minus_square(x))))
+
+def _atanh(t: Any, out: Any, x: Any) -> Any:
+    if _primitive is not None:
+        return lax.div(t, _primitive(x))
+    # Two quotients, as in the older JAX: at infinity the slope of a product would be a difference of infinities.
+    one = constant(1, x)
+    return lax.mul(lax.div(one, lax.add(one, x)), lax.div(t, lax.sub(one, x)))
+
+
+define("atanh", Elementwise(_atanh))

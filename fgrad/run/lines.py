@@ -35,10 +35,11 @@ from fgrad.run.numbers import (
 )
 
 ANY = REALS | {BOOL}
-_SINGLE = np.dtype("float32")
+_SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")
 
-#: nanoseconds an element, see NOTE [What NumPy costs more]: of views, arithmetic, elements put elsewhere, functions
-_FREE, _ARITHMETIC, _MOVED, _FUNCTION, _SLOW_FUNCTION = 0.0, 0.08, 0.7, 1.5, 8.0
+#: nanoseconds an element, see NOTE [What NumPy costs more]: of views, arithmetic, elements put elsewhere, functions,
+#: and what Python computes
+_FREE, _ARITHMETIC, _MOVED, _FUNCTION, _SLOW_FUNCTION, _PYTHON = 0.0, 0.08, 0.7, 1.5, 8.0, 120.0
 
 
 @frozen
@@ -87,10 +88,15 @@ def _by_double(function: Callable[..., Any], excess: float = _FUNCTION) -> _Entr
     return entry
 
 
-def _in_both(function: Callable[..., Any]) -> _Entry:
+def _one_by_one(function: Callable[[float], float]) -> _Entry:
+    """A function that NumPy has not: of numbers met a few times it is still done before a program is compiled."""
+    return _by_double(lambda x: np.asarray(np.frompyfunc(function, 1, 1)(x), np.float64), _PYTHON)
+
+
+def _in_both(function: Callable[..., Any], excess: float = _FUNCTION) -> _Entry:
     """A function that NumPy has as exactly in double precision as XLA."""
-    single = _by_double(function)
-    return lambda op: Line(function, True, _FUNCTION) if op.in_types[0].dtype == np.float64 else single(op)
+    single, double = _by_double(function, excess), _elementwise(function, frozenset({_DOUBLE}), excess)
+    return lambda op: double(op) or single(op)
 
 
 def _broadcast(op: Op) -> Line | None:
@@ -269,6 +275,8 @@ _TABLE: dict[str, _Entry] = {
     "div": _elementwise(np.divide, FLOATS),
     "dot_general": _dot,
     "eq": _elementwise(np.equal, ANY),
+    "erf": _one_by_one(math.erf),
+    "erfc": _one_by_one(math.erfc),
     "exp": _in_both(np.exp),
     "exp2": _by_double(np.exp2),
     "expm1": _by_double(np.expm1),
@@ -289,7 +297,7 @@ _TABLE: dict[str, _Entry] = {
     "neg": _elementwise(np.negative, REALS),
     "not": _elementwise(np.invert, INTEGERS | {BOOL}),
     "or": _elementwise(np.bitwise_or, INTEGERS | {BOOL}),
-    "pow": _by_double(np.power, _SLOW_FUNCTION),
+    "pow": _in_both(np.power, _SLOW_FUNCTION),
     "reduce_and": _reduction(np.logical_and, frozenset({BOOL})),
     "reduce_max": _reduction(np.maximum, ANY),
     "reduce_min": _reduction(np.minimum, ANY),

@@ -49,12 +49,12 @@ class Program:
 
     __slots__ = ("graph", "met", "compiled", "patience", "stretches")
 
-    def __init__(self, graph: Graph, patience: int = 1):
+    def __init__(self, graph: Graph, trials: int):
         self.graph = graph
         self.met = 0
         self.compiled: Any = None
         #: how often it is run in another way before it is compiled whole
-        self.patience: float = inf if calls_python(graph) else patience + PATIENCE * _lengths(graph) ** 2
+        self.patience: float = inf if calls_python(graph) else trials
         self.stretches: Stretches | None = None
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -65,6 +65,13 @@ class Program:
         if self.compiled is not None:
             return self.compiled(*args)
         return self._unseen(args)
+
+    def waits(self) -> bool:
+        """Whether it is too early to compile the graph; if so, this counts as one run, which the caller does."""
+        if self.compiled is not None or self.met >= self.patience:
+            return False
+        self.met += 1
+        return True
 
     def _unseen(self, args: Sequence[Any]) -> Sequence[Any]:
         graph = self.graph
@@ -100,9 +107,11 @@ def calls_python(graph: Graph) -> bool:
     return graph.effects and any(isinstance(node.op.primitive, PythonCall) for node in graph.nodes)
 
 
-def _lengths(graph: Graph) -> int:
-    """How many stretches' worth of work a graph is to XLA, which computes each of many outputs from the start."""
-    return len(graph.nodes) * (1 + len(graph.outputs) // FEW_OUTPUTS) // LENGTH
+def patience(graph: Graph) -> int:
+    """How often a long graph is run in stretches before it is compiled whole; 0 of one that is not long."""
+    # to XLA a graph is as long as its nodes are many, and longer where it computes many outputs each from the start
+    lengths = len(graph.nodes) * (1 + len(graph.outputs) // FEW_OUTPUTS) // LENGTH
+    return PATIENCE * lengths**2
 
 
 def _is_traced(const: Const) -> bool:
@@ -139,7 +148,7 @@ _programs: Cache[Graph, Program] = Cache(PROGRAM_LIMIT)
 def program(graph: Graph) -> Program:
     """The program of a graph, shared by all graphs of equal structure."""
     found = _programs.get(graph)
-    return _programs.enter(graph, Program(graph), len(graph.nodes)) if found is None else found
+    return _programs.enter(graph, Program(graph, 1 + patience(graph)), len(graph.nodes)) if found is None else found
 
 
 def run(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:

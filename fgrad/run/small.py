@@ -8,7 +8,8 @@ keep subnormal numbers, as PyTorch's do; sums, and functions such as ``tanh``, m
 
 What is small is a matter of time: NumPy does what takes it no longer than a compiled program takes to begin.  That
 waits for a thread, for all of them where XLA shares the work out, and again for each matrix product that it shares.  So
-an MLP of 784-256-256-10 on 128 examples is a small one, all of its step.
+a layer of 256 units on 128 examples is a small one.  What is not small NumPy may still run while it is new: XLA takes
+longer to compile a program than NumPy to run it dozens of times.
 """
 
 import math
@@ -18,6 +19,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, Region
@@ -25,13 +27,25 @@ from fgrad.jaxcore import Tracer
 from fgrad.run.lines import ANY, line
 from fgrad.run.numbers import aligned
 
-#: of flat arrays, the flat results; nobody may write to them
-Small = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
+
+@frozen
+class Small:
+    """A graph as a function of NumPy arrays."""
+
+    #: of flat arrays, the flat results; nobody may write to them
+    run: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
+    #: nanoseconds that NumPy takes longer than a compiled program
+    excess: float
+    #: whether NumPy runs it for good, or until a program is worth its compilation
+    lasting: bool
+
 
 #: so many operations at most that are looked at
-LOOKED_AT = 100
-#: so many elements at most in any value
-SIZE_LIMIT = 1 << 17
+LOOKED_AT = 5000
+#: so many elements at most in any value, of graphs that NumPy runs for good and of any
+SIZE_LIMIT, LARGEST = 1 << 15, 1 << 22
+#: nanoseconds beyond which a graph is not run by NumPy at all
+LONGEST = 20_000_000
 #: nanoseconds that a line costs whatever it does
 LINE = 750
 #: nanoseconds that a compiled program takes to begin: alone, and where threads share arrays of so many elements
@@ -41,12 +55,12 @@ PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 
 
 def small(graph: Graph) -> Small | None:
-    """A graph as a function of NumPy arrays; None where it is too long, too large, or does anything else."""
+    """A graph as a function of NumPy arrays; None where that takes too long, or the graph does anything else."""
     graph = _with_calls_opened(graph)
     if (
         not graph.nodes
         or len(graph.nodes) > LOOKED_AT
-        or any(t.dtype not in ANY or t.size > SIZE_LIMIT for t in graph.types)
+        or any(t.dtype not in ANY or t.size > LARGEST for t in graph.types)
         or any(isinstance(const.value, Tracer) for const in graph.consts)
     ):
         return None
@@ -58,7 +72,7 @@ def small(graph: Graph) -> Small | None:
     lines: dict[int, tuple[range, Callable[..., Any], tuple[int, ...]]] = {}
     turned: dict[int, Callable[..., Any]] = {}
     read = Counter(chain(graph.outputs, *[node.inputs for node in graph.nodes]))
-    left = SHARED if any(t.size >= SHARED_SIZE for t in graph.types) else BEGUN
+    excess: float = -SHARED if any(t.size >= SHARED_SIZE for t in graph.types) else -BEGUN
     for node in graph.nodes:
         found = line(node.op)
         if found is None:
@@ -87,14 +101,15 @@ def small(graph: Graph) -> Small | None:
                 lines[numbers[0]] = (numbers, compute, node.inputs)
             if found.turned is not None:
                 turned[numbers[0]] = found.turned
-            left -= LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
+            excess += LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
             if _products(node.op) >= PRODUCT_SIZE:
-                left += PRODUCT
+                excess -= PRODUCT
         shapes += made
-    if left < 0:
+    if excess > LONGEST:
         return None
     whole = {i: graph.types[i].shape for i in graph.outputs if shapes[i] != graph.types[i].shape}
-    return _function(list(lines.values()), known, len(graph.in_types), graph.outputs, whole)
+    run = _function(list(lines.values()), known, len(graph.in_types), graph.outputs, whole)
+    return Small(run, excess, excess <= 0 and all(t.size <= SIZE_LIMIT for t in graph.types))
 
 
 def _products(op: Op) -> int:
@@ -144,7 +159,7 @@ def _function(
     inputs: int,
     outputs: Sequence[int],
     whole: Mapping[int, tuple[int, ...]],
-) -> Small:
+) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """The lines as a function: spelt out as Python, since walking over them would take as long as they do.
 
     A line is the numbers of its values, how they are computed and of which; some outputs have still to be broadcast to

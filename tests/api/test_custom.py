@@ -212,6 +212,47 @@ def test_wrong_jvp_rules(d, rule, said):
         d(lambda x: f(x)["y"].sum())(X)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, lambda f: lambda t: jax.lax.map(f, t)], ids=["", "jit", "map"])
+@pytest.mark.parametrize(
+    "tangent", [lambda t: (t > 0) * 1.0, lambda t: t + jnp.sign(t), jnp.ceil], ids=["compared", "sign", "rounded"]
+)
+def test_a_tangent_that_jumps_has_no_reverse_mode(wrap, tangent):
+    """A tangent rule has to be linear in the tangents; forward mode takes it at its word."""
+
+    @fgrad.custom_jvp
+    def f(x):
+        return x
+
+    f.defjvp(lambda p, t: (p[0], wrap(tangent)(t[0])))
+    same(fgrad.jvp(f, (X,), (X,))[1], tangent(X))
+    for library in (fgrad, jax):
+        with pytest.raises(NotImplementedError if library is jax else errors.NotLinearError):
+            library.grad(lambda x: f(x).sum())(X)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, lambda f: lambda t: jax.lax.map(f, t)], ids=["", "jit", "map"])
+def test_a_transpose_is_one_of_the_function(wrap):
+    """A rule says what the derivative of a linear function is; what its transpose is, the function says."""
+
+    @jax.custom_jvp
+    def f(x):
+        return 2.0 * x
+
+    f.defjvp(lambda p, t: (f(*p), 10.0 * t[0]))
+
+    @jax.custom_jvp
+    def g(x):
+        return 2.0 * x
+
+    g.defjvp(lambda p, t: (g(*p), wrap(g)(t[0])))
+    for library in (fgrad, jax):
+        (found,) = library.linear_transpose(wrap(f), X)(X)
+        same(found, 2.0 * X)
+        same(library.grad(lambda x: jnp.sum(g(x) ** 2))(X), 8.0 * X)
+    stated = fgrad.define_rule(lambda x: jnp.round(x), transpose=lambda ct, x: (10.0 * ct,))
+    same(fgrad.linear_transpose(wrap(stated), X)(X), (10.0 * X,))
+
+
 @pytest.mark.parametrize("d", [fgrad.grad, jax.grad, lambda f: jax.jit(fgrad.grad(f))], ids=["fgrad", "jax", "jit"])
 @pytest.mark.parametrize(
     ("bwd", "said"),

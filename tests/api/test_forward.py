@@ -240,14 +240,26 @@ def test_transpose_refuses_what_is_not_linear_over_the_integers(f, name):
             lambda x: x + jax.lax.while_loop(lambda c: jnp.sum(c) < x[0], lambda c: c + 1, jnp.zeros(3)),
             errors.ReverseWhileError,
         ),
+        (jnp.sign, errors.NotLinearError),
+        (lambda x: jax.lax.nextafter(x, 2 * X), errors.NotLinearError),
+        (lambda x: jax.lax.rem(x, 2 * X), errors.NotLinearError),
+        (lambda x: jax.lax.bitcast_convert_type(x, jnp.int32).astype(jnp.float32), errors.NotLinearError),
+        (lambda x: jnp.arange(3.0)[x.astype(jnp.int32)], errors.NotLinearError),
+        (jax.jit(lambda x: (x > 0) * 1.0), errors.NotLinearError),
+        (lambda x: jax.lax.cond(True, jnp.ceil, jnp.negative, x), errors.NotLinearError),
+        (lambda x: jax.lax.scan(lambda c, y: (jnp.sign(c), y), x, X)[0], errors.NotLinearError),
+        (jax.checkpoint(jnp.round), errors.NotLinearError),
     ],
-    ids=["ceil", "stop_gradient", "while"],
-)
+    ids=[
+        "ceil", "stop_gradient", "while", "sign", "nextafter", "rem", "bits", "index", "comparison", "branch", "loop",
+        "block",
+    ],
+)  # fmt: skip
 def test_transpose_refuses_what_has_a_slope_of_zero(f, error):
     """Depending on an input without being linear in it is no reason for a transpose of zero."""
     with pytest.raises(error):
         fgrad.linear_transpose(f, X)
-    with pytest.raises((NotImplementedError, ValueError, TypeError)):
+    with pytest.raises((NotImplementedError, ValueError, TypeError, AssertionError)):
         jax.linear_transpose(f, X)(X)
 
 

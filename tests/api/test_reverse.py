@@ -124,6 +124,15 @@ def steps(limit, step=lambda c: c + 1.0):
     return jax.lax.while_loop(lambda c: c < limit, step, 0.0)
 
 
+@jax.custom_jvp
+def fixed(x):
+    """A function whose rule says that nothing depends on its argument."""
+    return 2.0 * x
+
+
+fixed.defjvp(lambda primals, tangents: (fixed(*primals), jnp.zeros_like(primals[0])))
+
+
 #: functions of such loops whose results do not depend on the argument differentiably
 CONSTANT_LOOPS = {
     "condition": lambda x: x * steps(3 * x),
@@ -138,6 +147,7 @@ CONSTANT_LOOPS = {
         x > 0, lambda y: (jnp.ceil(y), y), lambda y: (jnp.floor(y), y), x)[0]),
     "remat": lambda x: x * steps(5.0, lambda c: c + jax.checkpoint(jnp.ceil)(x)),
     "inside of a scan": lambda x: jax.lax.scan(lambda c, _: ((c[0] * x, steps(c[0])), None), (x, 1.0), None, 3)[0][0],
+    "custom rule": lambda x: x * steps(5.0, lambda c: c + fixed(x)),
     "random": lambda x: x * jax.random.binomial(jax.random.key(0), 5.0, x / 5),
 }  # fmt: skip
 

@@ -40,6 +40,7 @@ def _samples(name: str, scan: Callable[..., Any], draw: Callable[..., Any]) -> l
     ]
 
 
+_INFINITE = np.array([[-np.inf, -np.inf, -np.inf, 1.0], [-np.inf, 1.0, 0.5, -np.inf], [1.0, 2.0, -np.inf, 2.0]])
 _TIED = np.array([1.0, 1.0, 0.5, 1.0, 2.0, 2.0, 0.0, 2.0])
 
 SAMPLES: list[Sample] = [
@@ -51,6 +52,7 @@ SAMPLES: list[Sample] = [
     Sample("cumprod", _along(lax.cumprod, 0, True), (np.array([2.0, 0.0, 3.0]),), "zero, reverse", order=3),
     *_samples("cumlogsumexp", lax.cumlogsumexp, _real),
     Sample("cumlogsumexp", _along(lax.cumlogsumexp, 0), (np.array([-900.0, 800.0, 799.0, -3.0]),), "far out"),
+    Sample("cumlogsumexp", _along(lax.cumlogsumexp, 0), (_INFINITE,), "infinities", smooth=False),
     *_samples("cummax", lax.cummax, _distinct),
     Sample("cummax", _along(lax.cummax, 0), (_TIED,), "ties", smooth=False),
     Sample("cummax", _along(lax.cummax, 0), (np.array([1.0, np.nan, 2.0]),), "not a number", smooth=False),

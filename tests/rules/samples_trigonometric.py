@@ -30,10 +30,10 @@ def _samples(name: str, fun: Callable[..., Any], low: float, high: float) -> lis
 
 
 def _ends() -> list[Sample]:
-    """Where the slope is infinite; the rules have a primitive for 1 - x^2 only where JAX has it."""
-    one = (np.array(1.0),)
-    functions = {"asin": lax.asin, "acos": lax.acos, "atanh": lax.atanh} if _NEW_JAX else {}
-    return [Sample(name, fun, one, "at one", smooth=False) for name, fun in functions.items()]
+    """Where the slope is infinite, and at infinity."""
+    ends = (np.array([1.0, np.inf]),)
+    functions = {"asin": lax.asin, "acos": lax.acos, "atanh": lax.atanh}
+    return [Sample(name, fun, ends, "at the ends", smooth=False) for name, fun in functions.items()]
 
 
 def _real(*shape: int) -> Any:

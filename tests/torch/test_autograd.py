@@ -114,7 +114,7 @@ def test_inplace_error_explains_itself():
         result.sum().backward()
     lines = str(caught.value).splitlines()
     assert lines[0].startswith("one of the variables needed for gradient computation has been modified by an inplace")
-    assert lines[2].startswith("Who needs it: mul, at") and "reads its operand 'self'" in lines[2]
+    assert lines[2].startswith("Who needs it: mul, at") and "reads its operand 'other'" in lines[2]
     assert lines[3:5][0] == "Who wrote it since:" and "mul_ through a view" in lines[4]
     assert "The tensor is 'hidden'." in lines
     assert lines[-1].startswith("Way out:")

@@ -11,11 +11,12 @@ A rule says nothing about integers: where these are transposed, the call counts 
 from collections.abc import Sequence
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, Node
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Deferred, VjpRule, is_inexact, python_call_graph
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import of_integers
+from fgrad.passes.linearity import dependent_on
 from fgrad.passes.local import Adjoint, Local, adjoint, tangent_type, transpose, zeros
 from fgrad.passes.partition import partition
 from fgrad.passes.regions.mapped import plain_adjoint
@@ -120,16 +121,22 @@ def _jvp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
     return adjoint_of_tangents(op, _jvp_tangents(op, needs, False), needs, live)
 
 
-def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint | None:
-    """Reverse mode by the custom vjp that is the whole body; see NOTE [A function with both rules]."""
+def _inner_call(op: Op) -> Node | None:
+    """The call with a custom vjp that is the whole body; see NOTE [A function with both rules]."""
     call: Graph = op.params["call"]
     n, m = len(op.in_types), len(op.out_types)
     if len(call.nodes) != 1 or call.nodes[0].op.name != "custom_vjp":
         return None
-    node = call.nodes[0]
-    ins = node.inputs
-    if sorted(ins) != list(range(n)) or list(call.outputs) != list(range(n, n + m)):
+    whole = sorted(call.nodes[0].inputs) == list(range(n)) and list(call.outputs) == list(range(n, n + m))
+    return call.nodes[0] if whole else None
+
+
+def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint | None:
+    """Reverse mode by the custom vjp that is the whole body."""
+    node = _inner_call(op)
+    if node is None:
         return None
+    n, ins = len(op.in_types), node.inputs
     inner = adjoint(node.op, tuple([needs[i] for i in ins]), live)
     builder = Builder(op.in_types)
     forward = builder.finish(builder.splice(inner.forward, ins))
@@ -139,7 +146,23 @@ def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> A
     return Adjoint(forward, backward, tuple([place[i] for i, yes in enumerate(needs) if yes]))
 
 
-define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=_jvp_tangents))
+def _jvp_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
+    """Which outputs vary by the rule: one may give tangents that do not depend on those of the inputs."""
+    n, m = len(op.in_types), len(op.out_types)
+    everything = [True] * m
+    if any(needs[: op.params["num_consts"]]) or _inner_call(op) is not None:
+        return everything
+    try:
+        local = _jvp_tangents(op, needs, False)
+    except errors.CONCRETIZATIONS:  # of a rule that branches on tangents, which is an error only where they are needed
+        return everything
+    graph = local.graph
+    # one that depends on them without being linear counts too: there is a derivative, which is refused
+    dependent = dependent_on(graph, range(n, len(graph.in_types)))
+    return [r is not None and graph.outputs[m + r] in dependent for r in local.results]
+
+
+define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=_jvp_tangents, varied=_jvp_varied))
 
 
 def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:

@@ -157,7 +157,7 @@ def backward(
     if targets is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     outputs = _listed(tensors)
-    grads = _listed(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
+    grads = [None] * len(outputs) if grad_tensors is None else _listed(grad_tensors)[: len(outputs)]
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     keep = create_graph if retain_graph is None else retain_graph
@@ -233,7 +233,7 @@ def grad(
     outs, targets = _listed(outputs), _listed(inputs)
     if not targets:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    grads = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outs)
+    grads = [None] * len(outs) if grad_outputs is None else _listed(grad_outputs)[: len(outs)]
     if len(grads) != len(outs):
         raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
     keep = create_graph if retain_graph is None else retain_graph

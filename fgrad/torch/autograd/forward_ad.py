@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fgrad.torch.core import forward
 from fgrad.torch.core.forward import set_tangent, tangent_of
 from fgrad.torch.core.geometry import overlaps
+from fgrad.torch.core.levels import brought_in
 from fgrad.torch.core.modes import Mode, modes
 from fgrad.torch.core.tensor import Tensor, alias
 from fgrad.torch.ops.views import view_sizes
@@ -121,10 +122,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"supported. Tensor is of size {list(tensor._type.shape)} while the given forward gradient is of size "
             f"{list(tangent._type.shape)}."
         )
+    tensor = brought_in(tensor)
     g = tensor._geometry_of()
     dual = tensor.clone() if overlaps(g.sizes, g.strides) else view_sizes(tensor, tensor._type.shape)
     if dual._view is not None:
         dual._view.dual = dual
+    # its tangent is of this level, and so will its gradients be
+    dual._level = modes.level
     for outer in range(modes.dual_level):
         forward.carry(tensor, dual, outer, lambda above: above)
     forward.enter_tangent(dual, forward.laid_out(tangent, dual), modes.dual_level)

@@ -17,6 +17,7 @@ from fgrad.torch.core.inplace import VIEW_OF_LEAF, rebase
 from fgrad.torch.core.modes import modes, no_grad
 from fgrad.torch.core.node import TWICE, Edge, Node, named
 from fgrad.torch.core.operation_node import zeros
+from fgrad.torch.core.overrides import plain as plain_classes
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.torch.core.types import TensorType
@@ -373,13 +374,12 @@ def _wrapped(
         return out
     if is_input:
         base = out
-        out = alias(base)
-        if not plain:
-            out._view = ViewOf(base if base._view is None else base._view.base, "custom", base._counter.value)
-            out._geometry = base._geometry_of()
-    elif plain and not recorded:
-        return out
-    if out._view is not None and modes.grad:
+        if (plain or not recorded) and is_tracked(base):
+            return alias(base)
+        out = alias(base, None, Tensor if type(base) in plain_classes else type(base))
+        out._view = ViewOf(base if base._view is None else base._view.base, "custom", base._counter.value)
+        out._geometry = base._geometry_of()
+    elif out._view is not None:
         out._view = ViewOf(out._view.base, "custom", out._counter.value)
     if not recorded:
         return out

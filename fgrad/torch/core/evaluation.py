@@ -13,6 +13,11 @@ of one.  What a compiled program gave stays with JAX, though it be one number: r
 and work that JAX does behind the calls would come to stand before them.  So it is the program, and not the time that
 something took, that decides who computes.
 
+NOTE [New graphs are NumPy's]
+XLA takes a tenth of a second to compile even a small graph, and nearly as long for each of its operations alone.  A
+loop in which a sequence grows meets new graphs at every step.  So a graph is NumPy's, whatever values it gets, until it
+was met so often that compiling it is worth the time.
+
 NOTE [64-bit values beside JAX's flag]
 PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, for
 this thread and the time of recording only, and so run those with a 64-bit value in them; user code never runs inside.
@@ -33,7 +38,7 @@ from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.numbers import computation
-from fgrad.run.program import Program
+from fgrad.run.program import Program, patience
 from fgrad.run.small import SIZE_LIMIT, Small, small
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Reading
@@ -43,6 +48,8 @@ from fgrad.torch.core.placing import Absent, accelerated, accelerator_of, elsewh
 TRIALS = 6
 #: the same where NumPy does all of it: compiling takes the time of hundreds of such runs
 NUMPY_TRIALS = 40
+#: the nanoseconds that NumPy may have taken longer in all when a graph is compiled: half of what compiling takes
+SPENT = 50_000_000
 _WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
 
 
@@ -61,7 +68,7 @@ _SILENT.run(np.seterr, all="ignore")
 class Routine:
     """A graph that runs on flat values."""
 
-    __slots__ = ("graph", "passed", "constant", "small", "program", "wide", "_reading")
+    __slots__ = ("graph", "passed", "constant", "small", "new", "program", "wide", "_reading")
 
     def __init__(self, graph: Graph, trials: int | None = None):
         self.graph = graph
@@ -70,15 +77,15 @@ class Routine:
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
         #: the graph on NumPy's arrays, if it is small: see NOTE [NumPy runs what is small]
-        self.small: Small | None = small(graph) if graph.nodes else None
+        found = small(graph) if graph.nodes else None
+        self.small = found.run if found is not None and found.lasting else None
+        #: the graph on NumPy's arrays while it is new: see NOTE [New graphs are NumPy's]
+        self.new = None if found is None or trials is not None else found.run
         #: what such a graph gives that reads no input: the same arrays each time
         self.constant: Sequence[Any] | None = None
         if self.small is not None and not _reads_inputs(graph):
             self.constant = self.small([np.empty(0)] * len(graph.in_types))
-        if trials is None:
-            numpy_only = all(computation(node.op) for node in graph.nodes)
-            trials = NUMPY_TRIALS if numpy_only else TRIALS
-        self.program = Program(graph, trials)
+        self.program = Program(graph, _trials(graph, found) if trials is None else trials)
         self.wide = any(t.dtype in _WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )
@@ -135,6 +142,10 @@ class Routine:
             for x in values:
                 if x.__class__ is Batched:
                     return _run_batched(self, values)
+        if self.new is not None and not checks_each_primitive() and all(map(_in_memory, values)):
+            if self.program.waits():
+                return _SILENT.copy().run(self.new, [np.asarray(x) for x in values])
+            self.new = None
         if self.wide:
             with jax.enable_x64(True):
                 return self.program(values)
@@ -158,6 +169,20 @@ class Routine:
 
             found = self._reading[readings] = Routine(simplify(recorded(function, types)))
         return found
+
+
+def _trials(graph: Graph, found: Small | None) -> int:
+    """How often a graph is run in another way before it is compiled."""
+    if found is not None:
+        trials = max(TRIALS, min(NUMPY_TRIALS, int(SPENT / max(found.excess, 1.0))))
+    else:
+        trials = NUMPY_TRIALS if all(computation(node.op) for node in graph.nodes) else TRIALS
+    return trials + patience(graph)
+
+
+def _in_memory(value: Any) -> bool:
+    """Whether NumPy may read a value's elements: they are, or will be, in memory, and were not put on a device."""
+    return value.__class__ is np.ndarray or (_on_cpu(value) and not value.committed)
 
 
 def _on_cpu(value: Any) -> bool:

@@ -68,6 +68,31 @@ def check_written(tensor: Tensor, *others: Any) -> None:
     check_inplace(tensor, any(isinstance(x, Tensor) and is_tracked(x) for x in (tensor, *others)))
 
 
+#: operations whose second operand is a tensor even where a number is given, and those that tell the two apart
+_OF_TENSORS = frozenset(("add", "sub", "mul", "div", "floor_divide"))
+_OF_EITHER = frozenset(
+    ("copysign", "eq", "fill", "float_power", "fmod", "ge", "gt", "le", "lerp", "lt", "masked_fill", "ne", "pow")
+) | frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "remainder"))
+
+
+def check_captured(tensor: Tensor, operation: str, operands: Sequence[Any] = ()) -> None:
+    """Raise PyTorch's error if a function that is differentiated is about to write a tensor from outside of it."""
+    view = tensor._view
+    root = tensor if view is None else view.base if view.dual is None else view.dual
+    if root._level >= modes.derived:
+        return
+    overload = ""
+    if operation in _OF_TENSORS or (operation in _OF_EITHER and isinstance(operands[-1], Tensor)):
+        overload = ".Tensor"
+    elif operation in _OF_EITHER:
+        overload = ".Scalar"
+    raise RuntimeError(
+        "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
+        f"(aten::{operation}_{overload}) that would mutate a captured Tensor. This is not supported; please rewrite "
+        "the function being transformed to explicitly accept the mutated Tensor(s) as inputs."
+    )
+
+
 def check_view(tensor: Tensor, what: str) -> None:
     """Raise PyTorch's error if a view is of a kind that may not be written, or whose base may not."""
     view = tensor._view
@@ -108,6 +133,7 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     """Run an operation and write its result into its first operand, which is returned."""
     tensor: Tensor = operands[0]
     if modes.level:
+        check_captured(tensor, operation.name, operands)
         operands = (tensor, *levels.lifted(operands[1:]))
     recorded = False
     types: list[OperandType] = []
@@ -179,6 +205,7 @@ def write(tensor: Tensor, value: Any, operation: str, node: Node | None) -> None
       RuntimeError: an inference tensor is written outside of inference mode; as in PyTorch, it has been written then.
     """
     if modes.level:
+        check_captured(tensor, operation)
         levels.check_write(tensor, value)
     tensor._write(value)
     check_inference(tensor)

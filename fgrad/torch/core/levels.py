@@ -7,7 +7,8 @@ tensor from outside that is used inside without being mapped is *lifted*: the sa
 one for each example, and their sum outside.  Tensors know the level that they were made in; operations inside lift
 those operands from outside that have history.
 
-``grad`` and ``vjp`` open a level too, but it is only a mark in the tape: see NOTE [Entries].
+``grad``, ``vjp`` and ``jvp`` open a level too, but it is only a mark in the tape (NOTE [Entries]), and a number: what
+was made before it is captured by the function that they differentiate, and may not be written there.
 """
 
 import itertools
@@ -38,18 +39,20 @@ class MapLevel:
       number: greater than those of the levels that it is in.
       size: of the batch.
       randomness: "error", "different" or "same".
+      around: ``modes.level`` and ``modes.derived`` outside of it.
     """
 
     number: int
     size: int
     randomness: str
+    around: tuple[int, int]
 
 
 class mapping:
     """Opens a level of ``vmap`` for a block."""
 
     def __init__(self, size: int, randomness: str):
-        self.level = MapLevel(next(_numbers), size, randomness)
+        self.level = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
 
     def __enter__(self) -> MapLevel:
         self.before = modes.transforms, modes.maps, modes.level
@@ -73,6 +76,17 @@ class capturing:
         modes.level, modes.capture = self.before
 
 
+class deriving:
+    """Opens a level for a function that is differentiated: tensors from outside may not be written in the block."""
+
+    def __enter__(self) -> None:
+        self.before = modes.level, modes.derived
+        modes.level = modes.derived = next(_numbers)
+
+    def __exit__(self, *exception: Any) -> None:
+        modes.level, modes.derived = self.before
+
+
 class below:
     """Leaves the levels from a given one inwards for a block: what runs there sees whole batches."""
 
@@ -80,13 +94,13 @@ class below:
         self.level = level
 
     def __enter__(self) -> None:
-        self.before = modes.transforms, modes.maps, modes.level
+        self.before = modes.transforms, modes.maps, modes.level, modes.derived
         modes.transforms = modes.transforms[: modes.transforms.index(self.level)]
         modes.maps = modes.maps[: modes.maps.index(self.level)]
-        modes.level = modes.maps[-1].number if modes.maps else 0
+        modes.level, modes.derived = self.level.around
 
     def __exit__(self, *exception: Any) -> None:
-        modes.transforms, modes.maps, modes.level = self.before
+        modes.transforms, modes.maps, modes.level, modes.derived = self.before
 
 
 # -- values ----------------------------------------------------------------------------------------------------------
@@ -263,6 +277,9 @@ def cross_in(tensor: Tensor, level: MapLevel) -> Tensor:
 
 def cross_out(tensor: Tensor, level: MapLevel) -> Tensor:
     """A tensor of single examples as the whole batch."""
+    tensor = brought_in(tensor)
+    if tensor._level < level.number:
+        tensor = lift(tensor, level)
     type = tensor_type(tensor._type.dtype, (level.size, *tensor._type.shape))
     return _crossed(tensor, new_tensor(value_out(tensor._value(), level), type), level, MapOut, cross_out, None)
 

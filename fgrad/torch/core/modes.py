@@ -28,9 +28,11 @@ class Modes(threading.local):
     #: the levels of ``torch.func`` that are open, the innermost last, and those of ``vmap`` alone
     transforms: tuple[Any, ...] = ()
     maps: tuple[Any, ...] = ()
-    #: the number of the innermost level of ``vmap`` or ``functionalize``, and of ``functionalize`` alone; 0 for none
+    #: the number of the innermost level of ``torch.func`` or ``functionalize``; 0 for none
     level = 0
+    #: the same of ``functionalize`` alone, and of the transformations that differentiate
     capture = 0
+    derived = 0
     forward_grad = True
     #: (pack, unpack) pairs of saved_tensors_hooks, the innermost last
     saved_hooks: tuple[Any, ...] = ()

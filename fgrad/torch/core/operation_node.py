@@ -1,6 +1,6 @@
 """The nodes of operations: what they saved, and how they pull gradients back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fgrad.graph.source import RawSource, here
@@ -59,30 +59,32 @@ class OperationNode(Node):
             return [None] * len(self.next_edges)
         cotangents = [zeros(plan.out_types[k]) if g is None else g for k, g in zip(inexact, given, strict=True)]
         if modes.grad or modes.dual_level >= 0:
-            found = self._recorded(pullback, cotangents)
+            # as results of recorded operations, so that they can be differentiated again
+            found = replay.run(self, pullback, [*self._read(grads, SavedTensor.operand), *cotangents])
         else:
-            found = self._computed(pullback, cotangents)
+            found = self._computed(pullback, cotangents, grads)
         return self._spread(found)
 
-    def _computed(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
+    def _read(self, grads: Sequence[Tensor | None], how: Callable[[SavedTensor, Node], Any]) -> list[Any]:
+        """What was saved, each read once: hooks that unpack it run each time."""
+        return [how(s, self) if isinstance(s, SavedTensor) else s for s in self.saved]
+
+    def _computed(
+        self, pullback: Pullback, cotangents: Sequence[Tensor], grads: Sequence[Tensor | None]
+    ) -> Sequence[Tensor]:
         """The gradients of the wanted inputs, unrecorded."""
         plan = self.plan
         numbers = self.numbers
         views = [None if p is None else passed_on(cotangents[p[0]], p[1], numbers) for p in pullback.passed]
         if pullback.whole and None not in views and not self.saved:
             return views  # type: ignore[return-value]
-        values = [s.value(self) if isinstance(s, SavedTensor) else s for s in self.saved]
+        values = self._read(grads, SavedTensor.value)
         values += [g._value() for g in cotangents]
         outs = pullback.routine(values)
         return [
             new_tensor(v, type_at(plan, i), strides) if view is None else remembering(view, v)
             for view, v, i, strides in zip(views, outs, pullback.wanted, pullback.strides, strict=True)
         ]
-
-    def _recorded(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The gradients as results of recorded operations, so that they can be differentiated again."""
-        tensors = [s.operand(self) if isinstance(s, SavedTensor) else s for s in self.saved]
-        return replay.run(self, pullback, [*tensors, *cotangents])
 
     def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
         edges = self.next_edges
@@ -133,13 +135,18 @@ class CheckedNode(OperationNode):
 
     fusible = False
 
-    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    def _read(self, grads: Sequence[Tensor | None], how: Callable[[SavedTensor, Node], Any]) -> list[Any]:
         operation = self.plan.operation
-        if operation.refuse is not None and not self.released and any(g is not None for g in grads):
-            saved = {s.name: s.value(self) for s in self.saved if isinstance(s, SavedTensor)}
-            static = dict(zip(operation.parameters, self.plan.params, strict=True))
-            operation.refuse(saved, [None if g is None else g._value() for g in grads], **static)
-        return super().apply(grads)
+        found = super()._read(grads, how)
+        saved = {
+            s.name: x._value() if isinstance(x, Tensor) else x
+            for s, x in zip(self.saved, found, strict=True)
+            if isinstance(s, SavedTensor)
+        }
+        static = dict(zip(operation.parameters, self.plan.params, strict=True))
+        assert operation.refuse is not None
+        operation.refuse(saved, [None if g is None else g._value() for g in grads], **static)
+        return found
 
 
 class RefusedNode(OperationNode):

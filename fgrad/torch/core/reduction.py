@@ -12,7 +12,9 @@ from fgrad.torch.dtypes import dtype as Dtype
 def _sum_to(array: Any, shape: tuple[int, ...]) -> Any:
     extra = array.ndim - len(shape)
     axes = [*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 and array.shape[extra + i] != 1)]
-    return lax.reshape(lax.reduce_sum(array, axes), shape)
+    # told no type, JAX sums half precision in single and rounds once, as PyTorch does; integers it would widen
+    dtype = None if jnp.issubdtype(array.dtype, jnp.inexact) else array.dtype
+    return lax.reshape(jnp.sum(array, axes, dtype=dtype), shape)
 
 
 def _cast(array: Any, dtype: Dtype) -> Any:

@@ -46,7 +46,7 @@ explanation = _Explanation()
 class SavedTensor:
     """One tensor that a node has saved."""
 
-    __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "written", "owner", "name")
+    __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "dtype", "written", "owner", "name")
 
     def __init__(self, tensor: Tensor, name: str, *, output: bool = False, written: Node | None = None):
         if tensor._inference and not modes.transforms:
@@ -116,6 +116,7 @@ class SavedTensor:
                 "issue if you need to perform in-place operations on the input to a pack hook."
             )
         self.hooks = (pack, unpack)
+        self.dtype = original._type.dtype
         if self.leaf:
             self.owner = accumulator(original) if original._requires_grad else None
         elif not self.output:
@@ -143,7 +144,7 @@ class SavedTensor:
                 explanation.audit(self, node)
             return self.array
         if self.hooks is not None:
-            return self._unpacked()._value()
+            return self._as_saved(self._unpacked())._value()
         return self._attached(node)._value()
 
     def current(self) -> Tensor | None:
@@ -163,7 +164,8 @@ class SavedTensor:
         """
         if self.hooks is None:
             self._attached(node)
-        return self.unpack(node)
+            return self.unpack(node)
+        return self._as_saved(self.unpack(node))
 
     def unpack(self, node: Node) -> Tensor:
         """The tensor that was saved, with its history."""
@@ -219,8 +221,14 @@ class SavedTensor:
         if tensor is None:
             raise RuntimeError(TWICE)
         if self.version != tensor._counter.value and self.array is None:
-            raise explanation.changed(self, node, self._text(tensor, node))
+            # of several, PyTorch meets the inputs before the outputs, each in the order of their names
+            first = min([s for s in getattr(node, "saved", ()) if _is_changed(s)] or [self], key=SavedTensor._place)
+            assert first.tensor is not None
+            raise explanation.changed(first, node, first._text(first.tensor, node))
         return tensor
+
+    def _place(self) -> Any:
+        return self.output, self.name
 
     def _text(self, tensor: Tensor, node: Node) -> str:
         name = legacy_name(tensor._type.dtype)
@@ -250,6 +258,10 @@ class SavedTensor:
             )
         )
 
+    def _as_saved(self, found: Tensor) -> Tensor:
+        """What a hook has given, in the type that the pull-back was made for."""
+        return found if found._type.dtype is self.dtype else found.to(self.dtype)
+
     def _unpacked(self) -> Tensor:
         found = self.hooks[1](self.packed)
         if not isinstance(found, Tensor):
@@ -260,3 +272,10 @@ class SavedTensor:
 
     def __repr__(self) -> str:
         return f"<torch._C._autograd.SavedTensor object at {hex(id(self))}>"
+
+
+def _is_changed(saved: Any) -> bool:
+    """Whether something saved is a tensor that was written since."""
+    if not isinstance(saved, SavedTensor) or saved.tensor is None or saved.array is not None:
+        return False
+    return saved.version != saved.tensor._counter.value

@@ -8,7 +8,7 @@ from attrs import define, field
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.modes import modes
-from fgrad.torch.core.operation import Operation, check_integers, forward_mode, levels, node_of, note_origin
+from fgrad.torch.core.operation import Operation, check_integers, forward_mode, node_of, note_origin
 from fgrad.torch.core.storage import VersionCounter
 from fgrad.torch.core.tensor import Tensor, ViewOf, alias, gradient_function, is_tracked
 from fgrad.torch.core.types import tensor_type
@@ -44,8 +44,7 @@ class ViewOperation(Operation):
 
 def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """The view, or the list of views, that an operation makes of its first operand."""
-    if modes.level:
-        operands = levels.lifted(operands)
+    # one from outside of a level is viewed there, so that a write to the view is one to it; what reads it, lifts it
     tensor: Tensor = operands[0]
     if modes.grad and tensor._view is not None:
         gradient_function(tensor)  # what may not be written, and was, is refused first: see ``find_nodes``

@@ -39,6 +39,8 @@ from fgrad.torch.core.types import TensorType
 TRIALS = 64
 #: how often the whole is interpreted after that
 INTERPRETED = 0
+#: from so many nodes on it runs node by node for longer, since XLA's time grows with the square of a program's length
+MANY = 150
 #: graphs of more nodes than this are never compiled whole: XLA's time grows with the square of a program's length
 LONGEST = 300
 #: the bytes of the narrowest elements whose operations XLA rounds one by one
@@ -108,7 +110,8 @@ class Graph:
         """Run it whole; False, with nothing done, if the engine has to."""
         backward = self.backward
         backward.met += 1
-        if backward.met <= TRIALS or backward.refused or len(backward.memory) != len(self.leaves):
+        trials = TRIALS * (1 + len(self.nodes) // MANY) ** 2
+        if backward.met <= trials or backward.refused or len(backward.memory) != len(self.leaves):
             return False
         values = self._values()
         if values is None:

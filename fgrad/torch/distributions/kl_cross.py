@@ -54,7 +54,7 @@ for _first, _seconds in _OUTSIDE.items():
 
 def _mean_x_log_x(x: Tensor) -> Tensor:
     """An antiderivative of the logarithm."""
-    return x * x.log() - x
+    return ops.xlogy(x, x) - x  # zero at zero
 
 
 def _mean_log(p: Any) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 from fgrad.torch.autograd.graph import disable_saved_tensors_hooks
 from fgrad.torch.core import engine
 from fgrad.torch.core.forward import carry
-from fgrad.torch.core.levels import brought_in
+from fgrad.torch.core.levels import brought_in, deriving
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, Node, next_sequence
 from fgrad.torch.core.operation_node import zeros
@@ -58,6 +58,8 @@ class GradLevel:
         self.start = next_sequence()
         self.before = modes.transforms
         modes.transforms = (*modes.transforms, self)
+        self.deriving = deriving()
+        self.deriving.__enter__()
         modes.grad = True
         #: nodes from which no path leads out
         self.dead: set[Node] = set()
@@ -67,6 +69,7 @@ class GradLevel:
         modes.grad = self.recording
         modes.inference = self.inference
         modes.transforms = self.before
+        self.deriving.__exit__()
         self.hooks.__exit__(*exception)
         self.open = False
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from fgrad.torch.autograd.forward_ad import make_dual, unpack_dual
 from fgrad.torch.core.forward import enter_level, exit_level
+from fgrad.torch.core.levels import deriving
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
@@ -20,6 +21,8 @@ class JvpLevel:
     def __enter__(self) -> "JvpLevel":
         self.before = modes.transforms
         modes.transforms = (*modes.transforms, self)
+        self.deriving = deriving()
+        self.deriving.__enter__()
         self.number = enter_level()
         self.around = modes.forward_grad, modes.inference
         modes.forward_grad, modes.inference = True, False
@@ -28,6 +31,7 @@ class JvpLevel:
     def __exit__(self, *exception: Any) -> None:
         modes.forward_grad, modes.inference = self.around
         exit_level()
+        self.deriving.__exit__()
         modes.transforms = self.before
 
 

@@ -1,4 +1,4 @@
-"""How tensors print inside the transformations: as wrappers, one for each level that they depend on."""
+"""How tensors print inside the transformations: as wrappers, one for each level; and what is in the wrappers."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.forward import tangent_of
 from fgrad.torch.core.levels import MapLevel, is_mapped, value_out
 from fgrad.torch.core.modes import modes
-from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.types import tensor_type
 from fgrad.torch.func.entries import GradLevel
 from fgrad.torch.func.forward import JvpLevel
 from fgrad.torch.methods import conversion
@@ -39,9 +40,38 @@ def _text(tensor: Tensor, value: Any, depth: int) -> str:
         inner = _text(tensor, value_out(value, level), depth - 1)
         return wrapped_text("BatchedTensor", inner, lvl=depth, bdim=0)
     inner = _text(tensor, value, depth - 1)
-    tracked = isinstance(level, GradLevel) and level.reaches(tensor)
-    dual = isinstance(level, JvpLevel) and tangent_of(tensor, level.number) is not None
-    return wrapped_text("GradTrackingTensor", inner, lvl=depth) if tracked or dual else inner
+    return wrapped_text("GradTrackingTensor", inner, lvl=depth) if _is_varied(tensor, level) else inner
+
+
+def _is_varied(tensor: Tensor, level: Any) -> bool:
+    """Whether a level differentiates with respect to what a tensor depends on."""
+    if isinstance(level, GradLevel):
+        return level.reaches(tensor)
+    return isinstance(level, JvpLevel) and tangent_of(tensor, level.number) is not None
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """What a tensor holds inside a transformation, without history: all that ``vmap`` has of it, to look at.
+
+    Arguments:
+      recurse: go through all transformations; else through the innermost that the tensor depends on.
+
+    >>> import fgrad.torch as torch
+    >>> _ = torch.func.vmap(lambda x: print(torch.func.debug_unwrap(x)) or x)(torch.ones(2))
+    tensor([1., 1.])
+
+    Source: `torch.func.debug_unwrap <https://docs.pytorch.org/docs/stable/generated/torch.func.debug_unwrap.html>`_.
+    """
+    value, wrapped = tensor._value(), False
+    for level in reversed(modes.transforms):
+        if isinstance(level, MapLevel) and is_mapped(value, level):
+            value = value_out(value, level)
+        elif not _is_varied(tensor, level):
+            continue
+        wrapped = True
+        if not recurse:
+            break
+    return new_tensor(value, tensor_type(tensor._type.dtype, tuple(value.shape))) if wrapped else tensor
 
 
 conversion.transformed.text = text

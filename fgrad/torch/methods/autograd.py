@@ -1,12 +1,15 @@
 """What tensors have for autograd: ``grad``, ``requires_grad_``, ``detach``, hooks, versions, ``data``."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any
 
 from fgrad.graph.source import here
 from fgrad.torch.autograd.backward import backward as run_backward
 from fgrad.torch.core.engine import queue_callback
 from fgrad.torch.core.hooks import RemovableHandle, register
+from fgrad.torch.core.inplace import check_captured
+from fgrad.torch.core.levels import is_mapped
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import note_origin
 from fgrad.torch.core.placing import elsewhere
@@ -190,9 +193,11 @@ def retain_grad(self: Tensor) -> None:
         raise RuntimeError(TRANSFORMED_RETAIN)
     if not is_tracked(self):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    node = gradient_function(self)
-    if node is None or self._retains_grad:
+    # as PyTorch, which does not make the node of a view anew to see whether there is any
+    if self._grad_fn is None or self._retains_grad:
         return
+    node = gradient_function(self)
+    assert node is not None
     if node.retains is None:
         node.retains = {}
     node.retains[self._output_nr] = _store_grad(self)
@@ -252,6 +257,7 @@ def _without_history(result: Tensor, tensor: Tensor, how: str) -> Tensor:
 @method
 def detach_(self: Tensor) -> Tensor:
     """Cut this tensor from the graph that made it, and make it a leaf."""
+    check_captured(self, "detach")
     if self._view is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
@@ -266,21 +272,26 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-def _mapped() -> bool:
+def _mapping() -> bool:
     """Whether the innermost transformation is ``vmap``."""
     return bool(modes.maps) and modes.transforms[-1] is modes.maps[-1]
 
 
+def _mapped(tensor: Any) -> bool:
+    """Whether a tensor has other elements for each example of the innermost ``vmap``."""
+    return isinstance(tensor, Tensor) and is_mapped(tensor._value(), modes.maps[-1])
+
+
 def _get_data(self: Tensor) -> Tensor:
     """The same elements without history, and with a version counter of their own: writes go unnoticed."""
-    if _mapped():
+    if _mapping() and _mapped(self):
         raise RuntimeError("accessing `data` under vmap transform is not allowed")
     return _without_history(alias(self, VersionCounter()), self, "data")
 
 
 def _set_data(self: Tensor, other: Any) -> None:
-    if modes.transforms:
-        where = "under vmap" if _mapped() else "inside functorch"
+    if modes.transforms and not (_mapping() and not _mapped(self) and not _mapped(other)):
+        where = "under vmap" if _mapping() else "inside functorch"
         raise RuntimeError(f"mutating directly with `.data` {where} transform is not allowed.")
     if not isinstance(other, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
@@ -365,5 +376,7 @@ Tensor._execution_engine = ExecutionEngine()  # type: ignore[attr-defined]
 
 def increment_version(tensor: Any) -> None:
     """Count a write on the version counter of each tensor, as ``torch.autograd.graph.increment_version`` does."""
+    if not isinstance(tensor, Tensor | Iterable):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
         each._bump("increment_version", here(2))

@@ -175,6 +175,12 @@ def __iter__(self: Tensor) -> Any:
 
 
 @method
+def __reversed__(self: Tensor) -> Tensor:
+    """The tensor with its first axis in reverse order; itself where it has none."""
+    return self.flip(0) if self._type.shape else self
+
+
+@method
 def __contains__(self: Tensor, element: Any) -> bool:
     if isinstance(element, Tensor | bool | int | float | complex):
         found: Any = self == element

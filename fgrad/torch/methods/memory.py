@@ -6,7 +6,7 @@ from typing import Any
 from fgrad.graph.source import here
 from fgrad.torch.core.evaluation import concrete, constant
 from fgrad.torch.core.geometry import Geometry, contiguous_strides, extent, is_dense
-from fgrad.torch.core.inplace import check_inference
+from fgrad.torch.core.inplace import check_captured, check_inference
 from fgrad.torch.core.overrides import overrides
 from fgrad.torch.core.placing import CPU, Absent, elsewhere, place_of, placed
 from fgrad.torch.core.storage import Storage, VersionCounter
@@ -221,6 +221,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     Raises:
       RuntimeError: the tensor requires grad, or the memory format does not go with the sizes.
     """
+    check_captured(self, "resize")
     check_inference(self)
     if is_tracked(self) and not self._inference:
         raise RuntimeError("cannot resize variables that require grad")
@@ -250,6 +251,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 @method
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make the tensor look at another tensor's storage."""
+    check_captured(self, "set")
     check_inference(self)
     if source is None:
         empty = tensor_type(self._type.dtype, (0,))
@@ -299,6 +301,9 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
             held.home = self._storage.home
         found = alias(self, VersionCounter(), type(self))
         found._storage = held
+        geometry = self._geometry_of()
+        if not (geometry.conj or geometry.neg or self.is_meta):
+            found._bump("set_", here(2))  # PyTorch makes an empty tensor look at the copy
         found._requires_grad = self._requires_grad
         memo[id(self)] = found
         if self._grad is not None:
@@ -333,5 +338,7 @@ def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bo
     kind = tensor_type(dtype, values.shape)
     value = placed(constant(values), Device(place))
     made = new_tensor(value, kind, strides if is_dense(values.shape, strides) else None)
+    if not made.is_meta:
+        made._bump("set_", here(2))
     made._requires_grad = requires_grad
     return of_class(made, cls)

@@ -11,6 +11,7 @@ from fgrad.torch import formats
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
 from fgrad.torch.core.inplace import apply_inplace, check_inplace
+from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_copied, check_repeated, unchecked
@@ -241,12 +242,17 @@ def into(target: Tensor, result: Tensor) -> None:
             "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
             "with t.resize_(0).",
         )
-    written = resized(target, shape)
-    strides = kept_strides(result)
-    if strides is not None and old != written._type.shape:
-        assert written._geometry is not None
-        written._geometry = evolve(written._geometry, strides=strides)
-    copy_(written, result)
+    # a function that is differentiated may write to what it captures in this way, in PyTorch too
+    derived, modes.derived = modes.derived, 0
+    try:
+        written = resized(target, shape)
+        strides = kept_strides(result)
+        if strides is not None and old != written._type.shape:
+            assert written._geometry is not None
+            written._geometry = evolve(written._geometry, strides=strides)
+        copy_(written, result)
+    finally:
+        modes.derived = derived
 
 
 def resized(target: Tensor, shape: Ints) -> Tensor:

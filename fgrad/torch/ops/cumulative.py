@@ -65,7 +65,7 @@ def logcumsumexp(input: Array, dim: int) -> Any:
     if not input.ndim:
         return input
     if kind(input) != "c" or not input.size:
-        return single(lambda x: lax.cumlogsumexp(x, dim))(input)
+        return single(lambda x: _running_logarithms(x, dim))(input)
 
     def pullback(ct: Any, out: Any, x: Any) -> Any:
         return fgrad.vjp(lambda x: lax.cumlogsumexp(x, dim), x)[1](ct)
@@ -75,6 +75,23 @@ def logcumsumexp(input: Array, dim: int) -> Any:
 
     # the derivative is the same on every branch
     return fgrad.define_rule(lambda x: _logarithms(x, dim), vjp=pullback, jvp=pushforward)(input)
+
+
+def _running_logarithms(input: Any, dim: int, reverse: bool = False) -> Any:
+    """Logarithms of running sums of exponentials of real numbers."""
+
+    def pullback(ct: Any, out: Any, x: Any) -> Any:
+        # As PyTorch, by sums of logarithms for what is positive and what is negative: that decides at infinities.
+        least = lax.full_like(ct, jnp.finfo(ct.dtype).min)
+        size = jnp.log(jnp.abs(ct))
+        parts = [jnp.where(sign, size, least) - out for sign in (ct > 0, ct < 0)]
+        above, below = [jnp.exp(_running_logarithms(part, dim, not reverse) + x) for part in parts]
+        return above - below
+
+    def pushforward(tangents: Any, out: Any, x: Any) -> Any:
+        return fgrad.jvp(lambda x: lax.cumlogsumexp(x, dim, reverse), (x,), tangents)[1]
+
+    return fgrad.define_rule(lambda x: lax.cumlogsumexp(x, dim, reverse), vjp=pullback, jvp=pushforward)(input)
 
 
 def _logarithms(input: Any, dim: int) -> Any:

@@ -1,5 +1,6 @@
 """Tensors of data: nested lists, numbers, NumPy's and JAX's arrays, other tensors."""
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -86,7 +87,7 @@ def _check_nested(data: Any, shape: list[int], depth: int) -> None:
 
 def _check_range(values: np.ndarray, dtype: Dtype) -> None:
     """Raise PyTorch's error for Python numbers that an element type cannot hold."""
-    if values.dtype.kind in "Ou" and not dtype.is_floating_point:
+    if values.dtype.kind in "Ou" and values.dtype != dtype.numpy and not dtype.is_floating_point:
         raise ValueError("Overflow when unpacking long long")
     if values.dtype.kind == "c" and not dtype.is_complex:
         raise TypeError("must be real number, not complex")
@@ -190,6 +191,10 @@ def asarray(
 ) -> Tensor:
     """``as_tensor`` with NumPy's name, which may cut off the history."""
     found = as_tensor(obj, dtype, device)
+    if copy is False and isinstance(obj, np.generic):
+        raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
+    if copy is False and isinstance(obj, Sequence | complex | float | int):
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
     if copy is False and isinstance(obj, Tensor) and found is not obj:
         raise ValueError(
             f"can't alias tensor with dtype '{obj._type.dtype.scalar_name}' into dtype "

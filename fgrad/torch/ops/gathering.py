@@ -67,7 +67,7 @@ def check_range(index: Tensor, dim: int, size: int) -> None:
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
 
 
-@overload("gather", "GatherBackward0", kept=("self", "index"))
+@overload("gather", "GatherBackward0", kept=("self", "index"), single=True)  # so that the gradient is summed in single
 def _gather(input: Array, index: Fixed, dim: int, sparse_grad: bool) -> Any:
     if not index.size:
         return lax.full(index.shape, 0, input.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 from fgrad.graph.source import here
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Geometry
-from fgrad.torch.core.inplace import check_inference, check_inplace, move_hooks
+from fgrad.torch.core.inplace import check_captured, check_inference, check_inplace, move_hooks
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import node_of
 from fgrad.torch.core.strided import AS_STRIDED
@@ -49,6 +49,12 @@ _AS_STRIDED = ViewOperation(
 
 def _look(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...] = ()) -> Tensor:
     """Make a tensor look as the view that an operation makes of it; it is returned."""
+    if modes.level:
+        check_captured(tensor, "squeeze" if operation.name.startswith("_squeeze") else operation.name)
+    return _looking(tensor, operation, params)
+
+
+def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...]) -> Tensor:
     recorded = modes.grad and is_tracked(tensor)
     check_inplace(tensor, recorded)
     check_inference(tensor)
@@ -65,7 +71,7 @@ def _look(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...] = ()
     if tensor._view is not None:
         tensor._view.version = tensor._counter.value
     for tangent in (tensor._tangents or {}).values():
-        _look(tangent, operation, params)
+        _looking(tangent, operation, params)
     return tensor
 
 

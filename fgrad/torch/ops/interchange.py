@@ -57,6 +57,10 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of an array of another library, or of a DLPack capsule; a tensor's own elements are not copied.
 
+    Raises:
+      BufferError: a tensor requires grad or is conjugated.
+      ValueError: a tensor has no elements to share.
+
     >>> import numpy as np, fgrad.torch as torch
     >>> torch.from_dlpack(np.arange(3))
     tensor([0, 1, 2])
@@ -64,6 +68,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     Source: `torch.from_dlpack <https://docs.pytorch.org/docs/stable/dlpack.html>`_.
     """
     if isinstance(ext_tensor, Tensor):
+        _dlpack_device(ext_tensor)
+        _check_exported(ext_tensor)
         return ext_tensor.detach() if not copy else ext_tensor.detach().clone()
     return from_numpy(np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)))
 
@@ -91,7 +97,7 @@ def to_dlpack(tensor: Any) -> Any:
 
     Source: `torch.utils.dlpack <https://docs.pytorch.org/docs/2.13/dlpack.html>`_.
     """
-    return _dlpack(tensor.detach())
+    return _dlpack(tensor.detach().resolve_conj())
 
 
 def _dlpack(
@@ -105,15 +111,25 @@ def _dlpack(
     """The elements as a DLPack capsule, which may not be written through.
 
     Raises:
-      BufferError: the tensor requires grad.
+      BufferError: the tensor requires grad or is conjugated.
     """
-    if is_tracked(self):
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    _check_exported(self)
+    if stream not in (None, -1):
+        raise AssertionError("stream should be None on cpu.")
     return np.array(concrete(self._value())).__dlpack__(max_version=max_version)
+
+
+def _check_exported(tensor: Tensor) -> None:
+    if is_tracked(tensor):
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if tensor._geometry_of().conj:
+        raise BufferError("Can't export tensors with the conjugate bit set")
 
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
     """Where the exported elements are: on the CPU."""
+    if self.is_meta:
+        raise ValueError("Unknown device type meta for Dlpack")
     return _CPU, 0
 
 

@@ -159,9 +159,8 @@ def linspace(
 ) -> Tensor:
     """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
     wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
-    found = _even(start, end, steps, wanted)
-    if not (wanted.is_floating_point or wanted.is_complex):
-        found = np.trunc(found)
+    inexact = wanted.is_floating_point or wanted.is_complex
+    found = _even(start, end, steps, wanted) if inexact else _even_integers(start, end, steps)
     return _given(made(found, wanted, device, requires_grad), out)
 
 
@@ -191,10 +190,7 @@ def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
 
     For integers the bounds are made integers, and what lies between is worked out in single precision.
     """
-    steps = int(steps)
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+    start, end, steps = _spacing(start, end, steps)
     inexact = dtype.is_floating_point or dtype.is_complex
     if not inexact:
         start, end = math.trunc(start), math.trunc(end)
@@ -207,6 +203,31 @@ def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
         low = work.type(start) + step * i.astype(work)
         high = work.type(end) - step * (steps - 1 - i).astype(work)
     return np.where(i < steps // 2, low, high)
+
+
+def _even_integers(start: Any, end: Any, steps: int) -> np.ndarray:
+    """Integers at equal distance, each half counted from its own end.
+
+    PyTorch has the step in double precision, and adds and multiplies with one rounding. So does a quotient of Python's
+    integers. A second rounding would give -31.0 where PyTorch has the next number, and the next integer is another.
+    """
+    start, end, steps = _spacing(start, end, steps)
+    start, end = math.trunc(start), math.trunc(end)
+    if steps == 1:
+        return np.full((1,), start)
+    step, denominator = ((float(end) - float(start)) / max(steps - 1, 1)).as_integer_ratio()
+    half = steps // 2
+    low = [start * denominator + step * i for i in range(half)]
+    high = [end * denominator - step * i for i in reversed(range(steps - half))]
+    return np.array([math.trunc(x / denominator) for x in low + high], np.int64)
+
+
+def _spacing(start: Any, end: Any, steps: Any) -> tuple[Any, Any, int]:
+    """The bounds as Python numbers, and the number of steps."""
+    if int(steps) < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+    return start, end, int(steps)
 
 
 @composite(method=False)

@@ -51,7 +51,8 @@ def _total(input: Any, axes: Ints, keepdim: bool = False) -> Any:
     """The sum over axes in the type of the elements; of booleans, whether one is true."""
     if input.dtype == np.bool_:
         return jnp.any(input, axes, keepdims=keepdim)
-    return jnp.sum(input, axes, dtype=input.dtype, keepdims=keepdim)
+    # told no type, JAX sums half precision in single and rounds once, as PyTorch does; integers it would widen
+    return jnp.sum(input, axes, dtype=None if is_half(input.dtype) else input.dtype, keepdims=keepdim)
 
 
 def _summed(input: Any, axes: Ints, keepdim: bool) -> Any:

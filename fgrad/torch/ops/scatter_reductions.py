@@ -124,7 +124,7 @@ def _differentiable(naming: Naming, reduce: str, include_self: bool) -> Callable
 _KEPT = ("self", "index", "result")
 
 
-@overload("scatter_reduce", "ScatterReduceBackward0", kept=(*_KEPT, "src"))
+@overload("scatter_reduce", "ScatterReduceBackward0", kept=(*_KEPT, "src"), single=True)
 def _scatter_reduce(input: Array, index: Fixed, src: Array, dim: int, reduce: str, include_self: bool) -> Any:
     if not index.size:
         return input

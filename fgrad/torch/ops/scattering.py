@@ -73,12 +73,12 @@ def _combined(input: Any, index: Any, src: Any, dim: int, reduce: str) -> Any:
     return _scattered(added if reduce == "add" else multiplied, input, index, src, dim)
 
 
-@overload("scatter", NOT_IMPLEMENTED)
+@overload("scatter", NOT_IMPLEMENTED, single=True)
 def _scatter_combined(input: Array, index: Fixed, src: Array, dim: int, reduce: str) -> Any:
     return _combined(input, index, src, dim, reduce)
 
 
-@overload("scatter", NOT_IMPLEMENTED)
+@overload("scatter", NOT_IMPLEMENTED, single=True)
 def _scatter_value_combined(input: Array, index: Fixed, value: Number, dim: int, reduce: str) -> Any:
     return _combined(input, index, _spread(value, input, index), dim, reduce)
 
@@ -115,7 +115,7 @@ def scatter(
     return _scatter_combined, input, index, given, dim, reduce
 
 
-@overload("scatter_add", "ScatterAddBackward0", kept=("index",))
+@overload("scatter_add", "ScatterAddBackward0", kept=("index",), single=True)
 def _scatter_add(input: Array, index: Fixed, src: Array, dim: int) -> Any:
     return _scattered(added, input, index, src, dim)
 

@@ -97,11 +97,13 @@ def ordered(lies: tuple[Lie, ...], shape: Ints) -> Ints | None:
                 at = j
             elif found < 0:
                 break
+    if order == list(reversed(range(rank))):
+        return None
     strides = [0] * rank
     step = 1
     for axis in order:
         strides[axis] = step
-        step *= max(shape[axis], 1)
+        step *= shape[axis]
     made = tuple(strides)
     return None if made == contiguous_strides(shape) else made
 

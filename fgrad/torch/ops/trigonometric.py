@@ -146,11 +146,18 @@ for _name in ("sin", "cos", "tan"):
 
 
 def _atan2_pullback(ct: Any, out: Any, y: Any, x: Any) -> tuple[Any, Any]:
-    inverse = 1 / (y * y + x * x)
+    squared = y * y + x * x
+    inverse = jnp.where(squared == 0, 0, 1 / squared)  # the gradient at the origin is zero, and the tangent is not
     return ct * (x * inverse), ct * (-y * inverse)
 
 
-@derivative(_atan2_pullback)
+def _atan2_pushforward(tangents: Any, out: Any, y: Any, x: Any) -> Any:
+    y_tangent, x_tangent = tangents
+    upwards = 0 if y_tangent is None else x * y_tangent
+    return (upwards if x_tangent is None else upwards - y * x_tangent) / (y * y + x * x)
+
+
+@derivative(_atan2_pullback, _atan2_pushforward)
 def _atan2(y: Any, x: Any) -> Any:
     return lax.atan2(y, x)
 

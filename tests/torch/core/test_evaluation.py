@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
+from fgrad.torch.core.evaluation import NUMPY_TRIALS
 
 
 def test_infinities_and_nans_come_without_a_word():
@@ -74,7 +75,7 @@ def test_operations_inside_a_finalizer():
 
 
 def test_numpy_begets_numpy():
-    """And what a compiled program gave is not waited for."""
+    """And what a compiled program gave is not waited for, except by operations that are new."""
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert isinstance((x * 2 + x)._value(), np.ndarray)
     assert isinstance((x.t() * 2)._value(), np.ndarray)
@@ -82,7 +83,10 @@ def test_numpy_begets_numpy():
     for _ in range(10):
         compiled = torch.lgamma(x)  # NumPy has none
     assert isinstance(compiled._value(), jax.Array)
-    assert isinstance((compiled * 2)._value(), jax.Array)
+    assert isinstance((compiled * 2)._value(), np.ndarray)
+    for _ in range(NUMPY_TRIALS):
+        doubled = compiled * 2
+    assert isinstance(doubled._value(), jax.Array)
 
 
 def test_a_copy_shares_what_is_immutable():
@@ -101,3 +105,14 @@ def test_what_is_overwritten_whole_is_not_read():
     assert y.tolist() == [[0, 0], [5, 5], [0, 0]]
     y.sum().backward()
     assert x.grad.tolist() == [[0, 0], [0, 0], [2, 2]]
+
+
+def test_a_new_graph_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
+    """See NOTE [New graphs are NumPy's]: a sequence that grows meets new graphs at every step."""
+    weight = torch.lgamma(torch.rand(16, 16) + 1)
+    monkeypatch.setattr(jax, "jit", None)
+    for length in range(1, 5):
+        x = torch.nn.functional.layer_norm(torch.ones(length, 16) @ weight, (16,))
+        x = torch.nn.functional.gelu(x).softmax(-1)
+    assert x.shape == (4, 16)
+    assert isinstance(x._value(), np.ndarray)

@@ -59,6 +59,8 @@ def test_beta_movement_is_the_distribution_functions() -> None:
 def test_divergences_by_hand() -> None:
     assert d.kl_divergence(d.Normal(0.0, 1.0), d.Normal(2.0, 1.0)).item() == pytest.approx(2.0)
     assert d.kl_divergence(d.Uniform(0.0, 2.0), d.Uniform(0.0, 1.0)).item() == math.inf
+    for other, value in ((d.Beta(2.0, 2.0), 0.2082), (d.Gamma(2.0, 1.0), 1.5)):
+        assert d.kl_divergence(d.Uniform(0.0, 1.0), other).item() == pytest.approx(value, abs=1e-4)
     with pytest.raises(NotImplementedError, match="p type Cauchy and q type Normal"):
         d.kl_divergence(d.Cauchy(0.0, 1.0), d.Normal(0.0, 1.0))
 

@@ -97,6 +97,13 @@ PURE = [
     Case("vmap writes input", lambda t, x: (t.func.vmap(lambda a: a.add_(1))(x), x), (BATCH,)),
     Case("vmap writes column", lambda t, x: (t.func.vmap(lambda a: a.add_(1), in_dims=1)(x), x), (BATCH,)),
     Case("grad", lambda t, x: t.func.grad(lambda a: a.sin().sum())(x), (X,)),
+    Case("jvp writes input", lambda t, x: (push(t, lambda a: a.detach().add_(1) * a.mul_(2), x), x), (X,)),
+    Case(
+        "grad writes its own",
+        lambda t, x: t.func.grad(lambda a: (t.zeros(3).add_(a) * a.detach().exp_()).sum())(x),
+        (X,),
+    ),
+    Case("grad out=", lambda t, x: (t.func.grad(lambda a: (t.add(t.ones(3), 1, out=x) * a).sum())(x + 1), x), (X,)),
     Case("grad no dependence", lambda t, x: t.func.grad(lambda a: t.ones(()))(x), (X,)),
     Case("grad grad", lambda t, x: t.func.grad(lambda a: t.func.grad(lambda a: (a**3).sum())(a).sum())(x), (X,)),
     Case("grad trees", lambda t, x: t.func.grad(lambda d: d["b"].sum() * d["a"].sum())({"b": x, "a": x}), (X,)),
@@ -207,6 +214,12 @@ def second(t: Any, x: Any, w: Any) -> Any:
     return t.autograd.grad(found.sin().sum(), w, create_graph=True)[0] + x.sum()
 
 
+def vmap_writing(t: Any, x: Any, w: Any) -> Any:
+    captured = w * 1
+    found = t.func.vmap(lambda a: (captured.view(-1)[1:].mul_(2), a * captured)[1])(x)
+    return found.sum(0) * captured
+
+
 TAPED = [
     Case("vmap", taped(lambda t, x, w: t.func.vmap(lambda a: (a * w).sin().sum() * w[0])(x)), (BATCH, Y)),
     Case("vmap vmap, twice", taped(second), (BATCH, Y)),
@@ -221,6 +234,11 @@ TAPED = [
         taped(lambda t, x, w: t.func.vmap(t.func.hessian(lambda a: (a * w).sin().prod()))(x)),
         (BATCH, Y),
     ),
+    Case("vmap of captured", taped(lambda t, x, w: t.func.vmap(lambda a: t.func.vmap(lambda b: w)(a))(x)), (BATCH, Y)),
+    Case(
+        "vmap of a view of captured", taped(lambda t, x, w: t.func.vmap(lambda a: a * w.view(-1)[1:2])(x)), (BATCH, Y)
+    ),
+    Case("vmap writes captured", taped(vmap_writing), (BATCH, Y)),
     Case(
         "vmap of autograd.grad",
         lambda t, x: (lambda y: t.func.vmap(lambda v: t.autograd.grad(y, x, v, retain_graph=True)[0])(t.eye(3)))(
@@ -241,7 +259,46 @@ def with_hooks(t: Any, function: Any) -> Any:
         return function()
 
 
+#: how a function writes to what it captures
+WRITES = {
+    "number": lambda t, x, y: y.add_(1),
+    "tensor": lambda t, x, y: y.pow_(x),
+    "power": lambda t, x, y: y.pow_(2),
+    "view": lambda t, x, y: y[1:].fill_(2.0),
+    "item": lambda t, x, y: y.__setitem__(0, x[0]),
+    "detached": lambda t, x, y: y.detach().relu_(),
+    "data": lambda t, x, y: y.data.zero_(),
+    "random": lambda t, x, y: y.normal_(),
+    "shape": lambda t, x, y: y.unsqueeze_(0),
+    "squeeze": lambda t, x, y: y.squeeze_(),
+    "size": lambda t, x, y: y.resize_(1),
+    "detach": lambda t, x, y: y.detach_(),
+}
+TRANSFORMS = {
+    "grad": lambda t, f, x: t.func.grad(lambda a: f(a).sum())(x),
+    "vjp": lambda t, f, x: t.func.vjp(f, x),
+    "jvp": lambda t, f, x: t.func.jvp(f, (x,), (x,)),
+    "jacrev": lambda t, f, x: t.func.jacrev(f)(x),
+    "grad vmap": lambda t, f, x: t.func.grad(lambda a: t.func.vmap(lambda b: f(x))(a).sum())(x),
+    "vmap grad": lambda t, f, x: t.func.vmap(t.func.grad(lambda a: f(a).sum()))(x[None]),
+}
+
+
+def writing(transform: str, write: str, t: Any, x: Any, y: Any) -> Any:
+    return TRANSFORMS[transform](t, lambda a: (WRITES[write](t, a, y), a * 2)[1], x)
+
+
 ERRORS = {
+    **{
+        f"{transform} writes {write}": lambda t, x, transform=transform, write=write: writing(
+            transform, write, t, x, x.clone()
+        )
+        for transform, write in [*(("grad", each) for each in WRITES), *((each, "number") for each in TRANSFORMS)]
+    },
+    "inner grad writes outer": lambda t, x: t.func.grad(lambda a: writing("grad", "number", t, x, a * 1).sum())(x),
+    "grad updates statistics": lambda t, x: (lambda norm: t.func.grad(lambda a: norm(a).sum())(x.expand(2, 3)))(
+        t.nn.BatchNorm1d(3)
+    ),
     "no number": lambda t, x: t.func.grad(lambda a: a * 2)(x),
     "no tensor": lambda t, x: t.func.grad(lambda a: 2.0)(x),
     "no tensor given": lambda t, x: t.func.grad(lambda a: a.sum())(2.0),
@@ -384,6 +441,10 @@ def show(x: Any) -> Any:
         lambda t, x: t.func.grad(lambda a: t.func.vmap(show)(a).sum())(x),
         lambda t, x: t.func.grad(lambda a: t.func.grad(lambda b: show(a * b).sum())(a).sum())(x),
         lambda t, x: t.func.jvp(show, (x,), (x,)),
+        lambda t, x: show(t.func.debug_unwrap(x)),
+        lambda t, x: t.func.vmap(lambda a: (show(t.func.debug_unwrap(a)), a)[1])(x),
+        lambda t, x: t.func.vmap(t.func.grad(lambda a: (show(t.func.debug_unwrap(a)), a.sum())[1]))(x),
+        lambda t, x: t.func.vmap(t.func.grad(lambda a: (show(t.func.debug_unwrap(a, recurse=False)), a.sum())[1]))(x),
     ],
 )
 def test_printing(function: Any) -> None:

@@ -65,6 +65,7 @@ SAMPLES: list[Sample] = [
     _of("logspace", 0, 2, 3),
     _of("logspace", 0, 2, 5, base=2, label="base"),
     _of("linspace", -2.7, 3.9, 8, dtype=torch.int64, label="integers from fractions"),
+    _of("linspace", -73, 53, 55, dtype=torch.int8, label="integers rounded once"),
     _of("logspace", 4.3, 3.9, 5, base=3.5, dtype=torch.int64, label="integers from fractions"),
     _of("logspace", 4.3, 0, 1, dtype=torch.int32, label="one integer"),
     _of("eye", 3),

@@ -233,6 +233,7 @@ ELEMENTARY = [
     *[s for name in ("atan", "arctan", "asinh", "arcsinh") for s in _unary(name, special=1, complex=True)],
     *[s for name in ("acosh", "arccosh") for s in _unary(name, _above_one, special=1, complex=True)],
     *_binary("atan2", special=1),
+    Sample("atan2", (np.array([0.0, -0.0, 0.0, 1e-200]), np.array([0.0, 0.0, -0.0, 0.0])), {}, "origin", order=1),
     *_binary("arctan2", special=None),
     *_unary("sinc", special=1),
     *_unary("deg2rad"),

@@ -37,6 +37,8 @@ torch.empty(0).resize_(2, memory_format=torch.preserve_format)
 torch.empty(2).resize_(-1, 2)
 torch.empty(2).resize_as_(last, memory_format=torch.preserve_format).stride()
 torch.empty(2).resize(3)
+reversed(x)
+reversed(torch.tensor(1.0))
 """
 
 INDICES = """
@@ -87,6 +89,11 @@ torch.from_numpy(np.arange(24).reshape(2, 3, 4)[:, 1:, ::3]) + 1
 torch.from_numpy(np.zeros(3, dtype=[("a", "f4"), ("b", "i2")])["a"])
 torch.asarray(leaf)
 torch.asarray(leaf, requires_grad=False)
+torch.asarray([1, 2], copy=False)
+torch.asarray(1.5, copy=False)
+torch.asarray(np.float32(1.5), copy=False)
+torch.tensor([2**64 - 1], dtype=torch.uint64).to(torch.float64)
+torch.tensor(2**63, dtype=torch.int64)
 torch.zeros((2,), 3)
 torch.zeros([2.0])
 torch.zeros(torch.tensor([2, 3]))

@@ -99,6 +99,44 @@ def test_rounded_once(name: str, dtype: str):
     np.testing.assert_allclose(mine[1], other[1], rtol=2**-6, atol=2**-6)
 
 
+#: of 3000 rows of two columns ``x``, and the rows ``i`` of three to which they go: summed in half precision, the sum
+#: would stand still where a term is less than half of its last digit
+SUMS = {
+    "sum": lambda torch, x, i: x.sum(0),
+    "nansum": lambda torch, x, i: x.nansum(0),
+    "gradient of what was broadcast": lambda torch, x, i: pulled(torch, lambda b: b + x, x[0] * 0, x),
+    "gradient of what was expanded": lambda torch, x, i: pulled(torch, lambda b: b.expand(3000, 2), x[0] * 0, x),
+    "gradient of a bias": lambda torch, x, i: pulled(torch, lambda b: linear(torch, x, b), x[0] * 0, x),
+    "scatter_add": lambda torch, x, i: (x[:3] * 0).scatter_add(0, i, x),
+    "scatter_reduce": lambda torch, x, i: (x[:3] * 0).scatter_reduce(0, i, x, "sum"),
+    "means at places": lambda torch, x, i: (x[:3] * 0).scatter_reduce(0, i, x, "mean"),
+    "scatter of a number": lambda torch, x, i: (x[:3] * 0).scatter_(0, i, 0.3, reduce="add"),
+    "gradient of gather": lambda torch, x, i: pulled(torch, lambda b: b.gather(0, i), x[:3] * 0, x),
+}
+
+
+def linear(torch: Any, x: Any, bias: Any) -> Any:
+    return torch.nn.functional.linear(x, x[:2] * 0, bias)
+
+
+def pulled(torch: Any, function: Any, x: Any, cotangent: Any) -> Any:
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad(function(x), x, cotangent)[0]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", SUMS)
+def test_summed_in_single(name: str, dtype: str):
+    numbers = np.random.default_rng(0)
+    values, places = numbers.random((3000, 2)).astype("float32"), numbers.integers(0, 3, (3000, 2))
+
+    def run(torch: Any) -> Any:
+        x = torch.tensor(values).to(getattr(torch, dtype))
+        return SUMS[name](torch, x, torch.tensor(places)).double().numpy()
+
+    np.testing.assert_allclose(run(fgrad.torch), run(pytorch), rtol=2**-7 if dtype == "bfloat16" else 2**-10)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", ["add", "sub"])
 def test_a_factor_is_rounded_and_the_sum_once(name: str, dtype: str):

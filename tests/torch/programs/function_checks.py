@@ -188,3 +188,51 @@ x, seed = leaf(), leaf()
 (grad,) = torch.autograd.grad(Once.apply(x), x, seed, create_graph=True)
 print(grad.grad_fn, [type(node).__name__ for node, _ in grad.grad_fn.next_functions])
 show("twice", lambda: grad.sum().backward())
+
+
+# -- what comes back of an input, of a view, and of what is marked as not differentiable
+
+
+class Own(torch.Tensor):
+    pass
+
+
+def returned(make, marked, requires_grad, cls):
+    class Returning(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            found = make(x)
+            if marked:
+                ctx.mark_non_differentiable(found)
+            return found
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    x = torch.ones(2).as_subclass(cls).requires_grad_(requires_grad)
+    found = Returning.apply(x)
+    return x, found
+
+
+for kind, make in (("input", lambda x: x), ("view", lambda x: x[:])):
+    for recorded in (True, False):
+        for choice in (
+            (False, True, torch.Tensor),
+            (True, False, torch.Tensor),
+            (True, True, torch.Tensor),
+            (False, False, Own),
+        ):
+            with torch.set_grad_enabled(recorded):
+                x, found = returned(make, *choice)
+            print(
+                kind,
+                recorded,
+                choice[:2],
+                type(found).__name__,
+                found.requires_grad,
+                found._is_view(),
+                found._base is x,
+            )
+            show("write", lambda: found.add_(1).tolist())
+show("count", lambda: torch.autograd.graph.increment_version(3))

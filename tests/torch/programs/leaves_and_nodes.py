@@ -1,5 +1,7 @@
 """Leaves, nodes and saved tensors in corners: what may be deleted, called, detached, replaced."""
 
+import copy
+import pickle
 import warnings
 
 import fgrad.torch as torch
@@ -191,6 +193,28 @@ with forward_ad.dual_level() as level:
     flat = dual.reshape(1, 2).clone().reshape(2)
     print(forward_ad.unpack_dual(torch.kron(flat, flat)).tangent)
 print(forward_ad._current_level)
+# gradients beyond the tensors are not looked at
+x = torch.ones(2, requires_grad=True)
+torch.autograd.backward([x.sum()], [torch.tensor(1.0), torch.tensor(2.0)])
+torch.autograd.backward([], [torch.tensor(1.0)])
+print(x.grad, torch.autograd.grad([x.sum()], x, [None, torch.tensor(2.0)]))
+show("fewer", lambda: torch.autograd.backward([x.sum(), x.sum()], [torch.tensor(1.0)]))
+# a view that has got a history by a write to its base is a leaf to retain_grad
+base = torch.ones(3)
+view = base[1:]
+base.mul_(torch.ones(3, requires_grad=True))
+view.retain_grad()
+print(view.retains_grad, view.grad_fn is None)
+# of several values that were written, the first by its operand's name is told of
+x = torch.ones(3, requires_grad=True)
+for f in (torch.mul, torch.div, torch.hypot, torch.vdot, torch.dot):
+    v = x.permute(0)
+    y = f(v, x)
+    v.detach().add_(1)
+    show(f.__name__, lambda: y.sum().backward())
+# copies count the write that made them
+for each in (x, torch.nn.Parameter(x), torch.tensor([1j]).conj()):
+    print(copy.deepcopy(each)._version, copy.copy(each)._version, pickle.loads(pickle.dumps(each))._version)
 # extrema that are found no more, since .data was written
 for find in ("max", "min", "amax", "amin"):
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)

@@ -32,6 +32,7 @@ FUNCTIONS = {
     "chain": lambda t, x, y: (x * y).sin().exp(),
     "dropout": lambda t, x, y: t.nn.functional.dropout(x * y).sin(),
     "tuple": lambda t, x, y: ((x * y).sin(), x),
+    "singular values": lambda t, x, y: t.linalg.svd((x * y).sin().reshape(-1, 1))[1],
     "nested": lambda t, x, y: inner(t, x, y, False),
     "nested reentrant": lambda t, x, y: inner(t, x, y, True),
 }
@@ -139,11 +140,24 @@ def warned(t: Any, x: Any) -> Any:
     return [(str(each.message), each.category.__name__) for each in caught]
 
 
+def other_type(t: Any, x: Any) -> Any:
+    runs = []
+
+    def function(a: Any) -> Any:
+        runs.append(a)
+        a = a.double() if len(runs) > 1 else a
+        return (a * a + 1).pow(a).cumprod(0)
+
+    of(t).checkpoint(function, x.requires_grad_(), use_reentrant=False, determinism_check="none").sum().backward()
+    return x.grad
+
+
 OTHERS = [
     retained,
     twice,
     grad_inside,
     not_kept,
+    other_type,
     early_stop_off,
     segments,
     warned,

@@ -1,5 +1,8 @@
 """``torch.utils.dlpack``: capsules made here are read by PyTorch and NumPy, and the other way round."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,6 +24,25 @@ def test_there_and_back(dtype: str):
 
 def test_capsules_of_tensors():
     assert ours.from_dlpack(ours.to_dlpack(ours.tensor([1.0, 2.0]))).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "export",
+    [
+        lambda t: t.from_dlpack(t.ones(2, requires_grad=True)),
+        lambda t: t.from_dlpack(t.ones(2, requires_grad=True) * 2),
+        lambda t: t.from_dlpack(t.ones(2, dtype=t.complex64).conj()),
+        lambda t: t.ones(2, dtype=t.complex64).conj().__dlpack__(),
+        lambda t: t.from_dlpack(t.ones(2, device="meta")),
+        lambda t: t.ones(2).__dlpack__(stream=1),
+    ],
+)
+def test_what_is_not_exported(export: Callable[[Any], Any]):
+    with pytest.raises((BufferError, ValueError, AssertionError)) as theirs:
+        export(torch)
+    with pytest.raises(theirs.type) as found:
+        export(ours)
+    assert str(found.value) == str(theirs.value)
 
 
 def test_that_require_grad():

@@ -194,7 +194,7 @@ def _in_groups(input: Any, weight: Any, stride: Ints, padding: Ints, dilation: I
     offsets = list(itertools.product(*map(range, kernel_size)))
     if inputs == 1:
         ones = (1,) * len(kernel_size)
-        found = sum(read(offset) * w[(..., 0, *offset)].reshape(w.shape[:2] + ones) for offset in offsets)
+        found: Any = sum(read(offset) * w[(..., 0, *offset)].reshape(w.shape[:2] + ones) for offset in offsets)
     else:
         columns = jnp.stack([read(offset) for offset in offsets], 3)
         found = jnp.einsum("gock,ngck...->ngo...", w.reshape(w.shape[:3] + (-1,)), columns)
