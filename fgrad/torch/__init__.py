@@ -95,7 +95,6 @@ from fgrad.torch.methods import (
     memory as _m,  # noqa: F401
 )
 from fgrad.torch.methods.entrances import enter_methods
-from fgrad.torch.methods.memory import UntypedStorage as UntypedStorage
 from fgrad.torch.ops.table import TABLE
 from fgrad.torch.printing import set_printoptions as set_printoptions
 from fgrad.torch.promotion import can_cast as can_cast, promote_types as promote_types
@@ -126,6 +125,7 @@ from fgrad.torch.settings import (
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
 from fgrad.torch.size import Size as Size
+from fgrad.torch.storage import FORMER, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
 from fgrad.torch.version import __version__ as __version__
 
 for _class in (Tensor, Size, dtype, device, finfo, iinfo, Generator):
@@ -133,6 +133,7 @@ for _class in (Tensor, Size, dtype, device, finfo, iinfo, Generator):
     _class.__module__ = __name__
 
 globals().update(dtypes.NAMES)
+globals().update(FORMER)
 globals().update(legacy.NAMES)
 globals().update(_foreach.NAMES)
 globals().update(_autocasting.NAMES)

@@ -10,7 +10,7 @@ import fgrad.numpy as fnp
 from fgrad.jaxcore import typeof
 from fgrad.record.recording import stage_closed
 from fgrad.run import stretches
-from fgrad.run.program import Program, program
+from fgrad.run.program import Program, patience, program
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_inside_other_transformations():
 def test_a_long_graph_met_very_often_is_compiled_whole(monkeypatch):
     monkeypatch.setattr("fgrad.run.program.PATIENCE", 2)
     graph = stage_closed(lambda x: [mixed(10)(x, W)], [typeof(X)])
-    runner = Program(graph)
+    runner = Program(graph, 1 + patience(graph))
     assert runner.patience > 9
     values = [runner([X])[0] for _ in range(runner.patience + 2)]
     assert runner.compiled is not None

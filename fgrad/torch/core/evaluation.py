@@ -50,6 +50,8 @@ TRIALS = 6
 NUMPY_TRIALS = 40
 #: the nanoseconds that NumPy may have taken longer in all when a graph is compiled: half of what compiling takes
 SPENT = 50_000_000
+#: what alone takes XLA as long to compile as the graph that it is in
+_HEAVY = frozenset({"conv_general_dilated", "scan", "while"})
 _WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
 
 
@@ -173,6 +175,8 @@ class Routine:
 
 def _trials(graph: Graph, found: Small | None) -> int:
     """How often a graph is run in another way before it is compiled."""
+    if any(node.op.name in _HEAVY for node in graph.nodes):
+        return 0
     if found is not None:
         trials = max(TRIALS, min(NUMPY_TRIALS, int(SPENT / max(found.excess, 1.0))))
     else:

@@ -5,8 +5,8 @@ from typing import Any
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.warning import warn
-from fgrad.torch.methods.memory import UntypedStorage
 from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.storage import TypedStorage, UntypedStorage
 
 _LU = (
     "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
@@ -51,7 +51,7 @@ def lu_function(A: Array, pivot: bool = True, get_infos: bool = False) -> Any:
 @composite(method=False)
 def is_storage(obj: Any, /) -> bool:
     """Whether an object is the storage of a tensor."""
-    return isinstance(obj, UntypedStorage)
+    return isinstance(obj, TypedStorage | UntypedStorage)
 
 
 @composite(method=False)

@@ -17,6 +17,7 @@ from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.copying import channels_last
 from fgrad.torch.ops.views import check_sizes, wrap_dim
 from fgrad.torch.size import Size
+from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
 
 
 @attribute
@@ -164,44 +165,6 @@ def is_neg(self: Tensor) -> bool:
     return self._geometry_of().neg
 
 
-class UntypedStorage:
-    """What ``untyped_storage()`` gives: the identity, size and address of a tensor's memory.
-
-    Its elements cannot be written here: write through the tensor.
-    """
-
-    def __init__(self, storage: Storage):
-        self._cell = storage
-
-    def data_ptr(self) -> int:
-        return self._cell.address if self._cell.count and self._cell.array.__class__ is not Absent else 0
-
-    @property
-    def device(self) -> Any:
-        return place_of(self._cell.array)
-
-    def nbytes(self) -> int:
-        return self._cell.count * self._cell.dtype.itemsize
-
-    def size(self) -> int:
-        return self.nbytes()
-
-    __len__ = nbytes
-
-    @property
-    def _cdata(self) -> int:
-        return id(self._cell)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and self._cell is other._cell
-
-    def __hash__(self) -> int:
-        return id(self._cell)
-
-    def resize_(self, nbytes: int) -> None:
-        self._cell.resize(nbytes // self._cell.dtype.itemsize)
-
-
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The storage; two tensors share memory when theirs are equal."""
@@ -209,9 +172,16 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 
 @method
-def storage(self: Tensor) -> UntypedStorage:
-    """The storage."""
-    return UntypedStorage(self._storage)
+def storage(self: Tensor) -> TypedStorage:
+    """The storage as numbers of the tensor's type; deprecated, as in PyTorch."""
+    return TypedStorage(wrap_storage=UntypedStorage(self._storage), dtype=self._type.dtype)
+
+
+@method
+def storage_type(self: Tensor) -> Any:
+    """PyTorch's former class of such storages."""
+    warn_of_types()
+    return former_class(self._type.dtype)
 
 
 @method

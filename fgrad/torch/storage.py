@@ -1,0 +1,286 @@
+"""``torch.storage``: the memory of tensors, as bytes (``UntypedStorage``) and as numbers (``TypedStorage``).
+
+Writing here is writing behind autograd's back: no version counts it, as in PyTorch.
+
+>>> import fgrad.torch as torch
+>>> torch.tensor([[1, 2], [3, 4]]).t().untyped_storage().nbytes()
+32
+
+Source: `torch.Storage <https://docs.pytorch.org/docs/2.13/storage.html>`_.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from fgrad.torch import dtypes
+from fgrad.torch.core.evaluation import concrete, constant
+from fgrad.torch.core.geometry import Geometry
+from fgrad.torch.core.once import due
+from fgrad.torch.core.placing import Absent, place_of
+from fgrad.torch.core.storage import Storage
+from fgrad.torch.core.warning import warn
+from fgrad.torch.dtypes import dtype as Dtype
+
+_DEPRECATED = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+    "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+    "tensor.untyped_storage() instead of tensor.storage()"
+)
+
+
+def warn_of_types() -> None:
+    """Say once that storages with a type will go."""
+    if due(_DEPRECATED):
+        warn(_DEPRECATED)
+
+
+class _Memory:
+    """What both kinds have in common: elements of a type in a cell."""
+
+    _cell: Storage
+    dtype: Dtype
+
+    def _geometry(self, start: int, count: int) -> Geometry:
+        return Geometry((count,), (1,), start, self.dtype)
+
+    def _elements(self, start: int = 0, count: int | None = None) -> np.ndarray:
+        return concrete(self._cell.read(self._geometry(start, self.size() if count is None else count)))
+
+    def _write(self, start: int, values: np.ndarray) -> None:
+        self._cell.write(self._geometry(start, len(values)), constant(values.astype(self.dtype.numpy)))
+
+    def _place(self, index: Any) -> int:
+        size = self.size()
+        if not -size <= index < size:
+            raise IndexError(f"index {index} out of range for storage of size {size}")
+        return index % size
+
+    def size(self) -> int:
+        """How many elements it holds."""
+        return self.nbytes() // self.dtype.itemsize
+
+    def nbytes(self) -> int:
+        """How many bytes it holds."""
+        return self._cell.count * self._cell.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[Any]:
+        """Its elements."""
+        return self._elements().tolist()
+
+    def element_size(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """A made-up address, the same as long as the storage lives; 0 of one without elements."""
+        return self._cell.address if self._cell.count and self._cell.array.__class__ is not Absent else 0
+
+    @property
+    def device(self) -> Any:
+        return place_of(self._cell.array)
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
+    def _cdata(self) -> int:
+        return id(self._cell)
+
+    def copy_(self, source: "_Memory", non_blocking: bool | None = None) -> Self:
+        """Write the elements of another storage."""
+        self._write(0, source._elements())
+        return self
+
+    def fill_(self, value: Any) -> Self:
+        """Write one value everywhere."""
+        self._write(0, np.full(self.size(), value))
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether processes share it: never."""
+        return False
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether it is pinned for a GPU: never."""
+        return False
+
+    def resizable(self) -> bool:
+        """Whether it can grow: always."""
+        return True
+
+    def _text(self, elements: Sequence[Any], kind: str) -> str:
+        shown = "..." if self.device.type == "meta" else " " + "\n ".join(map(str, elements))
+        return f"{shown}\n[torch.storage.{kind}device={self.device}) of size {self.size()}]"
+
+
+class UntypedStorage(_Memory):
+    """The bytes of a tensor's memory, which ``untyped_storage()`` gives; two are equal where the memory is the same."""
+
+    dtype = dtypes.uint8
+
+    def __init__(self, storage: Storage):
+        self._cell = storage
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self.size())
+            if step != 1:
+                raise TypeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+            return type(self)(Storage(constant(self._elements(start, max(stop - start, 0))), self.dtype))
+        return int(self._elements(self._place(index), 1)[0])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        start, stop, _ = index.indices(self.size()) if isinstance(index, slice) else (self._place(index), None, 1)
+        self._write(start, np.full(1 if stop is None else stop - start, value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self._cell is other._cell
+
+    def __hash__(self) -> int:
+        return id(self._cell)
+
+    def __repr__(self) -> str:
+        return self._text([] if self.device.type == "meta" else self.tolist(), "UntypedStorage(")
+
+    def clone(self) -> "UntypedStorage":
+        """A copy."""
+        return type(self)(Storage(constant(self._elements()), self.dtype))
+
+    def untyped(self) -> "UntypedStorage":
+        """Itself."""
+        return self
+
+    def resize_(self, nbytes: int) -> None:
+        """Make it hold so many bytes."""
+        self._cell.resize(nbytes // self._cell.dtype.itemsize)
+
+
+def _to(dtype: Dtype) -> Any:
+    def convert(self: "TypedStorage") -> "TypedStorage":
+        return self if dtype is self.dtype else TypedStorage(self._elements(), dtype=dtype)
+
+    convert.__doc__ = f"As a storage of {dtype}."
+    return convert
+
+
+class _Conversions:
+    double, float, half, bfloat16 = map(_to, (dtypes.float64, dtypes.float32, dtypes.float16, dtypes.bfloat16))
+    long, int, short, char, byte = map(_to, (dtypes.int64, dtypes.int32, dtypes.int16, dtypes.int8, dtypes.uint8))
+    bool, complex_double, complex_float = map(_to, (dtypes.bool_, dtypes.complex128, dtypes.complex64))
+
+
+class TypedStorage(_Conversions, _Memory):
+    """The numbers of a tensor's memory, which ``storage()`` gives; deprecated, as in PyTorch.
+
+    ``TypedStorage(4, dtype=torch.float32)`` and ``TypedStorage([1, 2], dtype=torch.int64)`` make new ones.
+    """
+
+    def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None):
+        warn_of_types()
+        self.dtype = dtypes.argument(dtype, "TypedStorage") if dtype is not None else dtypes.get_default_dtype()
+        if wrap_storage is None:
+            given = args[0] if args else 0
+            values = np.zeros(given) if isinstance(given, int) else np.asarray(list(given))
+            wrap_storage = UntypedStorage(Storage(constant(values.astype(self.dtype.numpy)), self.dtype))
+        self._cell = wrap_storage._cell
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        if not isinstance(index, int):
+            raise RuntimeError(f"can't index a <class 'torch.storage.TypedStorage'> with {type(index)}")
+        return self._elements(self._place(index), 1).tolist()[0]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(index, int | slice):
+            raise RuntimeError(f"can't index a <class 'torch.storage.TypedStorage'> with {type(index)}")
+        places = range(self.size())[index] if isinstance(index, slice) else [self._place(index)]
+        for place, each in zip(places, np.broadcast_to(np.asarray(value), (len(places),)), strict=True):
+            self._write(place, np.asarray([each]))
+
+    def __eq__(self, other: object) -> bool:
+        # PyTorch compares the objects
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return self._text([] if self.device.type == "meta" else self.tolist(), f"TypedStorage(dtype={self.dtype}, ")
+
+    @property
+    def _untyped_storage(self) -> UntypedStorage:
+        return UntypedStorage(self._cell)
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return self._untyped_storage
+
+    def clone(self) -> "TypedStorage":
+        """A copy."""
+        return TypedStorage(self._elements(), dtype=self.dtype)
+
+    def cpu(self) -> "TypedStorage":
+        """Itself, or a copy on the CPU."""
+        return self if self.device.type == "cpu" else self.clone()
+
+    def type(self) -> str:
+        """The name of the class that PyTorch had for its type."""
+        return "torch." + self.pickle_storage_type()
+
+    def pickle_storage_type(self) -> str:
+        """The name of that class, without its module."""
+        return former_class(self.dtype).__name__
+
+    def resize_(self, size: int) -> None:
+        """Make it hold so many elements."""
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+
+
+class _Former(type):
+    """The class of PyTorch's former classes, one for each type: storages of the type are their instances."""
+
+    dtype: Dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+    def __call__(cls, *args: Any, **named: Any) -> TypedStorage:
+        return TypedStorage(*args, dtype=cls.dtype, **named)
+
+
+def _former(name: str, dtype: Dtype) -> _Former:
+    return _Former(name, (), {"dtype": dtype, "__module__": "torch"})
+
+
+FORMER = {
+    name: _former(name, dtype)
+    for name, dtype in {
+        "DoubleStorage": dtypes.float64,
+        "FloatStorage": dtypes.float32,
+        "HalfStorage": dtypes.float16,
+        "BFloat16Storage": dtypes.bfloat16,
+        "LongStorage": dtypes.int64,
+        "IntStorage": dtypes.int32,
+        "ShortStorage": dtypes.int16,
+        "CharStorage": dtypes.int8,
+        "ByteStorage": dtypes.uint8,
+        "BoolStorage": dtypes.bool_,
+        "ComplexDoubleStorage": dtypes.complex128,
+        "ComplexFloatStorage": dtypes.complex64,
+    }.items()
+}
+
+
+def former_class(dtype: Dtype) -> _Former:
+    """PyTorch's former class of storages of a type."""
+    return next(each for each in FORMER.values() if each.dtype is dtype)

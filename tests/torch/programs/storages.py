@@ -1,0 +1,56 @@
+"""The memory of tensors, as bytes and as numbers."""
+
+import warnings
+
+import fgrad.torch as torch
+
+
+def attempt(call):
+    try:
+        return call()
+    except (IndexError, RuntimeError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+with warnings.catch_warnings(record=True) as given:
+    warnings.simplefilter("always")
+    x = torch.arange(6.0).reshape(2, 3)
+    storage = x.storage()
+    print(storage)
+print(given[0].category.__name__, given[0].message)
+warnings.simplefilter("ignore")
+
+print(len(storage), storage.size(), storage.nbytes(), storage.element_size(), storage.dtype, storage.device)
+print(storage[2], storage[-1], list(storage), storage.tolist())
+print(storage.type(), storage.pickle_storage_type(), x.storage_type(), storage.is_shared(), storage.is_cuda)
+for index in (slice(1, 3), 10, "a"):
+    print(attempt(lambda index=index: storage[index]))
+print(storage == storage, storage == x.storage(), storage.untyped() == x.untyped_storage())
+print(x.t().storage().data_ptr() == storage.data_ptr(), x[1].storage().size(), x[1].storage_offset(), x.t().storage())
+
+storage[1] = 10
+storage[2:4] = 7
+print(x, x._version)
+storage.fill_(3)
+print(x, x._version, storage.clone().tolist(), storage.long(), storage.half())
+other = torch.zeros(6).storage()
+other.copy_(storage)
+other.resize_(3)
+print(other.tolist(), other.size())
+
+y = torch.ones(2, requires_grad=True)
+product = y * 2
+y.storage()[0] = 5.0
+product.sum().backward()
+print(y, y.grad)
+
+for tensor in (torch.tensor([1, 2]), torch.tensor([True]), torch.tensor([1 + 2j]), torch.tensor([1.5]).bfloat16()):
+    print(tensor.storage())
+print(torch.tensor([1, 256]).untyped_storage(), torch.tensor([1, 256], dtype=torch.int16).untyped_storage()[1:3])
+print(torch.FloatStorage(3).size(), torch.FloatStorage([1, 2, 3]).tolist(), torch.LongStorage([1, 2]))
+print(isinstance(storage, torch.FloatStorage), isinstance(storage, torch.LongStorage), torch.FloatStorage)
+print(isinstance(storage, torch.TypedStorage), isinstance(storage, torch.storage.TypedStorage))
+print(torch.is_storage(storage), torch.is_storage(storage.untyped()), torch.is_storage(x))
+print(torch.TypedStorage(2, dtype=torch.float32).size(), torch.TypedStorage([1, 2], dtype=torch.int64))
+print(torch.tensor([], dtype=torch.float32).set_(storage))
+print(torch.empty(3, device="meta").storage().size(), torch.empty(3, device="meta").untyped_storage())
