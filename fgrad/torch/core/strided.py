@@ -11,6 +11,7 @@ import numpy as np
 from attrs import evolve
 from jax import lax, numpy as jnp
 
+from fgrad.api.rules import define_rule
 from fgrad.torch.core.geometry import Geometry, Layout, extent, is_dense, lens, places
 from fgrad.torch.core.operation import Operation
 
@@ -43,11 +44,25 @@ def _positions(base: Geometry, view: Geometry) -> np.ndarray:
 
 def _as_strided(array: Any, base: Geometry, view: Geometry) -> Any:
     layout = _layout(base, view)
-    if layout is None:
-        flat = lax.reshape(array, (math.prod(base.sizes),))
-        return jnp.take(flat, _positions(base, view), axis=0, mode="fill", fill_value=0)
-    through, where = lens(layout, _within(base, view))
-    return through.get(array, where)
+    if layout is not None:
+        through, where = lens(layout, _within(base, view))
+        return through.get(array, where)
+    positions, flat = _positions(base, view), lax.reshape(array, (math.prod(base.sizes),))
+
+    def read(flat: Any) -> Any:
+        return jnp.take(flat, positions, axis=0, mode="fill", fill_value=0)
+
+    of_base = places(base.sizes, base.strides, base.offset).reshape(-1)
+    _, first, alike, counts = np.unique(of_base, return_index=True, return_inverse=True, return_counts=True)
+    if len(counts) == len(of_base):
+        return read(flat)
+
+    def shared(ct: Any, _: Any) -> tuple[Any]:
+        """Elements of the base that are one in memory have equal parts in its gradient, as in PyTorch."""
+        total = jnp.zeros(flat.shape, ct.dtype).at[positions.reshape(-1)].add(lax.reshape(ct, (ct.size,)), mode="drop")
+        return ((total[first] / counts.astype(ct.dtype))[alike],)
+
+    return define_rule(read, transpose=shared)(flat)
 
 
 def _as_strided_copy(array: Any, seen: Any, base: Geometry, view: Geometry) -> Any:

@@ -54,3 +54,16 @@ print(torch.is_storage(storage), torch.is_storage(storage.untyped()), torch.is_s
 print(torch.TypedStorage(2, dtype=torch.float32).size(), torch.TypedStorage([1, 2], dtype=torch.int64))
 print(torch.tensor([], dtype=torch.float32).set_(storage))
 print(torch.empty(3, device="meta").storage().size(), torch.empty(3, device="meta").untyped_storage())
+
+# elements that are one in memory have equal parts in the gradient of a view by strides
+leaf = torch.tensor([[1.0, 2, 3], [4, 5, 6]], requires_grad=True)
+for base in (
+    leaf.expand(3, 2, 3),
+    (leaf * 1).expand(2, 2, 3),
+    (leaf * 1).as_strided((2, 3), (1, 1)),
+    leaf.unfold(1, 2, 1),
+):
+    for sizes, strides, offset in (((2,), (1,), 0), ((2, 2), (1, 1), 1)):
+        view = base.as_strided(sizes, strides, offset)
+        weights = torch.arange(1.0, 1 + view.numel()).reshape(sizes)
+        print(*torch.autograd.grad((view * weights).sum(), (base, leaf), retain_graph=True))
