@@ -24,7 +24,16 @@ from fgrad.torch.core.geometry import Geometry, expanded
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node, function_name
 from fgrad.torch.core.operands import OperandType, number
-from fgrad.torch.core.operation import Operation, Planned, apply, check_together, forward_mode, levels, node_of
+from fgrad.torch.core.operation import (
+    Operation,
+    Planned,
+    apply,
+    check_together,
+    forward_mode,
+    has_normal,
+    levels,
+    node_of,
+)
 from fgrad.torch.core.operation_node import OperationNode, zeros
 from fgrad.torch.core.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
 from fgrad.torch.core.placing import elsewhere
@@ -65,7 +74,9 @@ def check_inplace(tensor: Tensor, recorded: bool) -> None:
 
 def check_written(tensor: Tensor, *others: Any) -> None:
     """``check_inplace`` of an operation's operands, which PyTorch asks before it looks at their elements."""
-    check_inplace(tensor, any(isinstance(x, Tensor) and is_tracked(x) for x in (tensor, *others)))
+    tensors = [tensor, *[x for x in others if isinstance(x, Tensor)]]
+    # whether autograd is asked where all are inference tensors, the operation knows: see ``has_normal``
+    check_inplace(tensor, any(is_tracked(x) for x in tensors) and not all(x._inference for x in tensors))
 
 
 #: operations whose second operand is a tensor even where a number is given, and those that tell the two apart
@@ -140,7 +151,7 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     for x in operands:
         if isinstance(x, Tensor):
             types.append(x._type)
-            recorded = recorded or is_tracked(x)
+            recorded = recorded or (is_tracked(x) and (not x._inference or has_normal(operation, operands)))
         else:
             types.append(None if x is None else x.__class__)
     if recorded:

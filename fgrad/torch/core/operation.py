@@ -204,6 +204,8 @@ class Planned(Plan):
         """The pull-back with what the operation says of its gradients, where they lie in memory and if they are any."""
         operation = self.operation
         static = dict(zip(operation.parameters, self.params, strict=True))
+        if issubclass(self.node_class, NotDerivedNode):
+            return NOTHING
         if operation.undefined is not None and operation.undefined(self.types, static):
             return NOTHING
         found = super().pulled_back(wanted)
@@ -268,7 +270,7 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
                     values.append(storage.array)
             if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
                 # what only inference tensors go into is never recorded
-                tracked = tracked or not x._inference or _has_normal(operation, operands)
+                tracked = tracked or not x._inference or has_normal(operation, operands)
             elif x._origin is not None:
                 origin = True
         elif x is None:
@@ -337,7 +339,7 @@ def note_origin(
         result._origin = origin
 
 
-def _has_normal(operation: Operation, operands: Sequence[Any]) -> bool:
+def has_normal(operation: Operation, operands: Sequence[Any]) -> bool:
     """Whether an operand is no inference tensor: a number that has a derivative is a tensor to PyTorch."""
     return any(
         not x._inference if isinstance(x, Tensor) else x is not None and i not in operation.fixed

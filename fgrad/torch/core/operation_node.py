@@ -5,6 +5,7 @@ from typing import Any
 
 from fgrad.graph.source import RawSource, here
 from fgrad.torch.core.evaluation import filled
+from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import TWICE, Edge, Node
 from fgrad.torch.core.origin import Origin
@@ -12,7 +13,8 @@ from fgrad.torch.core.passing import passed_on, remembering
 from fgrad.torch.core.plan import NOTHING, Pullback
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.saved_attributes import saved_attribute, saved_names
-from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.torch.core.strides import ELEMENTWISE, elementwise
+from fgrad.torch.core.tensor import Tensor, lies_apart, new_tensor
 from fgrad.torch.core.types import TensorType
 
 #: an operation planned for the types of its operands: a ``Planned`` of ``operation.py``, which knows the nodes here
@@ -81,9 +83,23 @@ class OperationNode(Node):
         values = self._read(grads, SavedTensor.value)
         values += [g._value() for g in cotangents]
         outs = pullback.routine(values)
+        layouts = pullback.strides
+        if len(cotangents) == 1 and lies_apart(cotangents[0]):
+            layouts = self._following(pullback, cotangents[0])
         return [
             new_tensor(v, type_at(plan, i), strides) if view is None else remembering(view, v)
-            for view, v, i, strides in zip(views, outs, pullback.wanted, pullback.strides, strict=True)
+            for view, v, i, strides in zip(views, outs, pullback.wanted, layouts, strict=True)
+        ]
+
+    def _following(self, pullback: Pullback, cotangent: Tensor) -> Sequence[Ints | None]:
+        """The strides of gradients that are made of a result's gradient element by element: they lie as that does."""
+        if self.plan.operation.strides not in ELEMENTWISE:
+            return pullback.strides
+        shape = cotangent._type.shape
+        own = elementwise((cotangent,), shape)
+        return [
+            own if given is None and type_at(self.plan, i).shape == shape else given
+            for i, given in zip(pullback.wanted, pullback.strides, strict=True)
         ]
 
     def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:

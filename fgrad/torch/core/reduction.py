@@ -6,6 +6,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import Operation
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.dtypes import dtype as Dtype
 
 
@@ -33,6 +34,6 @@ COPY = Operation(
     ("self", "src"),
     strides=lambda operands, shape: operands[0]._geometry_of().strides,
 )
-ADD = Operation("add", jnp.add, "AddBackward0", ("self", "other"))
+ADD = Operation("add", jnp.add, "AddBackward0", ("self", "other"), strides=elementwise)
 SUM_TO = Operation("sum", _sum_to, "SumBackward1", ("self",), ("shape",))
 CAST = Operation("_to_copy", _cast, "ToCopyBackward0", ("self",), ("dtype",))

@@ -209,6 +209,11 @@ def beside(tensor: Tensor, other: Tensor) -> Tensor:
     return other
 
 
+def lies_apart(tensor: Tensor) -> bool:
+    """Whether a tensor may not be row-major."""
+    return tensor._geometry is not None or tensor._storage.strides is not None or tensor._storage.home is not None
+
+
 def unread(tensor: Tensor) -> Reading | None:
     """How a program that uses a view can read it out of its storage's array; None if it is better read beforehand."""
     geometry = tensor._geometry

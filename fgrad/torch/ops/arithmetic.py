@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
+from fgrad.torch.core.strides import elementwise, elementwise_of_two
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.types import TensorType
 from fgrad.torch.dtypes import bool_, dtype as Dtype
@@ -15,7 +16,6 @@ from fgrad.torch.ops.kinds import check_divisor, check_kinds, kind, single
 from fgrad.torch.ops.numbers import is_one
 from fgrad.torch.ops.overloads import Choice, also, chooser_of, overload, overloaded
 from fgrad.torch.ops.promotions import Types, common, inexact, without_factor
-from fgrad.torch.ops.strides import elementwise, elementwise_of_two
 from fgrad.torch.ops.table import Array, Number, Operand, composite, operation
 
 _BOOLS = (
@@ -113,7 +113,13 @@ def _rsub(input: Array, other: Array, alpha: Number) -> Any:
     return _scaled(jnp.subtract, other, input, alpha)
 
 
-@overload("rsub", "RsubBackward1", promote=_difference, strides=elementwise_of_two)
+@overload(
+    "rsub",
+    "RsubBackward1",
+    wrapped=lambda input, other, alpha: sub(other, input, alpha=alpha),
+    promote=_difference,
+    strides=elementwise_of_two,
+)
 def _rsub_number(input: Array, other: Number, alpha: Number) -> Any:
     return _scaled(jnp.subtract, other.astype(input.dtype), input, alpha)
 
@@ -252,13 +258,13 @@ def _floor_divide(input: Operand, other: Operand) -> Any:
     return _floor_quotient(*aligned(input, other))
 
 
-@overload("floor_divide", NOT_IMPLEMENTED, promote=common, strides=elementwise)
+@overload("floor_divide", NOT_IMPLEMENTED, wrapped=_floor_divide, promote=common, strides=elementwise)
 def _floor_divide_number(input: Operand, other: Number) -> Any:
     check_kinds("div_floor_cpu", "if", input)
     return _floor_quotient(input, lax.full_like(input, other.astype(input.dtype)))
 
 
-@overload("floor_divide", NOT_IMPLEMENTED, promote=common, strides=elementwise)
+@overload("floor_divide", NOT_IMPLEMENTED, wrapped=_floor_divide, promote=common, strides=elementwise)
 def _floor_divide_into(input: Number, other: Array) -> Any:
     check_kinds("div_floor_cpu", "if", other)
     return _floor_quotient(lax.full_like(other, input.astype(other.dtype)), other)
@@ -310,16 +316,16 @@ def _fmod(x: Any, y: Any) -> Any:
 
 
 @overload("remainder", "RemainderBackward1", promote=common, strides=elementwise, outputs=())
-def _remainder_tensors(input: Array, other: Array) -> Any:
+def _remainder_tensors(input: Operand, other: Operand) -> Any:
     return _remainder(input, other)
 
 
-@overload("remainder", "RemainderBackward0", promote=common, strides=elementwise)
+@overload("remainder", "RemainderBackward0", wrapped=_remainder_tensors, promote=common, strides=elementwise)
 def _remainder_number(input: Array, other: Number) -> Any:
     return _remainder(input, other.astype(input.dtype))
 
 
-@overload("remainder", NOT_IMPLEMENTED, promote=common, strides=elementwise)
+@overload("remainder", NOT_IMPLEMENTED, wrapped=_remainder_tensors, promote=common, strides=elementwise)
 def _remainder_into(input: Number, other: Array) -> Any:
     return _remainder(input.astype(other.dtype), other)
 
@@ -341,11 +347,11 @@ def remainder(input: Operand, other: Operand) -> Choice:
 
 
 @overload("fmod", "FmodBackward1", promote=common, strides=elementwise, outputs=())
-def _fmod_tensors(input: Array, other: Array) -> Any:
+def _fmod_tensors(input: Array, other: Operand) -> Any:
     return _fmod(input, other)
 
 
-@overload("fmod", "FmodBackward0", promote=common, strides=elementwise)
+@overload("fmod", "FmodBackward0", wrapped=_fmod_tensors, promote=common, strides=elementwise)
 def _fmod_number(input: Array, other: Number) -> Any:
     return _fmod(input, other.astype(input.dtype))
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.dtypes import from_numpy, get_default_dtype
 from fgrad.torch.ops.special import bessel_i0, bessel_i1
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Fixed, operation
 
 Coefficients = Sequence[float]

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.ops.broadcasting import aligned
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.promotions import common
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Operand, operation
 
 _SIGNATURES = (

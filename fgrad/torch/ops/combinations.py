@@ -4,12 +4,12 @@ from typing import Any
 
 from jax import numpy as jnp
 
+from fgrad.torch.core.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.kinds import check_kinds, is_integer
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.promotions import common, without_factor
-from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.ops.table import Array, Number, Operand
 from fgrad.torch.random.scalars import cpp_name
 

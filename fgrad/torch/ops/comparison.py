@@ -7,12 +7,12 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.broadcasting import aligned
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, chooser_of, overload, overloaded
 from fgrad.torch.ops.promotions import common
-from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.ops.table import TABLE, Array, Number, Operand, composite, operation
 from fgrad.torch.type_names import type_name
 

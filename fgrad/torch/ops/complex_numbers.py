@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.types import TensorType
 from fgrad.torch.dtypes import dtype as Dtype, float16, float32, float64
@@ -13,7 +14,6 @@ from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.kinds import kind
 from fgrad.torch.ops.overloads import twin_with_node
 from fgrad.torch.ops.promotions import Types, inexact
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, composite, operation
 
 

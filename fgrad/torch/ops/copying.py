@@ -8,7 +8,7 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.torch import formats
-from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.evaluation import concrete, filled
 from fgrad.torch.core.geometry import Ints, contiguous_strides, is_dense
 from fgrad.torch.core.inplace import apply_inplace, check_inplace
 from fgrad.torch.core.modes import modes
@@ -16,14 +16,15 @@ from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_copied, check_repeated, unchecked
 from fgrad.torch.core.placing import elsewhere
-from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked
+from fgrad.torch.core.strides import ordered
+from fgrad.torch.core.tensor import Tensor, find_nodes, is_tracked, new_tensor
+from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.formats import preserve_format
 from fgrad.torch.ops import table
 from fgrad.torch.ops.numbers import check_number, plain_number
 from fgrad.torch.ops.overloads import no_match
-from fgrad.torch.ops.strides import ordered
 from fgrad.torch.ops.table import NUMBERS, composite
 from fgrad.torch.type_names import type_name
 
@@ -105,7 +106,18 @@ def clone(input: Any, *, memory_format: Any = preserve_format) -> Tensor:
     Source: `torch.clone <https://docs.pytorch.org/docs/stable/generated/torch.clone.html>`_.
     """
     strides = format_strides(input, memory_format)
+    if input._inference:
+        return laid_out(_written_new(input, input._type.dtype), strides)
     return laid_out(apply(_CLONE, (input,)), strides)
+
+
+def _written_new(tensor: Tensor, dtype: Dtype) -> Tensor:
+    """A copy of an inference tensor, by a node of ``copy_``.
+
+    Autograd passes inference tensors by; what it sees of PyTorch's copies is that a new tensor is written.
+    """
+    new = new_tensor(filled((), dtype.numpy, 0), tensor_type(dtype, ()))  # of its elements nothing is left
+    return apply(_COPY, (new, tensor), (tensor._type.shape, dtype))
 
 
 @composite(function=False)
@@ -117,6 +129,8 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
     """A copy with elements of another type."""
     warn_of_imaginary(tensor, dtype)
+    if tensor._inference:
+        return laid_out(_written_new(tensor, dtype), strides)
     return laid_out(apply(_TO_COPY, (tensor,), (dtype,)), strides)
 
 

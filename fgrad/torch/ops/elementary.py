@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.broadcasting import derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.promotions import common, in_float, inexact, rounded_once
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Number, Operand, operation
 
 # -- exponentials and logarithms -------------------------------------------------------------------------------------
@@ -168,18 +168,18 @@ _xlogy = derivative(_xlogy_pullback)(_product_with_log)
 
 
 @overload("xlogy", "XlogyBackward0", promote=inexact, strides=elementwise)
-def _xlogy_tensors(input: Array, other: Array) -> Any:
+def _xlogy_tensors(input: Operand, other: Operand) -> Any:
     check_kinds("xlogy_cpu", "f", input)
     return _xlogy(input, other)
 
 
-@overload("xlogy", "XlogyBackward1", promote=inexact, strides=elementwise)
+@overload("xlogy", "XlogyBackward1", wrapped=_xlogy_tensors, promote=inexact, strides=elementwise)
 def _xlogy_of_number(input: Number, other: Array) -> Any:
     check_kinds("xlogy_cpu", "f", other)
     return _xlogy(input.astype(other.dtype), other)
 
 
-@overload("xlogy", "XlogyBackward2", promote=inexact, strides=elementwise)
+@overload("xlogy", "XlogyBackward2", wrapped=_xlogy_tensors, promote=inexact, strides=elementwise)
 def _xlogy_number(input: Array, other: Number) -> Any:
     check_kinds("xlogy_cpu", "f", input)
     return _xlogy(input, other.astype(input.dtype))

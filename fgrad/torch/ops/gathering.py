@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, int32, int64
 from fgrad.torch.ops.arithmetic import remainder
@@ -88,10 +89,27 @@ def gather(input: Array, dim: int, index: Fixed, *, sparse_grad: bool = False) -
     return _gather, input, index, check_along("gather", input, dim, index, None, "input"), sparse_grad
 
 
-@overload("index_select", "IndexSelectBackward0", kept=("index",))
-def _index_select(input: Array, index: Fixed, dim: int) -> Any:
+def _selected(input: Any, index: Any, dim: int) -> Any:
     shape = tuple([index.size if d == dim else n for d, n in enumerate(input.shape)])
     return lax.reshape(read(with_axis(input), slices(with_axis(index), dim)), shape)
+
+
+def adds_in_single(shape: Ints, dim: int, index: Tensor) -> bool:
+    """Whether ``index_add`` is by way of ``scatter_add``, which adds half precision up in single.
+
+    Source: PyTorch: aten/src/ATen/native/TensorAdvancedIndexing.cpp, index_add_cpu_
+    """
+    return len(shape) > 1 and dim in (0, len(shape) - 1) and index._type.dtype is int64
+
+
+@overload("index_select", "IndexSelectBackward0", kept=("index",))
+def _index_select(input: Array, index: Fixed, dim: int) -> Any:
+    return _selected(input, index, dim)
+
+
+@overload("index_select", "IndexSelectBackward0", kept=("index",), single=True)
+def _index_select_single(input: Array, index: Fixed, dim: int) -> Any:
+    return _selected(input, index, dim)
 
 
 @overloaded()
@@ -115,7 +133,8 @@ def index_select(input: Array, dim: int, index: Fixed) -> Choice:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._type.numel} value(s)")
     if first_outside(index, 0, size_along(shape, dim)) is not None:
         raise IndexError("index out of range in self")
-    return _index_select, input, index, dim
+    # the gradient is summed by ``index_add``
+    return _index_select_single if adds_in_single(shape, dim, index) else _index_select, input, index, dim
 
 
 def check_flat(function: str, input: Tensor, index: Tensor) -> None:

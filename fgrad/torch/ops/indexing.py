@@ -12,10 +12,10 @@ from fgrad.torch.core.evaluation import concrete, is_abstract
 from fgrad.torch.core.inplace import apply_inplace, check_written
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overlap import check_apart, deprecated
+from fgrad.torch.core.strides import of_index
 from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.copying import laid_out
-from fgrad.torch.ops.strides import of_index
 from fgrad.torch.ops.table import composite
 from fgrad.torch.type_names import type_name
 

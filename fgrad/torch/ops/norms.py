@@ -15,7 +15,7 @@ from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.broadcasting import check_broadcast
 from fgrad.torch.ops.kinds import single
-from fgrad.torch.ops.overloads import overload
+from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.promotions import inexact
 from fgrad.torch.ops.reductions import Dims, axes_of
 from fgrad.torch.ops.table import Array, Number, composite, operation
@@ -266,17 +266,28 @@ def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_eu
     return view_sizes(euclidean_dist(x1, x2), (*whole, rows, columns))
 
 
-@operation("RenormBackward0", inplace=True)
-def renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Any:
-    """Slices along an axis scaled down to a norm of at most ``maxnorm``.
-
-    Source: `torch.renorm <https://docs.pytorch.org/docs/stable/generated/torch.renorm.html>`_.
-    """
-    if p <= 0:
-        raise RuntimeError("renorm: non-positive-norm not supported")
+@overload("renorm", "RenormBackward0")
+def _renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Any:
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     axis = wrap_dim(dim, input.ndim)
     norms = normed(input, p, tuple([i for i in range(input.ndim) if i != axis]), True)
     limit = lax.convert_element_type(maxnorm, norms.dtype)
     return input * jnp.where(lax.gt(norms, limit + lax.full_like(norms, 0)), limit / (norms + 1e-7), 1)
+
+
+@overloaded(inplace=True)
+def renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Choice:
+    """Slices along an axis scaled down to a norm of at most ``maxnorm``.
+
+    Source: `torch.renorm <https://docs.pytorch.org/docs/stable/generated/torch.renorm.html>`_.
+    """
+    if isinstance(p, complex):
+        raise RuntimeError("renorm: p must be real-valued")
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if isinstance(maxnorm, complex):
+        raise RuntimeError("renorm: maxnorm must be real-valued")
+    if not maxnorm >= 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    return _renorm, input, p, dim, maxnorm

@@ -22,6 +22,7 @@ from fgrad.torch.ops.gathering import gather
 from fgrad.torch.ops.inplace_views import squeeze_, transpose_, unsqueeze_
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import overload
+from fgrad.torch.ops.quickselect import quick_selected
 from fgrad.torch.ops.reductions import check_nonempty
 from fgrad.torch.ops.rounding import ceil, floor, round
 from fgrad.torch.ops.selection import clamp, where
@@ -224,7 +225,7 @@ def _kthvalue(input: Array, k: int, dim: int, keepdim: bool) -> Any:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
 
     def place(x: Any, axis: int) -> Any:
-        return lax.slice_in_dim(_order(x, axis, False), k - 1, k, axis=axis)
+        return jnp.expand_dims(jnp.apply_along_axis(quick_selected, axis, x, k - 1), axis)
 
     return _statistic("kthvalue", input, dim, keepdim, place, "kthvalue_cpu", "bc")
 

@@ -14,9 +14,9 @@ from attrs import evolve, frozen
 from fgrad.torch.core.geometry import overlaps
 from fgrad.torch.core.operation import Operation
 from fgrad.torch.core.overlap import OVERLAP, check_apart, check_partial_overlap
+from fgrad.torch.core.strides import ELEMENTWISE
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
-from fgrad.torch.ops.strides import ELEMENTWISE
 from fgrad.torch.promotion import can_cast
 from fgrad.torch.random.scalars import cpp_name
 from fgrad.torch.type_names import type_name

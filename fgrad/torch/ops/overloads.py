@@ -28,10 +28,13 @@ class Overload:
 
     operation: Operation
     signature: Signature
+    wrapped: Callable[..., Tensor] | None
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         operands, params = self.signature.split(args)
         if out is None:
+            if self.wrapped is not None and all([x._inference for x in operands if isinstance(x, Tensor)]):  # noqa: C419
+                return self.wrapped(*args)
             return apply(self.operation, operands, params)
         return run_into(self.operation.name, self.operation, operands, params, out)
 
@@ -47,13 +50,19 @@ _OF_NUMBERS = frozenset(("floor_divide", "true_divide", "divide", "multiply", "s
 Choice = tuple[Any, ...]
 
 
-def overload(function: str, node: Any, **settings: Any) -> Callable[[Callable[..., Any]], Overload]:
-    """Enter a function of arrays as one of the operations behind ``function``; ``settings`` as in ``operation``."""
+def overload(
+    function: str, node: Any, *, wrapped: Callable[..., Tensor] | None = None, **settings: Any
+) -> Callable[[Callable[..., Any]], Overload]:
+    """Enter a function of arrays as one of the operations behind ``function``; ``settings`` as in ``operation``.
+
+    ``wrapped`` is what PyTorch's kernel for a tensor and a number calls, with the number made a tensor.  Autograd
+    passes inference tensors by, and first sees that call: the number's tensor is a normal one.
+    """
 
     def enter(array_function: Callable[..., Any]) -> Overload:
         made = operation_of(operation(node, method=False, function=False, **settings)(array_function))
         made.name = function
-        return Overload(made, Signature(function, array_function))
+        return Overload(made, Signature(function, array_function), wrapped)
 
     return enter
 

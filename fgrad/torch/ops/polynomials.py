@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.ops.broadcasting import aligned
 from fgrad.torch.ops.kinds import check_wide
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.promotions import inexact
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Operand
 
 #: from (x, k, polynomial k, polynomial k - 1) to polynomial k + 1

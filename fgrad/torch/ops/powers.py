@@ -8,13 +8,13 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch import return_types
+from fgrad.torch.core.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import bool_, complex128, dtype as Dtype, float64
 from fgrad.torch.ops.broadcasting import check_broadcast, derivative
 from fgrad.torch.ops.kinds import check_kinds, is_integer, kind
 from fgrad.torch.ops.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.promotions import common, inexact
-from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.ops.table import NUMBERS, Array, Number, Operand, composite, operation, write_all
 
 # -- powers ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import contiguous_strides
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.formats import contiguous_format
 from fgrad.torch.ops.copying import clone, kept_strides, laid_out
@@ -17,7 +18,6 @@ from fgrad.torch.ops.joining import stack
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.reshaping import check_vector, meshgrid, ordered_mask
 from fgrad.torch.ops.signature import spread_ints
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Dims, Ints, composite, operation
 from fgrad.torch.ops.views import expand, flatten, unsqueeze, view_sizes, wrap_dim, wrap_dims
 

@@ -25,7 +25,7 @@ from fgrad.torch.ops.coordinates import (
     written,
 )
 from fgrad.torch.ops.copying import as_first
-from fgrad.torch.ops.gathering import check_along, check_flat, check_range
+from fgrad.torch.ops.gathering import adds_in_single, check_along, check_flat, check_range
 from fgrad.torch.ops.numbers import check_number
 from fgrad.torch.ops.overloads import Choice, no_match, of_method, overload, overloaded
 from fgrad.torch.ops.table import Array, Fixed, Number, Operand
@@ -178,10 +178,19 @@ def check_slices(function: str, input: Tensor, dim: int, index: Tensor, source: 
     return dim
 
 
-@overload("index_add", "IndexAddBackward0", kept=("index", "source"))
-def _index_add(input: Array, index: Fixed, source: Array, alpha: Number, dim: int) -> Any:
+def _slices_added(input: Any, index: Any, source: Any, alpha: Any, dim: int) -> Any:
     scale = cast(alpha, from_numpy(input.dtype))
     return _sliced(added, input, index, scale & source if input.dtype == np.bool_ else scale * source, dim)
+
+
+@overload("index_add", "IndexAddBackward0", kept=("index", "source"))
+def _index_add(input: Array, index: Fixed, source: Array, alpha: Number, dim: int) -> Any:
+    return _slices_added(input, index, source, alpha, dim)
+
+
+@overload("index_add", "IndexAddBackward0", kept=("index", "source"), single=True)
+def _index_add_single(input: Array, index: Fixed, source: Array, alpha: Number, dim: int) -> Any:
+    return _slices_added(input, index, source, alpha, dim)
 
 
 @overloaded(inplace=True)
@@ -196,7 +205,8 @@ def index_add(input: Array, dim: int, index: Fixed, source: Array, *, alpha: Num
     """
     dim = check_slices("index_add", input, dim, index, source)
     check_range(index, dim, size_along(input._type.shape, dim))
-    return _index_add, input, index, source, alpha, dim
+    single = alpha == 1 and adds_in_single(input._type.shape, dim, index)
+    return _index_add_single if single else _index_add, input, index, source, alpha, dim
 
 
 @overload("index_copy", "IndexCopyBackward0", kept=("index", "source"))

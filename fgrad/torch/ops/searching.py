@@ -32,7 +32,15 @@ def _searchsorted(
         return lax.full(input.shape, 0, dtype)
 
     def search(bounds: Any, values: Any) -> Any:
-        return jnp.searchsorted(bounds, values, side=side, method="scan_unrolled")
+        start = lax.full(values.shape, 0, jnp.int64)
+        end = lax.full_like(start, len(bounds))
+        # step by step as PyTorch's: where not-a-numbers are among the bounds, each way of searching ends elsewhere
+        for _ in range(len(bounds).bit_length()):
+            middle = start + (end - start) // 2
+            bound = jnp.take(bounds, middle, mode="clip")
+            behind = (start < end) & ~(bound > values if side == "right" else bound >= values)
+            start, end = jnp.where(behind, middle + 1, start), jnp.where(behind, end, middle)
+        return start
 
     if batched:
         rows = lax.reshape(sorted_sequence, _rows(sorted_sequence))

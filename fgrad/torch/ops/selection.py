@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.modes import modes
+from fgrad.torch.core.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import bool_, dtype as Dtype, uint8
@@ -16,7 +17,6 @@ from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.numbers import plain_number
 from fgrad.torch.ops.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.promotions import Types, common
-from fgrad.torch.ops.strides import elementwise, elementwise_of_tensors
 from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Fixed, Number, Operand, composite, operation, operation_of
 
 # -- where -----------------------------------------------------------------------------------------------------------

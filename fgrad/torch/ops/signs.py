@@ -7,12 +7,12 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core.inplace import apply_inplace
 from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.ops.broadcasting import aligned, derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import Choice, also, overload, overloaded
 from fgrad.torch.ops.promotions import common, inexact
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Number, Operand, composite, operation, operation_of
 
 
@@ -104,12 +104,12 @@ def _copysign(x: Any, y: Any) -> Any:
 
 
 @overload("copysign", "CopysignBackward0", promote=inexact, strides=elementwise, kept=("result",))
-def _copysign_tensor(input: Array, other: Array) -> Any:
+def _copysign_tensor(input: Array, other: Operand) -> Any:
     check_kinds("copysign_cpu", "f", input)
     return _copysign(input, other)
 
 
-@overload("copysign", "CopysignBackward1", promote=inexact, strides=elementwise)
+@overload("copysign", "CopysignBackward1", wrapped=_copysign_tensor, promote=inexact, strides=elementwise)
 def _copysign_number(input: Array, other: Number) -> Any:
     check_kinds("copysign_cpu", "f", input)
     return _copysign(input, other.astype(input.dtype))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp, scipy as jsp
 
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.ops.arithmetic import scaled_by, shifted_by
@@ -17,7 +18,6 @@ from fgrad.torch.ops.elementary import WITH_NUMBERS
 from fgrad.torch.ops.kinds import check_kinds, check_wide
 from fgrad.torch.ops.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.promotions import common, in_float, inexact, rounded_once
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, Number, Operand, composite, operation
 
 # -- error functions -------------------------------------------------------------------------------------------------
@@ -332,18 +332,18 @@ def _check_zeta(x: Any) -> None:
 
 
 @overload("zeta", "SpecialZetaBackward0", promote=inexact, strides=elementwise, outputs=())
-def _zeta(input: Array, other: Array) -> Any:
+def _zeta(input: Operand, other: Operand) -> Any:
     _check_zeta(input)
     return _hurwitz(*aligned(input, other))
 
 
-@overload("zeta", "SpecialZetaBackward1", promote=inexact, strides=elementwise, outputs=())
+@overload("zeta", "SpecialZetaBackward1", wrapped=_zeta, promote=inexact, strides=elementwise, outputs=())
 def _zeta_of_number(input: Number, other: Array) -> Any:
     _check_zeta(other)
     return _hurwitz(lax.full_like(other, input.astype(other.dtype)), other)
 
 
-@overload("zeta", "SpecialZetaBackward2", promote=inexact, strides=elementwise, outputs=())
+@overload("zeta", "SpecialZetaBackward2", wrapped=_zeta, promote=inexact, strides=elementwise, outputs=())
 def _zeta_number(input: Array, other: Number) -> Any:
     _check_zeta(input)
     return _hurwitz(input, lax.full_like(input, other.astype(input.dtype)))
@@ -385,18 +385,18 @@ _xlog1py = derivative(_xlog1py_pullback)(_product_with_log1p)
 
 
 @overload("xlog1py", "SpecialXlog1PyBackward0", promote=inexact, strides=elementwise)
-def _xlog1py_tensors(input: Array, other: Array) -> Any:
+def _xlog1py_tensors(input: Operand, other: Operand) -> Any:
     check_kinds("xlog1py_cpu", "f", input)
     return _xlog1py(input, other)
 
 
-@overload("xlog1py", "SpecialXlog1PyBackward1", promote=inexact, strides=elementwise)
+@overload("xlog1py", "SpecialXlog1PyBackward1", wrapped=_xlog1py_tensors, promote=inexact, strides=elementwise)
 def _xlog1py_of_number(input: Number, other: Array) -> Any:
     check_kinds("xlog1py_cpu", "f", other)
     return _xlog1py(input.astype(other.dtype), other)
 
 
-@overload("xlog1py", "SpecialXlog1PyBackward2", promote=inexact, strides=elementwise)
+@overload("xlog1py", "SpecialXlog1PyBackward2", wrapped=_xlog1py_tensors, promote=inexact, strides=elementwise)
 def _xlog1py_number(input: Array, other: Number) -> Any:
     check_kinds("xlog1py_cpu", "f", input)
     return _xlog1py(input, other.astype(input.dtype))

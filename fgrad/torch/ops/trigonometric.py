@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.ops.broadcasting import derivative
 from fgrad.torch.ops.kinds import check_kinds, kind
 from fgrad.torch.ops.overloads import also, twin_with_node
 from fgrad.torch.ops.promotions import in_float, inexact, rounded_once
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, operation
 
 

@@ -43,6 +43,17 @@ MIXED = {
     "with an inference tensor": lambda torch, p, q: p + q,
     "with a number": lambda torch, p, q: p * 2,
     "with a number that is none of the tensors": lambda torch, p, q: p**2,
+    "with a number that the kernel makes a tensor": lambda torch, p, q: torch.fmod(p, 2),
+    "with a number to subtract from": lambda torch, p, q: 2 - p,
+    "with a divisor": lambda torch, p, q: p // 2,
+    "with a dividend": lambda torch, p, q: 2 // p,
+    "with a number's sign": lambda torch, p, q: torch.copysign(p, 2),
+    "with a number's logarithm": lambda torch, p, q: torch.xlogy(p, 2),
+    "copied": lambda torch, p, q: p.clone(),
+    "converted": lambda torch, p, q: p.double(),
+    "converted, with a number": lambda torch, p, q: torch.float_power(p, 2),
+    "written, with a number": lambda torch, p, q: p.mul_(2),
+    "written, with a number that is none of the tensors": lambda torch, p, q: p.pow_(2),
     "alone": lambda torch, p, q: p.exp(),
     "with what is saved": lambda torch, p, q: p * torch.ones(3, requires_grad=True),
 }
@@ -56,4 +67,4 @@ def test_inference_tensors_that_require_grad(name: str):
         found = MIXED[name](torch, p, q)
         return found.requires_grad, type(found.grad_fn).__name__
 
-    agree(Case(name, run), theirs)
+    agree(Case(name, run, longer=True), theirs)

@@ -161,6 +161,8 @@ SAMPLES: list[Sample] = [
     Sample("searchsorted", (np.sort(normal(2, 5)), normal(2, 3)), {"side": "right"}, label="rows"),
     Sample("searchsorted", (np.array([3, 1, 2]), np.array([[2, 9]])), {"sorter": np.array([1, 2, 0])}, label="sorter"),
     Sample("searchsorted", (np.array([1, 2]), np.zeros((0, 3))), label="empty"),
+    Sample("searchsorted", (np.array([0.0, 1.0, np.nan]), np.array([np.nan, 0.5, 2.0])), label="NaN"),
+    Sample("searchsorted", (np.array([0.0, np.nan, 1.0]), -1.0), {"right": True}, label="NaN between"),
     Sample("bucketize", (np.array([[3, 6, 9]]), np.array([1.0, 3.0, 5.0, 7.0, 9.0]))),
     Sample("bucketize", (3.0, np.array([1.0, 3.0])), {"right": True, "out_int32": True}, label="number"),
     Sample("isin", (integers(3, 4), np.array([1, 2]))),

@@ -100,6 +100,8 @@ SAMPLES: list[Sample] = [
     Sample("kthvalue", (A, 2)),
     Sample("kthvalue", (A, 2, 0, True), {}, "keepdim"),
     Sample("kthvalue", (S, 1), {}, "0-d"),
+    Sample("kthvalue", (np.array([0.0, 0, 1, 0, 0, 1, 1, 0, 1, 0, 0, 1]), 10), {}, "equal elements"),
+    Sample("kthvalue", (np.array([[3.0, 3, 2, 2, 1, 1], [1, 1, 1, np.nan, 0, np.nan]]), 3), {}, "passes"),
     Sample("mode", (TIES,)),
     Sample("mode", (integers(4, 7, high=3), 1), {}, "integers"),
     Sample("mode", (TIES, 0, True), {}, "keepdim"),

@@ -58,13 +58,21 @@ CLASSES = {
     "a node's": lambda t, x: repr(type((x.requires_grad_() * 2).grad_fn)),
 }
 
+#: numbers out of their range
+NUMBERS = {
+    "a negative norm": lambda t, x: x.renorm(2, 0, -1.5),
+    "a norm that is none": lambda t, x: t.renorm(x, 2, 0, float("nan")),
+    "a complex order": lambda t, x: t.renorm(x, 2j, 0, 1),
+    "a complex norm": lambda t, x: x.renorm_(2, 0, 1j),
+}
+
 
 def t_int(n):
     return X.dtype.type(n).astype("int64")
 
 
 X = theirs.arange(12.0).reshape(3, 4).numpy()
-CASES = [Case(name, run, (X,)) for calls in (INTS, OVERLOADS, CLASSES) for name, run in calls.items()]
+CASES = [Case(name, run, (X,)) for calls in (INTS, OVERLOADS, CLASSES, NUMBERS) for name, run in calls.items()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -37,6 +37,9 @@ F.scaled_dot_product_attention(m, m, m, is_causal=True)
 F.batch_norm(m, None, None, training=True)
 torch.nn.MultiheadAttention(3, 1, dtype=torch.bfloat16)(m, m, m)[0] * 0
 F.conv1d(m, torch.ones(3, 3, 1), torch.ones(3))
+torch.ones(2, 2, dtype=x.dtype).index_add(0, torch.zeros(9).long(), torch.full((9, 2), 0.0039, dtype=x.dtype))
+torch.ones(2, 2, dtype=x.dtype).index_add(0, torch.zeros(9).int(), torch.full((9, 2), 0.0039, dtype=x.dtype))
+torch.autograd.grad(w.index_select(0, torch.zeros(9).long()), w, torch.full((9, 1), 0.3, dtype=x.dtype))
 """.strip().split("\n")
 
 
@@ -45,6 +48,7 @@ def outcome(torch: Any, expression: str) -> Any:
         "torch": torch,
         "F": torch.nn.functional,
         "x": torch.tensor([-1.25, 0.5, 3.0], dtype=torch.bfloat16),
+        "w": torch.ones(2, 1, dtype=torch.bfloat16, requires_grad=True),
         "missing": torch.tensor([1.0, float("nan"), 3.0, 2.0], dtype=torch.bfloat16),
         "m": torch.arange(12.0).reshape(2, 3, 2).to(torch.bfloat16).transpose(1, 2).contiguous(),
     }

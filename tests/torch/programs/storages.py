@@ -67,3 +67,10 @@ for base in (
         view = base.as_strided(sizes, strides, offset)
         weights = torch.arange(1.0, 1 + view.numel()).reshape(sizes)
         print(*torch.autograd.grad((view * weights).sum(), (base, leaf), retain_graph=True))
+
+# the gradient of what is made element by element lies in memory as the gradient of its result does
+leaf = torch.ones(2, 3, requires_grad=True)
+turned = leaf.t()
+for function in (lambda x: 2 / x, lambda x: x - x, lambda x: x * x, torch.sin, lambda x: x.where(x > 0, -x)):
+    found = function(turned)
+    print([g.stride() for g in torch.autograd.grad(found, (turned, leaf), torch.ones_like(found))])

@@ -7,10 +7,10 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch import ops
 from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.limits import finfo
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, composite, operation_of, writes_out
 
 

@@ -7,13 +7,13 @@ from jax import numpy as jnp
 
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
+from fgrad.torch.core.strides import spatial
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single, takes
 from fgrad.torch.nn.functional.pooling import pooled
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, composite, operation_of
 
 

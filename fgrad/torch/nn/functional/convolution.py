@@ -9,6 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
+from fgrad.torch.core.strides import spatial
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import bfloat16, dtype as Dtype, float32, from_numpy, tensor_type as legacy_name
@@ -18,7 +19,6 @@ from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.arithmetic import scaled_by
 from fgrad.torch.ops.complex_views import view_as_real
 from fgrad.torch.ops.overloads import no_match
-from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, composite, operation_of
 from fgrad.torch.random.scalars import cpp_name
 from fgrad.torch.type_names import type_name

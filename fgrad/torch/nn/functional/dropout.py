@@ -9,11 +9,11 @@ import numpy as np
 from fgrad.torch.core.evaluation import constant
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.levels import drawn
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.core.tensor import Tensor, beside, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.kernels import functional, takes
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import composite
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64

@@ -11,6 +11,7 @@ from fgrad.torch import ops
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.levels import outgrows
 from fgrad.torch.core.operation import apply
+from fgrad.torch.core.strides import spatial
 from fgrad.torch.core.tensor import Tensor, alias
 from fgrad.torch.dtypes import bfloat16, float16, float32, from_numpy
 from fgrad.torch.limits import finfo
@@ -18,7 +19,6 @@ from fgrad.torch.nn.functional.kernels import check_constant, check_floating, fu
 from fgrad.torch.nn.functional.padding import pad
 from fgrad.torch.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fgrad.torch.ops.arithmetic import shifted_by
-from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, Fixed, Number, composite, operation_of
 from fgrad.torch.type_names import type_name
 

@@ -9,11 +9,11 @@ from jax import lax, numpy as jnp
 from fgrad.torch import ops
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.operation import apply
+from fgrad.torch.core.strides import spatial
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional.kernels import functional, kernel, takes
 from fgrad.torch.ops.signature import checked_ints
-from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, composite, operation_of
 from fgrad.torch.type_names import type_name
 

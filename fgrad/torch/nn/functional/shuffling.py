@@ -6,8 +6,8 @@ from typing import Any
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
+from fgrad.torch.core.strides import spatial
 from fgrad.torch.nn.functional.kernels import functional
-from fgrad.torch.ops.strides import spatial
 from fgrad.torch.ops.table import Array, operation
 
 

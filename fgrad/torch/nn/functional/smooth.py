@@ -6,9 +6,9 @@ from typing import Any
 from jax import lax, nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
+from fgrad.torch.core.strides import elementwise
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
-from fgrad.torch.ops.strides import elementwise
 from fgrad.torch.ops.table import Array, composite, operation_of, writes_out
 from fgrad.torch.ops.views import wrap_dim
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.torch.core.geometry import Geometry, Ints, contiguous_strides, is_contiguous, is_dense
-from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.tensor import Tensor, lies_apart
 
 #: how an operand lies in memory: its sizes and its strides
 Lie = tuple[Ints, Ints]
@@ -21,7 +21,7 @@ def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
     The axes of the result lie in memory in the order in which the operands' do: an operand's strides decide in turn,
     axes of stride 0 decide nothing (PyTorch: aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
     """
-    if not any(map(_lies_apart, operands)):
+    if not any(isinstance(x, Tensor) and lies_apart(x) for x in operands):
         return None
     return ordered(tuple([_lie(x) if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None]), shape)
 
@@ -38,13 +38,6 @@ def elementwise_of_two(operands: Sequence[Any], shape: Ints) -> Ints | None:
 
 #: what operations that work element by element say of their strides
 ELEMENTWISE = (elementwise, elementwise_of_tensors, elementwise_of_two)
-
-
-def _lies_apart(x: Any) -> bool:
-    """Whether an operand may not be row-major."""
-    return isinstance(x, Tensor) and (
-        x._geometry is not None or x._storage.strides is not None or x._storage.home is not None
-    )
 
 
 def _lie(x: Tensor) -> Lie:
