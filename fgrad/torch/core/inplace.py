@@ -74,9 +74,13 @@ def check_inplace(tensor: Tensor, recorded: bool) -> None:
 
 def check_written(tensor: Tensor, *others: Any) -> None:
     """``check_inplace`` of an operation's operands, which PyTorch asks before it looks at their elements."""
-    tensors = [tensor, *[x for x in others if isinstance(x, Tensor)]]
+    tracked = normal = False
+    for x in (tensor, *others):
+        if isinstance(x, Tensor):
+            tracked = tracked or is_tracked(x)
+            normal = normal or not x._inference
     # whether autograd is asked where all are inference tensors, the operation knows: see ``has_normal``
-    check_inplace(tensor, any(is_tracked(x) for x in tensors) and not all(x._inference for x in tensors))
+    check_inplace(tensor, tracked and normal)
 
 
 #: operations whose second operand is a tensor even where a number is given, and those that tell the two apart
