@@ -93,6 +93,8 @@ def overloaded(
         called = f"{namespace}_{own}" if namespace else own
         signature = Signature(called, chooser)
         without_tensor = of_method(signatures)
+        placed = sum(not only for only in signature.keyword_only)
+        by_name = signature.names[placed:]
 
         def choose(
             signature: Signature, args: Sequence[Any], kwargs: dict[str, Any], first: Callable[..., None] | None = None
@@ -117,15 +119,16 @@ def overloaded(
                         raise
                     types = types_of(values[skipped : max(len(args), i + 1)])
                     raise TypeError(no_match(signature.name, types, listed)) from None
-            fits = called in _OF_NUMBERS or any(isinstance(values[i], Tensor) for i in signature.operands)
-            if signatures and not fits:
+            # asked of the first operand before the others: this runs at every call
+            fits = isinstance(values[signature.operands[0]], Tensor) or called in _OF_NUMBERS
+            if signatures and not fits and not any(isinstance(values[i], Tensor) for i in signature.operands):
                 raise TypeError(no_match(signature.name, types_of(values[skipped : len(args)]), listed))
             for i in signature.statics:
                 values[i] = signature.static(i, values[i], len(args))
             if first is not None:
                 first(*values)
             try:
-                return chooser(**dict(zip(signature.names, values, strict=True)))
+                return chooser(*values[:placed], **dict(zip(by_name, values[placed:], strict=True)))
             except Exception:
                 find_nodes(values)
                 raise
