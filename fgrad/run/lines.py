@@ -70,7 +70,7 @@ def line(op: Op) -> Line | None:
 
 
 #: what NumPy does without touching the elements, so that only a result costs a copy
-_VIEWS = frozenset({"expand_dims", "reshape", "slice", "squeeze", "transpose"})
+_VIEWS = frozenset({"reshape", "slice", "squeeze", "transpose"})
 
 
 def _elementwise(function: Callable[..., Any], dtypes: frozenset[np.dtype], excess: float = _ARITHMETIC) -> _Entry:

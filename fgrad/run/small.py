@@ -54,8 +54,8 @@ BEGUN, SHARED, SHARED_SIZE = 35_000, 150_000, 1 << 15
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 
 
-def small(graph: Graph) -> Small | None:
-    """A graph as a function of NumPy arrays; None where that takes too long, or the graph does anything else."""
+def small(graph: Graph, longest: float = LONGEST) -> Small | None:
+    """A graph as a function of NumPy arrays; None where that takes so much longer, or the graph does anything else."""
     graph = _with_calls_opened(graph)
     if (
         not graph.nodes
@@ -105,7 +105,7 @@ def small(graph: Graph) -> Small | None:
             if _products(node.op) >= PRODUCT_SIZE:
                 excess -= PRODUCT
         shapes += made
-    if excess > LONGEST:
+    if excess > longest:
         return None
     whole = {i: graph.types[i].shape for i in graph.outputs if shapes[i] != graph.types[i].shape}
     run = _function(list(lines.values()), known, len(graph.in_types), graph.outputs, whole)

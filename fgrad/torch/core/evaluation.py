@@ -39,7 +39,7 @@ from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.numbers import computation
 from fgrad.run.program import Program, patience
-from fgrad.run.small import SIZE_LIMIT, Small, small
+from fgrad.run.small import LONGEST, SIZE_LIMIT, Small, small
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Reading
 from fgrad.torch.core.placing import Absent, accelerated, accelerator_of, elsewhere, on_cpu
@@ -79,7 +79,7 @@ class Routine:
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
         #: the graph on NumPy's arrays, if it is small: see NOTE [NumPy runs what is small]
-        found = small(graph) if graph.nodes else None
+        found = small(graph, LONGEST if trials is None else 0.0) if graph.nodes else None
         self.small = found.run if found is not None and found.lasting else None
         #: the graph on NumPy's arrays while it is new: see NOTE [New graphs are NumPy's]
         self.new = None if found is None or trials is not None else found.run
