@@ -17,6 +17,7 @@ from fgrad.torch.methods.subclasses import checked_class
 from fgrad.torch.ops.creation import filled, sizes_of
 from fgrad.torch.ops.data import made_of
 from fgrad.torch.ops.overloads import no_match
+from fgrad.torch.ops.sequences import is_sequence
 from fgrad.torch.ops.views import alias_of
 from fgrad.torch.random.scalars import cpp_name
 from fgrad.torch.size import Size
@@ -52,9 +53,7 @@ def construct(dtype: Dtype, given: tuple[Any, ...], device: Any = None) -> Tenso
         return alias_of(data)
     if isinstance(data, Size):
         return filled(data, 0, dtype, device, False)
-    if isinstance(data, str):
-        raise TypeError("new(): invalid data type 'str'")
-    if not isinstance(data, list | tuple | range | np.ndarray):
+    if not is_sequence(data):
         raise TypeError(f"new(): data must be a sequence (got {type_name(data)})")
     return made_of(data, dtype, device)
 

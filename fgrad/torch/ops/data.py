@@ -1,7 +1,6 @@
 """Tensors of data: nested lists, numbers, NumPy's and JAX's arrays, other tensors."""
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import jax
@@ -13,11 +12,11 @@ from fgrad.torch.core.geometry import Geometry, Ints, extent, is_dense
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type, type_of
 from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
+from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.copying import laid_out
-from fgrad.torch.ops.creation import asked, inferred_dtype, made, placed
+from fgrad.torch.ops.creation import asked, made, placed
+from fgrad.torch.ops.sequences import elements, inferred, shape_of
 from fgrad.torch.ops.table import composite
-from fgrad.torch.promotion import promote_types
 from fgrad.torch.type_names import type_name
 
 _COPY_CONSTRUCTED = (
@@ -28,69 +27,12 @@ _UNSPECIFIED = (
     "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
     "requires_grad=False explicitly to get the old behavior and silence this warning."
 )
-_SLOW = (
-    "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
-    "single numpy.ndarray with numpy.array() before converting to a tensor."
-)
-
-
-def _inferred(data: Any, nested: bool = False) -> Dtype:
-    """The type that PyTorch gives to data: Python numbers have the default types, all others their own."""
-    if isinstance(data, list | tuple | range):
-        found = list(dict.fromkeys([_inferred(x, True) for x in data]))
-        return reduce(promote_types, found) if found else get_default_dtype()
-    if isinstance(data, Tensor):
-        return data._type.dtype
-    if isinstance(data, np.generic | np.ndarray):
-        return dtypes.from_numpy(data.dtype)
-    if isinstance(data, bool | int | float | complex):
-        return inferred_dtype(data)
-    if isinstance(data, str):
-        raise ValueError("too many dimensions 'str'") if nested else TypeError("new(): invalid data type 'str'")
-    raise RuntimeError(f"Could not infer dtype of {type_name(data)}")
-
-
-def _plain(data: Any) -> Any:
-    """Nested lists with tensors of one element replaced by their numbers."""
-    if isinstance(data, Tensor):
-        if data._type.numel != 1 and data._type.shape:
-            raise ValueError("only one element tensors can be converted to Python scalars")
-        return data.item()
-    return [_plain(x) for x in data] if isinstance(data, list | tuple | range) else data
-
-
-def _shape_of(data: Any) -> list[int]:
-    shape = []
-    while isinstance(data, list):
-        shape.append(len(data))
-        if not data:
-            break
-        data = data[0]
-    return [*shape, *data.shape] if isinstance(data, np.ndarray) else shape
-
-
-def _check_nested(data: Any, shape: list[int], depth: int) -> None:
-    """Raise PyTorch's errors for lists of unequal length."""
-    if depth == len(shape):
-        if isinstance(data, list):
-            raise TypeError("'list' object cannot be interpreted as an integer")
-        return
-    if isinstance(data, np.ndarray):
-        return
-    if not isinstance(data, list):
-        raise TypeError("not a sequence")
-    if len(data) != shape[depth]:
-        raise ValueError(f"expected sequence of length {shape[depth]} at dim {depth} (got {len(data)})")
-    for x in data:
-        _check_nested(x, shape, depth + 1)
 
 
 def _check_range(values: np.ndarray, dtype: Dtype) -> None:
     """Raise PyTorch's error for Python numbers that an element type cannot hold."""
-    if values.dtype.kind in "Ou" and values.dtype != dtype.numpy and not dtype.is_floating_point:
+    if values.dtype.kind in "Ou" and values.dtype != dtype.numpy and dtype.numpy.kind in "iu":
         raise ValueError("Overflow when unpacking long long")
-    if values.dtype.kind == "c" and not dtype.is_complex:
-        raise TypeError("must be real number, not complex")
     if not values.size or dtype.numpy.kind not in "iu":
         return
     bounds = np.iinfo(dtype.numpy)
@@ -134,25 +76,18 @@ def made_of(data: Any, dtype: Any = None, device: Any = None, requires_grad: boo
         found = new_tensor(data, type_of(data))
         found = found if wanted is None else found.to(wanted)
         return asked(found) if requires_grad else found
-    if isinstance(data, list | tuple | range):
-        inferred = _inferred(data) if wanted is None else wanted
-        plain = _plain(data)
-        if plain and isinstance(plain[0], np.ndarray) and plain[0].ndim:
-            warn(_SLOW, UserWarning)
-        shape = _shape_of(plain)
-        _check_nested(plain, shape, 0)
-        values = np.zeros(shape) if 0 in shape else np.array(plain)
-        _check_range(values, inferred)
-        return made(values, inferred, device, requires_grad)
-    if hasattr(data, "__array__") and not isinstance(data, np.generic | np.ndarray):
-        data = np.asarray(data)
-    inferred = _inferred(data) if wanted is None else wanted
-    values = np.array(data)
+    if isinstance(data, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type_name(data)}'")
     if not isinstance(data, np.ndarray):
-        _check_range(values, inferred)
-        return made(values, inferred, device, requires_grad)
+        shape = shape_of(data)
+        element = inferred(data) if wanted is None else wanted
+        values = elements(data, shape, element)
+        _check_range(values, element)
+        return made(values, element, device, requires_grad)
+    own = dtypes.from_numpy(data.dtype)
+    element = own if wanted is None else wanted
     strides = _strides_of(data)
-    return laid_out(made(values, inferred, device, requires_grad), strides if is_dense(data.shape, strides) else None)
+    return laid_out(made(data, element, device, requires_grad), strides if is_dense(data.shape, strides) else None)
 
 
 def _strides_of(array: np.ndarray) -> Ints:
