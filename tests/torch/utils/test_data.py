@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,6 +67,14 @@ def distributed(t: Any, count: int, options: dict[str, Any]) -> Any:
     return first, [list(sampler) for sampler in samplers], [len(sampler) for sampler in samplers]
 
 
+def first_of_many(t: Any, options: dict[str, Any]) -> Any:
+    sampler = of(t).RandomSampler(range(5), num_samples=10**15, generator=generator(t), **options)
+    batches = of(t).BatchSampler(sampler, 7, True)
+    loader = of(t).DataLoader(range(5), batch_sampler=batches)
+    islice = itertools.islice
+    return list(islice(sampler, 70)), list(islice(batches, 3)), list(islice(loader, 3)), len(sampler), len(batches)
+
+
 SAMPLERS = [
     sampled("SequentialSampler", "abc"),
     sampled("RandomSampler", range(20)),
@@ -95,6 +104,8 @@ SAMPLERS = [
       for count in (1, 2, 7, 8) for options in ({}, {"shuffle": False}, {"drop_last": True}, {"seed": 3})],
     Case("distributed, of none", lambda t: of(t).DistributedSampler(range(5), 2, 2)),
     Case("base", lambda t: iter(of(t).Sampler())),
+    *[Case(f"the first of very many, {options}", functools.partial(first_of_many, options=options))
+      for options in ({}, {"replacement": True})],
 ]  # fmt: skip
 
 

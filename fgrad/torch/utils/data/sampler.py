@@ -114,7 +114,7 @@ class RandomSampler(Sampler[int]):
         count, among = self.num_samples, len(self.data_source)
         if self.replacement:
             # in portions, as PyTorch draws them
-            for portion in (*[32] * (count // 32), count % 32):
+            for portion in itertools.chain(itertools.repeat(32, count // 32), (count % 32,)):
                 yield from randint(among, (portion,), dtype=int64, generator=generator).tolist()
         else:
             for _ in range(count // among):
