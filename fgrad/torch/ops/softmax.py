@@ -35,7 +35,7 @@ def _softmax(input: Array, dim: int) -> Any:
 
     def forward(x: Any) -> Any:
         if not x.ndim:
-            return x / x
+            return lax.exp(x - x)
         powers = lax.exp(_shifted(x, dim))
         return powers / jnp.sum(powers, dim, keepdims=True)
 
