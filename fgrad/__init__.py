@@ -1,6 +1,7 @@
 """fgrad: functional automatic differentiation on immutable graphs, over ``jax.numpy``."""
 
 import fgrad.passes.regions  # noqa: F401  (enters the regions' rules)
+import fgrad.record.protocols  # noqa: F401  (has NumPy ask the tracer)
 from fgrad import errors, lax as lax, nn as nn, numpy as numpy, random as random, scipy as scipy, testing
 from fgrad.api.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat
 from fgrad.api.custom import custom_jvp, custom_vjp
@@ -10,10 +11,12 @@ from fgrad.api.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from fgrad.api.reverse import grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
-from fgrad.run.program import cache_info, clear_cache
+from fgrad.run.executable import cache_info, clear_cache
+from fgrad.run.policy import Policy, policy
 
 __all__ = [
     "Graph",
+    "Policy",
     "cache_info",
     "check_rule",
     "checkpoint",
@@ -38,6 +41,7 @@ __all__ = [
     "linearize",
     "load",
     "make_graph",
+    "policy",
     "remat",
     "stop_gradient",
     "testing",

@@ -9,6 +9,7 @@ from jax import lax
 
 import fgrad
 import fgrad.numpy as fnp
+from tests.lanes import LANES, in_lane
 
 #: operations from one matrix of shape (3, 4) (or two) to another
 UNARY = {
@@ -102,14 +103,15 @@ def test_against_jax(lane, program, seed):
             np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("lane", ["default", *LANES])
 @given(steps, st.integers(0, 2**16))
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-def test_unjitted(program, seed):
-    """Interpreted, then compiled, outside jit."""
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+def test_unjitted(lane, program, seed):
+    """Outside jit, in every lane, from the first run on."""
     rng = np.random.default_rng(seed)
     x, w = (jnp.asarray(rng.standard_normal((3, 4)), jnp.float32) for _ in range(2))
     expected = jax.jit(jax.grad(play(program, jnp)))(x, w)
     f = fgrad.grad(play(program, fnp))
-    for _ in range(3):
-        np.testing.assert_allclose(f(x, w), expected, rtol=2e-3, atol=2e-3)
+    with in_lane(lane):
+        for _ in range(3):
+            np.testing.assert_allclose(f(x, w), expected, rtol=2e-3, atol=2e-3)

@@ -21,7 +21,7 @@ from fgrad.passes.local import transpose
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage
-from fgrad.run.program import program, run
+from fgrad.run.executable import executable, run
 
 
 @boundary
@@ -60,7 +60,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "jvp")
     plan: _Plan = called.recorded.made(("jvp", called.kind), lambda graph: _jvp_plan(graph, *called.kind))
     live = [stripped(t) for t, type in zip(given, types, strict=True) if is_inexact(type)]
-    outs = plan.program([*called.recorded.values, *live])
+    outs = plan.executable([*called.recorded.values, *live])
     output, aux = called.outputs(outs)
     found = [zero(t) if k is None else outs[k] for k, t in zip(plan.at, plan.out_types, strict=True)]
     tangent = called.out.unflatten(found)
@@ -71,7 +71,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 class _Plan:
     """A program from inputs and tangents to outputs, aux and tangents; ``at``: where each output's tangent stands."""
 
-    program: Any
+    executable: Any
     at: tuple[int | None, ...]
     out_types: tuple[ShapedArray, ...]
 
@@ -79,7 +79,7 @@ class _Plan:
 def _jvp_plan(graph: Graph, outputs: int, inputs: int) -> _Plan:
     whole, at = pushed(graph, outputs, inputs)
     m = len(graph.outputs)
-    return _Plan(program(whole), tuple([None if k is None else m + k for k in at]), graph.out_types[:outputs])
+    return _Plan(executable(whole), tuple([None if k is None else m + k for k in at]), graph.out_types[:outputs])
 
 
 def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | None, ...]]:

@@ -27,7 +27,7 @@ from fgrad.graph.text import render, type_text
 from fgrad.jaxcore import ShapedArray, Tracer, copied, primitive, tangent_dtype, typeof
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
-from fgrad.run.program import run
+from fgrad.run.executable import run
 
 #: how many nodes ``repr`` and notebooks show
 SHOWN_NODES = 60

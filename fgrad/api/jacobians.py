@@ -24,7 +24,7 @@ from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
-from fgrad.run.program import calls_python, program
+from fgrad.run.executable import calls_python, executable
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
@@ -221,7 +221,7 @@ def _program(function: Callable[..., Any], types: Sequence[ShapedArray], rows: G
     """A flat function that maps ``rows`` over an identity, as a program."""
     if calls_python(rows):  # rules that ask for numbers: there are some while it runs, and none on types
         return lambda values: function(*values)
-    return program(simplify(stage_closed(function, types)))
+    return executable(simplify(stage_closed(function, types)))
 
 
 @frozen

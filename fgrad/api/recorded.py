@@ -7,10 +7,11 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad.graph.graph import Graph
-from fgrad.jaxcore import Tracer, set_trace
+from fgrad.jaxcore import Tracer, set_again, set_trace
+from fgrad.passes.dependence import passed_on
 from fgrad.record.recorder import Recorder
 from fgrad.run.cache import Cache
-from fgrad.run.program import PROGRAM_LIMIT, Program, program, run
+from fgrad.run.executable import PROGRAM_LIMIT, Executable, executable, run
 
 _made: Cache[Hashable, Any] = Cache(PROGRAM_LIMIT)
 
@@ -48,8 +49,8 @@ class Recorded:
             found = _made.enter(key, make(self.graph()), len(recorder.ops))
         return found
 
-    def program(self, kind: Hashable, make: Callable[[Graph], Graph]) -> Program:
-        return self.made(kind, lambda graph: program(make(graph)))
+    def executable(self, kind: Hashable, make: Callable[[Graph], Graph]) -> Executable:
+        return self.made(kind, lambda graph: executable(make(graph)))
 
 
 def record(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Recorder, Any]:
@@ -57,13 +58,14 @@ def record(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Recorde
 
     The recorder stays open until ``close``, for the caller to number the outputs.
     """
-    recorder = Recorder(inputs)
+    recorder = Recorder(inputs, range(len(inputs)), passed_on)
     tracers = recorder.start()
     try:
         with set_trace(recorder):
             result = function(tracers)
     except BaseException:
         recorder.open = False
+        set_again(recorder.parent)
         raise
     return recorder, result
 

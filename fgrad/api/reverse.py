@@ -21,7 +21,7 @@ from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify
 from fgrad.passes.vjp import pulled, vjp as vjp_pass
-from fgrad.run.program import program, run
+from fgrad.run.executable import executable, run
 
 
 def grad(
@@ -119,7 +119,7 @@ def _value_and_grad(
             recorder.open = False
         count = len(flat.values)
         plan = recorded.made((what, count), lambda graph: _grad_plan(graph, count, first))
-        outs = plan.program(recorded.values)
+        outs = plan.executable(recorded.values)
         for i, x in zip(traced, outs[1 - first : 1 - first + len(traced)], strict=True):
             aux_flat[i] = x
         grads = [outs[k] if k is not None else zero(typeof(x)) for k, x in zip(plan.at, flat.values, strict=True)]
@@ -135,7 +135,7 @@ def _value_and_grad(
 class _Plan:
     """A program whose outputs are value, aux and gradients; ``at`` says where each input's gradient stands."""
 
-    program: Any
+    executable: Any
     at: tuple[int | None, ...]
 
 
@@ -151,7 +151,7 @@ def _grad_plan(graph: Graph, count: int, first: int) -> _Plan:
         if i in cts:
             at[i] = len(outs)
             outs.append(weak_as(builder, cts[i], graph.in_types[i]))
-    return _Plan(program(builder.finish(outs)), tuple(at))
+    return _Plan(executable(builder.finish(outs)), tuple(at))
 
 
 def zero(type: ShapedArray) -> Any:

@@ -21,7 +21,7 @@ from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import Primitive, current_trace, primitive, remember_primitive, typeof
 from fgrad.record.recording import Recording
 from fgrad.rules.kinds import RULES, General, Linear
-from fgrad.run.program import clear_cache
+from fgrad.run.executable import clear_cache
 
 
 def define_rule(

@@ -18,7 +18,7 @@ from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import Tracer, typeof
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage
-from fgrad.run.program import run
+from fgrad.run.executable import run
 
 
 def jit(

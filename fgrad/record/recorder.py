@@ -9,8 +9,9 @@ apart by, then with itself.  A backward rule that asks is called when the backwa
 cotangents are not known before; so is a forward-mode rule that asks for numbers of tangents, when forward mode runs.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
@@ -18,10 +19,13 @@ from fgrad.graph.op import Kept, Op, intern
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, is_inexact, opaque
 from fgrad.graph.source import RawSource
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_concrete, set_trace, take_trace, typeof
-from fgrad.record.recording import INPUT, LITERAL, Recording
+from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
-from fgrad.run.program import PROGRAM_LIMIT, run
+from fgrad.run.executable import PROGRAM_LIMIT, run
+
+#: of an operation, some of whose inputs a derivative passes through: whether it passes through each of its results
+PassedOn: TypeAlias = Callable[[Op, tuple[bool, ...]], Sequence[bool]]
 
 #: in the body of a function that has a custom rule
 _ELSEWHERE: tuple[Hashable, Deferred] = (None, Deferred(None, lambda: None))
@@ -32,6 +36,13 @@ def _numbers_of(value: Any) -> Any:
     while isinstance(value, JaxTracer):
         value = value.to_concrete_value()
     return value
+
+
+def _carries(value: Any) -> bool:
+    """Whether a derivative passes through a value of an enclosing scope."""
+    if type(value) is Tracer and isinstance(value._trace, Recorder):
+        return value._trace.carries(value.number)
+    return isinstance(value, JaxTracer) and is_inexact(typeof(value))
 
 
 class _Unknown(Exception):
@@ -56,9 +67,9 @@ def _asks_for_numbers(rule: Deferred, by_zeros: bool) -> bool:
 class Recorder(Recording):
     """Records a function on values; see NOTE [Two kinds of recording]."""
 
-    __slots__ = ("parent", "inputs", "known", "within")
+    __slots__ = ("parent", "inputs", "known", "within", "moving", "passed_on", "varied", "surveyed")
 
-    def __init__(self, inputs: Sequence[Any]):
+    def __init__(self, inputs: Sequence[Any], moving: Collection[int], passed_on: PassedOn):
         super().__init__()
         with take_trace() as parent:
             self.parent = parent
@@ -67,6 +78,12 @@ class Recorder(Recording):
         self.known: dict[int, Any] = {}
         #: the custom rule that is being recorded, if one is: its key, and the rule itself
         self.within: tuple[Hashable, Deferred] | None = None
+        #: the inputs through which a derivative passes, and which results of an operation it then passes through
+        self.moving = moving
+        self.passed_on = passed_on
+        #: the values through which a derivative passes, and up to which operation, input and value they are known
+        self.varied: set[int] = set()
+        self.surveyed = (0, 0, 0)
 
     def start(self) -> list[Tracer]:
         tracers = [self.new_input(typeof(x)) for x in self.inputs]
@@ -108,10 +125,10 @@ class Recorder(Recording):
         link = intern(opaque, {"count": len(results), "of": op.name}, [typeof(x) for x in every])
         return super().emit(link, every, source)
 
-    def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
+    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
         # the inner recording knows the same values, so that a function with a custom rule may branch on them too
         with set_trace(self):
-            child = Recorder(args)
+            child = Recorder(args, moving, self.passed_on)
         child.within = _ELSEWHERE
         tracers = child.start()
         try:
@@ -143,14 +160,17 @@ class Recorder(Recording):
         if within is not None and within[0] == key and numbers == [*range(len(args))]:
             return within[1]  # the rule calls its own function on the same values
         try:
-            values = [_numbers_of(x) for x in self.values(numbers)]
+            outside = self.values(numbers)
         except _Unknown:
             return staged
+        # the rule is not differentiated itself, but by the transformations around this one
+        moving = {i for i, x in enumerate(outside) if _carries(x)}
+        values = [_numbers_of(x) for x in outside]
 
         def on_values(own: Deferred, live: Sequence[bool] | None = None) -> Graph:
             """The rule on these values; where it calls its own function on them, the rule there is ``own``."""
             with set_trace(self.parent):
-                child = Recorder(values)
+                child = Recorder(values, moving, self.passed_on)
             child.within = (key, own)
             tracers = child.start()
             tracers += [child.new_input(t) for t in others]
@@ -193,6 +213,23 @@ class Recorder(Recording):
         except _Unknown:
             return None
         return value if is_concrete(value) else None
+
+    def carries(self, number: int) -> bool:
+        """Whether a derivative passes through a value, in this recording or in one around it."""
+        # the tape is gone through once, however often somebody asks
+        (at, end, first), varied = self.surveyed, self.varied
+        for op in itertools.islice(self.ops, at, None):
+            start, end = end, end + len(op.in_types)
+            if op.primitive is INPUT:
+                live: Iterable[bool] = (is_inexact(op.out_types[0]) and first in self.moving,)
+            elif op.primitive is CONST:
+                live = (_carries(self.known[first]),)
+            else:
+                live = self.passed_on(op, tuple([i in varied for i in self.args[start:end]]))
+            varied.update([first + k for k, yes in enumerate(live) if yes])
+            first += len(op.out_types)
+        self.surveyed = len(self.ops), end, first
+        return number in varied
 
     def values(self, numbers: Sequence[int]) -> list[Any]:
         """The values with these numbers: what they need of the tape is run under the outer trace, and remembered."""

@@ -15,7 +15,7 @@ every tuple again and again, which made a long recording more than twice as dear
 """
 
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,7 @@ from fgrad.jaxcore import (
     is_high,
     set_trace,
     settle_outputs,
+    steadily,
     symbolic_zero,
     traced_shard_map,
     typeof,
@@ -56,7 +57,7 @@ from fgrad.jaxcore import (
 )  # fmt: skip
 from fgrad.record.configuration import configuration
 from fgrad.record.tracer import Tracer, new_tracer
-from fgrad.run.program import TakesGraphs
+from fgrad.run.executable import TakesGraphs
 
 _order = itertools.count(1)
 
@@ -295,7 +296,7 @@ class Recording(TakesGraphs):
         if not self.records(args):
             return bind_custom_jvp(self.outer(), primitive, fun, jvp, args, symbolic_zeros)
         types = [typeof(x) for x in args]
-        call, lifted = self.inner(fun.call_wrapped, args)
+        call, lifted = self.inner(fun.call_wrapped, args, ())
         inexact = [is_inexact(t) for t in types]
         tangent_types = [strong(t) for t, yes in zip(types, inexact, strict=True) if yes]
 
@@ -343,7 +344,7 @@ class Recording(TakesGraphs):
         if not self.records(args):
             return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
         types = [typeof(x) for x in args]
-        call, lifted = self.inner(fun.call_wrapped, args)
+        call, lifted = self.inner(fun.call_wrapped, args, ())
 
         n = len(types)
 
@@ -383,7 +384,7 @@ class Recording(TakesGraphs):
     def outer(self) -> Any:
         raise NotImplementedError
 
-    def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
+    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
         """The graph of a function called on values of this recording, and the outside values that it closes over."""
         raise NotImplementedError
 
@@ -461,7 +462,7 @@ class Stager(Recording):
             return self.literal(_scalar(value))
         return super().lift(value)
 
-    def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
+    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
         return stage(function, [typeof(x) for x in args])
 
 
@@ -488,13 +489,16 @@ def stage_closed(function: Any, in_types: Sequence[ShapedArray]) -> Graph:
     return stager.closed_graph(numbers)
 
 
+def _outputs(stager: Stager, function: Any, tracers: Sequence[Tracer]) -> list[int]:
+    with set_trace(stager):
+        return [stager.number(x) for x in function(*tracers)]
+
+
 def _staged(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Stager, list[int]]:
     """The finished tape of a flat function, and the numbers of its outputs on it."""
     stager = Stager()
     tracers = [stager.new_input(t) for t in in_types]
     try:
-        with set_trace(stager):
-            outs = function(*tracers)
-            return stager, [stager.number(x) for x in outs]
+        return stager, steadily(_outputs, stager, function, tracers)
     finally:
         stager.open = False

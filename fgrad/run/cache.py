@@ -31,10 +31,10 @@ class Cache(dict[Key, Value], Generic[Key, Value]):
         """Keep ``value``, made of so many nodes; or give the value that another thread entered first."""
         size = max(ENTRY, nodes)
         with self._lock:
-            found = self.setdefault(key, value)
             if key not in self._sizes:
-                self._sizes[key] = size
+                self._sizes[key] = size  # before the value: what is kept has a size, also where a signal comes between
                 self._held += size
+            found = self.setdefault(key, value)
             while self._held > self.limit * ENTRY and len(self) > 1:
                 oldest = next(iter(self))
                 del self[oldest]

@@ -9,7 +9,7 @@ from jax.sharding import SingleDeviceSharding
 
 from fgrad.graph.graph import Graph, evaluate, last_uses
 from fgrad.graph.op import Region
-from fgrad.jaxcore import checks_each_primitive, copied
+from fgrad.jaxcore import Tracer, checks_each_primitive, copied
 from fgrad.run.numbers import computation
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
@@ -21,7 +21,7 @@ def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
     See NOTE [NumPy runs what is met first].
     """
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
-    if checks_each_primitive() or not all(map(_at_hand, values)):
+    if checks_each_primitive() or not all(map(in_memory, values)):
         return evaluate(graph, args)
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
@@ -46,11 +46,12 @@ def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
     return [values[i] for i in graph.outputs]
 
 
-def _at_hand(value: Any) -> bool:
+def in_memory(value: Any) -> bool:
     """Whether NumPy can read a value where it is, and JAX would put what is computed from it back there."""
     if isinstance(value, jax.Array):
         return (
-            type(value.sharding) is SingleDeviceSharding
+            not isinstance(value, Tracer)
+            and type(value.sharding) is SingleDeviceSharding
             and not value.committed
             and next(iter(value.devices())).platform == "cpu"
         )

@@ -70,7 +70,7 @@ def line(op: Op) -> Line | None:
 
 
 #: what NumPy does without touching the elements, so that only a result costs a copy
-_VIEWS = frozenset({"reshape", "slice", "squeeze", "transpose"})
+_VIEWS = frozenset({"reshape", "slice", "split", "squeeze", "transpose", "unstack"})
 
 
 def _elementwise(function: Callable[..., Any], dtypes: frozenset[np.dtype], excess: float = _ARITHMETIC) -> _Entry:
@@ -190,11 +190,6 @@ def _cumsum(op: Op) -> Line | None:
     return Line(lambda x: np.add.accumulate(x, axis, dtype))
 
 
-def _stack(op: Op) -> Line:
-    axis = op.params["axis"]
-    return Line(lambda *xs: np.stack(xs, axis))
-
-
 def _fixed(op: Op) -> Line | None:
     """What has no operands is computed once."""
     compute = computation(op)
@@ -312,7 +307,6 @@ _TABLE: dict[str, _Entry] = {
     "sort": _sort,
     "sqrt": _elementwise(np.sqrt, FLOATS),
     "square": _elementwise(np.square, REALS),
-    "stack": _stack,
     "sub": _elementwise(np.subtract, REALS),
     "tan": _by_double(np.tan, _SLOW_FUNCTION),
     "tanh": _in_both(np.tanh),

@@ -221,8 +221,26 @@ def _concatenate(op: Op) -> Compute:
 
 
 def _split(op: Op) -> Compute:
-    ends, axis = list(accumulate(op.params["sizes"]))[:-1], op.params["axis"]
-    return (lambda x: np.split(x, ends, axis)) if ends else lambda x: x
+    sizes, before = op.params["sizes"], (slice(None),) * op.params["axis"]
+    if len(sizes) == 1:
+        return lambda x: x
+    places = [(*before, slice(end - size, end)) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return lambda x: [x[place] for place in places]
+
+
+def _stack(op: Op) -> Compute:
+    axis = op.params["axis"]
+    return lambda *xs: np.stack(xs, axis)
+
+
+def _unstack(op: Op) -> Compute:
+    axis = op.params["axis"]
+    if op.in_types[0].shape[axis] == 1:
+        return lambda x: x.squeeze(axis)
+    before = (slice(None),) * axis
+    # with an ellipsis it is an array though it be one number
+    places = [(*before, i, ...) for i in range(op.in_types[0].shape[axis])]
+    return lambda x: [x[place] for place in places]
 
 
 def _pad(op: Op) -> Compute | None:
@@ -381,8 +399,10 @@ _MOVES: dict[str, Entry] = {
     "slice": _slice,
     "split": _split,
     "squeeze": _squeeze,
+    "stack": _stack,
     "stop_gradient": lambda op: lambda x: x,
     "transpose": _transpose,
+    "unstack": _unstack,
 }
 
 _TABLE: dict[str, Entry] = _MOVES | {

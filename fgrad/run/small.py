@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -36,16 +37,14 @@ class Small:
     run: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
     #: nanoseconds that NumPy takes longer than a compiled program
     excess: float
-    #: whether NumPy runs it for good, or until a program is worth its compilation
-    lasting: bool
+    #: the elements of the largest value in it
+    largest: int
 
 
 #: so many operations at most that are looked at
 LOOKED_AT = 5000
-#: so many elements at most in any value, of graphs that NumPy runs for good and of any
-SIZE_LIMIT, LARGEST = 1 << 15, 1 << 22
-#: nanoseconds beyond which a graph is not run by NumPy at all
-LONGEST = 20_000_000
+#: so many elements at most in any value
+LARGEST = 1 << 22
 #: nanoseconds that a line costs whatever it does
 LINE = 750
 #: nanoseconds that a compiled program takes to begin: alone, and where threads share arrays of so many elements
@@ -54,8 +53,8 @@ BEGUN, SHARED, SHARED_SIZE = 35_000, 150_000, 1 << 15
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 
 
-def small(graph: Graph, longest: float = LONGEST) -> Small | None:
-    """A graph as a function of NumPy arrays; None where that takes so much longer, or the graph does anything else."""
+def small(graph: Graph, most: float = inf) -> Small | None:
+    """A graph as a function of NumPy arrays; None where it does anything else, or takes so many nanoseconds longer."""
     graph = _with_calls_opened(graph)
     if (
         not graph.nodes
@@ -78,12 +77,15 @@ def small(graph: Graph, longest: float = LONGEST) -> Small | None:
         if found is None:
             return None
         compute = found.compute
+        other_way = found.turned
         have = [shapes[i] for i in node.inputs]
         if found.elementwise:
             made = [np.broadcast_shapes(*have)]
         else:
             if any(shape != t.shape for shape, t in zip(have, node.op.in_types, strict=True)):
-                compute = _of_whole(compute, [t.shape for t in node.op.in_types])
+                whole_shapes = [t.shape for t in node.op.in_types]
+                compute = _of_whole(compute, whole_shapes)
+                other_way = other_way and _of_whole(other_way, whole_shapes)
             made = [aligned(node.op)] if node.op.name == "broadcast_in_dim" else [t.shape for t in node.op.out_types]
         numbers = range(len(shapes), len(shapes) + len(made))
         if all(i in known for i in node.inputs):
@@ -99,17 +101,17 @@ def small(graph: Graph, longest: float = LONGEST) -> Small | None:
                 lines[numbers[0]] = (numbers, turned[source], factors)
             else:
                 lines[numbers[0]] = (numbers, compute, node.inputs)
-            if found.turned is not None:
-                turned[numbers[0]] = found.turned
+            if other_way is not None:
+                turned[numbers[0]] = other_way
             excess += LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
             if _products(node.op) >= PRODUCT_SIZE:
                 excess -= PRODUCT
         shapes += made
-    if excess > longest:
+    if excess > most:
         return None
     whole = {i: graph.types[i].shape for i in graph.outputs if shapes[i] != graph.types[i].shape}
     run = _function(list(lines.values()), known, len(graph.in_types), graph.outputs, whole)
-    return Small(run, excess, excess <= 0 and all(t.size <= SIZE_LIMIT for t in graph.types))
+    return Small(run, excess, max(t.size for t in graph.types))
 
 
 def _products(op: Op) -> int:

@@ -20,10 +20,8 @@ from attrs import frozen
 from fgrad.graph.graph import Graph, Node, evaluate
 from fgrad.graph.op import Op
 from fgrad.run.cache import Cache
+from fgrad.run.policy import active
 
-LENGTH = 840
-#: compiling a stretch takes the time of so many interpreted runs
-SIGHTINGS = 16
 PART_LIMIT = 512
 UNFUSED = {"xla_disable_hlo_passes": "fusion"}
 
@@ -42,7 +40,7 @@ class Part:
         if self.compiled is not None:
             return self.compiled(*args)
         self.met += 1
-        if self.met > SIGHTINGS:
+        if self.met > active().stretch_runs:
             graph = self.graph
             self.compiled = jax.jit(lambda *args: evaluate(graph, args), compiler_options=UNFUSED)
         return evaluate(self.graph, args)
@@ -80,15 +78,15 @@ class Stretches:
 _parts: Cache[Graph, Part] = Cache(PART_LIMIT)
 
 
-def cut(graph: Graph) -> Stretches:
-    """A graph in stretches of ``LENGTH`` nodes."""
-    count = -(-len(graph.nodes) // LENGTH)
-    last = _last_readers(graph, count)
+def cut(graph: Graph, length: int) -> Stretches:
+    """A graph in stretches of so many nodes."""
+    count = -(-len(graph.nodes) // length)
+    last = _last_readers(graph, length)
     met: dict[tuple[tuple[Op, ...], tuple[tuple[int, ...], ...], tuple[int, ...]], Part] = {}
     stretches = []
     number = len(graph.in_types) + len(graph.consts)
     for at in range(count):
-        nodes = graph.nodes[at * LENGTH : (at + 1) * LENGTH]
+        nodes = graph.nodes[at * length : (at + 1) * length]
         end = number + sum([len(node.op.out_types) for node in nodes])
         ins = tuple(dict.fromkeys([i for node in nodes for i in node.inputs if i < number]))
         outs = tuple([i for i in range(number, end) if last[i] > at])
@@ -108,12 +106,13 @@ def cut(graph: Graph) -> Stretches:
     return Stretches(graph, tuple(stretches))
 
 
-def _last_readers(graph: Graph, count: int) -> list[int]:
-    """For each value, the last stretch that reads it; ``count`` for an output of the graph, -1 for nobody."""
+def _last_readers(graph: Graph, length: int) -> list[int]:
+    """For each value, the last stretch that reads it; one beyond for an output of the graph, -1 for nobody."""
+    count = -(-len(graph.nodes) // length)
     last = [-1] * len(graph.types)
     for at, node in enumerate(graph.nodes):
         for i in node.inputs:
-            last[i] = at // LENGTH
+            last[i] = at // length
     for i in graph.outputs:
         last[i] = count
     return last

@@ -12,7 +12,9 @@ from jax import lax
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.record.recording import stage_closed
-from fgrad.run.small import BEGUN, LARGEST, LINE, SIZE_LIMIT, small
+from fgrad.run.executable import Executable
+from fgrad.run.policy import POLICIES, operations
+from fgrad.run.small import BEGUN, LARGEST, LINE, small
 from tests.run.test_numbers import SPECIAL, graph_of
 
 
@@ -55,9 +57,7 @@ def test_what_is_not_elementwise_or_not_small_is_left():
 
 
 def _lasts(function: Any, *types: ShapedArray) -> bool:
-    found = small(stage_closed(function, types))
-    assert found is not None
-    return found.lasting
+    return Executable(stage_closed(function, types), operations).numpy is not None
 
 
 def test_how_long_numpy_runs_it():
@@ -70,7 +70,8 @@ def test_how_long_numpy_runs_it():
     assert _lasts(lambda x: [x * x], x)
     assert not _lasts(long, x)
     # a function takes NumPy longer than arithmetic, and so fewer elements of it are few
-    most, more = (ShapedArray((n,), np.dtype("float32")) for n in (SIZE_LIMIT, SIZE_LIMIT + 1))
+    most_kept = POLICIES["default"].operations.numpy_kept_size
+    most, more = (ShapedArray((n,), np.dtype("float32")) for n in (most_kept, most_kept + 1))
     assert _lasts(lambda x: [-x], most)
     assert not _lasts(lambda x: [-x], more)
     few, many = (ShapedArray((n,), np.dtype("float32")) for n in (1000, 30000))

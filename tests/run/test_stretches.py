@@ -10,17 +10,18 @@ import fgrad.numpy as fnp
 from fgrad.jaxcore import typeof
 from fgrad.record.recording import stage_closed
 from fgrad.run import stretches
-from fgrad.run.program import Program, patience, program
+from fgrad.run.executable import Executable, executable, long_runs
+from fgrad.run.policy import Policy, calls
+
+LENGTH = 12
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch):
+def short():
     """Stretches of 12 nodes, compiled when they have been met once."""
     fgrad.clear_cache()
-    monkeypatch.setattr(stretches, "LENGTH", 12)
-    monkeypatch.setattr("fgrad.run.program.LENGTH", 12)
-    monkeypatch.setattr(stretches, "SIGHTINGS", 1)
-    yield
+    with fgrad.policy(Policy(stretch=LENGTH, stretch_runs=1)):
+        yield
     fgrad.clear_cache()
 
 
@@ -65,21 +66,21 @@ def test_equal_stretches_are_one_program():
         return x
 
     graph = stage_closed(lambda x: [f(x)], [typeof(X)])
-    cut = stretches.cut(graph)
+    cut = stretches.cut(graph, LENGTH)
     assert len(cut.stretches) == 100
     # the last one gives the output only, as the others do
     assert len({s.part for s in cut.stretches}) == 1
     np.testing.assert_allclose(cut([X])[0], f(X), rtol=1e-6)
     assert cut.stretches[0].part.compiled is not None
     # a loop of another length has the same stretches
-    assert {s.part for s in stretches.cut(stage_closed(lambda x: [f(f(x))], [typeof(X)])).stretches} == {
+    assert {s.part for s in stretches.cut(stage_closed(lambda x: [f(f(x))], [typeof(X)]), LENGTH).stretches} == {
         cut.stretches[0].part
     }
 
 
 def test_values_are_let_go():
     graph = stage_closed(lambda x: [mixed(40)(x, W)], [typeof(X)])
-    cut = stretches.cut(graph)
+    cut = stretches.cut(graph, LENGTH)
     dead = [i for s in cut.stretches for i in s.dead]
     assert len(dead) == len(set(dead))
     assert {i for s in cut.stretches for i in s.ins} == set(dead)
@@ -96,7 +97,7 @@ def test_what_passes_through_and_what_is_constant():
 
     graph = stage_closed(f, [typeof(jnp.ones(3))])
     for _ in range(2):
-        for a, b in zip(program(graph)([jnp.ones(3)]), f(jnp.ones(3)), strict=True):
+        for a, b in zip(executable(graph)([jnp.ones(3)]), f(jnp.ones(3)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
@@ -111,11 +112,16 @@ def test_inside_other_transformations():
     np.testing.assert_allclose(fgrad.grad(lambda s: jnp.sum(s * fgrad.grad(f)(X, W)))(1.0), np.sum(expected), rtol=2e-4)
 
 
-def test_a_long_graph_met_very_often_is_compiled_whole(monkeypatch):
-    monkeypatch.setattr("fgrad.run.program.PATIENCE", 2)
+def test_a_long_graph_met_very_often_is_compiled_whole():
     graph = stage_closed(lambda x: [mixed(10)(x, W)], [typeof(X)])
-    runner = Program(graph, 1 + patience(graph))
-    assert runner.patience > 9
-    values = [runner([X])[0] for _ in range(runner.patience + 2)]
-    assert runner.compiled is not None
+    with fgrad.policy(Policy(stretch=LENGTH, stretch_runs=1, long_runs=2)) as policy:
+        runner = Executable(graph, calls)
+        runs = policy.calls.runs + long_runs(graph, policy)
+        assert runs > 9
+        values = []
+        for _ in range(int(runs) + 1):
+            assert runner.compiled is None
+            values.append(runner([X])[0])
+        assert runner.compiled is not None
+        values.append(runner([X])[0])
     np.testing.assert_allclose(values, values[0], rtol=1e-5)

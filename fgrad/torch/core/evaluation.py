@@ -2,9 +2,8 @@
 
 NOTE [Evaluation is a policy]
 Nothing in this layer computes with arrays directly.  An operation is recorded once for its types into a graph, and
-``Routine.__call__`` is the only call that turns a graph and values into new values.  Policy *eager* is here: the graph
-runs at once (interpreted when met first, compiled from then on; see NOTE [When a graph is compiled]).  A policy that
-lets graphs pile up would return placeholders from here and fill them in ``concrete``; nothing else would change.
+``Routine.__call__`` is the only call that turns a graph and values into new values.  The graph runs at once, on the
+back end that the policy in force says; see NOTE [Back ends in order].
 
 NOTE [NumPy begets NumPy]
 A small routine runs on NumPy's arrays where all its values are such: results of other small routines, and small arrays
@@ -13,11 +12,6 @@ of one.  What a compiled program gave stays with JAX, though it be one number: r
 and work that JAX does behind the calls would come to stand before them.  So it is the program, and not the time that
 something took, that decides who computes.
 
-NOTE [New graphs are NumPy's]
-XLA takes a tenth of a second to compile even a small graph, and nearly as long for each of its operations alone.  A
-loop in which a sequence grows meets new graphs at every step.  So a graph is NumPy's, whatever values it gets, until it
-was met so often that compiling it is worth the time.
-
 NOTE [64-bit values beside JAX's flag]
 PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, for
 this thread and the time of recording only, and so run those with a 64-bit value in them; user code never runs inside.
@@ -25,7 +19,6 @@ this thread and the time of recording only, and so run those with a 64-bit value
 
 import math
 from collections.abc import Callable, Sequence
-from contextvars import Context
 from functools import lru_cache
 from typing import Any
 
@@ -34,26 +27,16 @@ import numpy as np
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.op import Region
-from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied
+from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied, widely
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
-from fgrad.run.numbers import computation
-from fgrad.run.program import Program, patience
-from fgrad.run.small import LONGEST, SIZE_LIMIT, Small, small
+from fgrad.run.executable import SILENT, Executable
+from fgrad.run.policy import PaceOf, Policy, operations
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Reading
 from fgrad.torch.core.placing import Absent, accelerated, accelerator_of, elsewhere, on_cpu
 
-#: how often an operation is interpreted before it is compiled: many programs meet a shape a few times and no more
-TRIALS = 6
-#: the same where NumPy does all of it: compiling takes the time of hundreds of such runs
-NUMPY_TRIALS = 40
-#: the nanoseconds that NumPy may have taken longer in all when a graph is compiled: half of what compiling takes
-SPENT = 50_000_000
-#: what alone takes XLA as long to compile as the graph that it is in
-_HEAVY = frozenset({"conv_general_dilated", "scan", "while"})
 _WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
-
 
 #: the classes of concrete arrays; JAX's as they are met
 _ARRAYS: set[type] = {np.ndarray}
@@ -62,39 +45,31 @@ _ARRAYS: set[type] = {np.ndarray}
 Readings = tuple[tuple[int, Reading], ...]
 
 
-#: where NumPy says nothing of infinities and NaNs; each run has a copy, which takes no time, for none is entered twice
-_SILENT = Context()
-_SILENT.run(np.seterr, all="ignore")
+class Routine(Executable):
+    """A graph that runs on the values of tensors: arrays anywhere, batched arrays, and tracers."""
 
+    __slots__ = ("passed", "constant", "wide", "_reading")
 
-class Routine:
-    """A graph that runs on flat values."""
-
-    __slots__ = ("graph", "passed", "constant", "small", "new", "program", "wide", "_reading")
-
-    def __init__(self, graph: Graph, trials: int | None = None):
-        self.graph = graph
+    def __init__(self, graph: Graph, pace_of: PaceOf = operations):
         #: of a graph that does nothing, which inputs are its outputs: values are immutable, and so they may be shared
         self.passed: tuple[int, ...] | None = None
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
-        #: the graph on NumPy's arrays, if it is small: see NOTE [NumPy runs what is small]
-        found = small(graph, LONGEST if trials is None else 0.0) if graph.nodes else None
-        self.small = found.run if found is not None and found.lasting else None
-        #: the graph on NumPy's arrays while it is new: see NOTE [New graphs are NumPy's]
-        self.new = None if found is None or trials is not None else found.run
-        #: what such a graph gives that reads no input: the same arrays each time
-        self.constant: Sequence[Any] | None = None
-        if self.small is not None and not _reads_inputs(graph):
-            self.constant = self.small([np.empty(0)] * len(graph.in_types))
-        self.program = Program(graph, _trials(graph, found) if trials is None else trials)
         self.wide = any(t.dtype in _WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )
         self._reading: dict[Readings, Routine] = {}
+        super().__init__(graph, pace_of)
 
-    def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
-        return self._elsewhere(values) if elsewhere.exist else self._here(values)
+    def begin(self, policy: Policy) -> None:
+        super().begin(policy)
+        #: what a graph that NumPy runs gives that reads no input: the same arrays each time
+        self.constant: Sequence[Any] | None = None
+        if self.numpy is not None and not _reads_inputs(self.graph):
+            self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
+
+    def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        return self._elsewhere(args) if elsewhere.exist else self._here(args)
 
     def _elsewhere(self, values: Sequence[Any]) -> Sequence[Any]:
         """Run where the values lie: see NOTE [A value knows its place]."""
@@ -109,8 +84,9 @@ class Routine:
         beside = [np.asarray(x) if _on_cpu(x) else x for x in values]
         with jax.default_device(target):
             outs = self._here(beside)
-        with jax.enable_x64(True):
-            return [x if accelerator_of(x) == target or is_abstract(x) else jax.device_put(x, target) for x in outs]
+        return widely(
+            lambda: [x if accelerator_of(x) == target or is_abstract(x) else jax.device_put(x, target) for x in outs]
+        )
 
     def _here(self, values: Sequence[Any]) -> Sequence[Any]:
         # what runs at every operation: no more than has to be asked before a compiled program may be called
@@ -118,23 +94,22 @@ class Routine:
             return [values[i] for i in self.passed]
         if self.constant is not None and not Batched.exist:
             return self.constant
-        run = self.small
+        run = self.numpy
         if run is not None:
             for x in values:
                 if x.__class__ is not np.ndarray:
                     break
             else:
                 if not checks_each_primitive():
-                    return _SILENT.copy().run(run, values)
-        compiled = self.program.compiled
+                    return SILENT.copy().run(run, values)
+        compiled = self.compiled
         if compiled is not None:
             for x in values:
                 if x.__class__ not in _ARRAYS:
                     break
             else:
                 if self.wide:
-                    with jax.enable_x64(True):
-                        return compiled(*values)
+                    return widely(compiled, *values)
                 return compiled(*values)
         return self._run(values)
 
@@ -144,14 +119,12 @@ class Routine:
             for x in values:
                 if x.__class__ is Batched:
                     return _run_batched(self, values)
-        if self.new is not None and not checks_each_primitive() and all(map(_in_memory, values)):
-            if self.program.waits():
-                return _SILENT.copy().run(self.new, [np.asarray(x) for x in values])
-            self.new = None
         if self.wide:
-            with jax.enable_x64(True):
-                return self.program(values)
-        return self.program(values)
+            return widely(super().__call__, values)
+        return super().__call__(values)
+
+    def given(self, outs: Sequence[Any]) -> Sequence[Any]:
+        return outs  # see NOTE [NumPy begets NumPy]
 
     def reading(self, readings: "Readings") -> "Routine":
         """The routine that reads some of its inputs out of whole storages, in another order: no copy is made of them.
@@ -171,22 +144,6 @@ class Routine:
 
             found = self._reading[readings] = Routine(simplify(recorded(function, types)))
         return found
-
-
-def _trials(graph: Graph, found: Small | None) -> int:
-    """How often a graph is run in another way before it is compiled."""
-    if any(node.op.name in _HEAVY for node in graph.nodes):
-        return 0
-    if found is not None:
-        trials = max(TRIALS, min(NUMPY_TRIALS, int(SPENT / max(found.excess, 1.0))))
-    else:
-        trials = NUMPY_TRIALS if all(computation(node.op) for node in graph.nodes) else TRIALS
-    return trials + patience(graph)
-
-
-def _in_memory(value: Any) -> bool:
-    """Whether NumPy may read a value's elements: they are, or will be, in memory, and were not put on a device."""
-    return value.__class__ is np.ndarray or (_on_cpu(value) and not value.committed)
 
 
 def _on_cpu(value: Any) -> bool:
@@ -221,15 +178,9 @@ def _batched(routine: Routine, mapped: tuple[bool, ...], size: int) -> Routine:
     return Routine(recorded(lambda *flat: over_examples(*flat), types))
 
 
-def wide_types() -> Any:
-    """A block in which what is recorded may have 64-bit types."""
-    return jax.enable_x64(True)
-
-
 def recorded(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
     """The graph of a function of arrays, recorded on types."""
-    with jax.enable_x64(True):
-        return stage_closed(function, types)
+    return widely(stage_closed, function, types)
 
 
 def array_type(shape: tuple[int, ...], dtype: Any) -> ShapedArray:
@@ -249,7 +200,7 @@ def concrete(value: Any) -> np.ndarray:
 
 def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value: see NOTE [NumPy begets NumPy]."""
-    if value.size > SIZE_LIMIT:
+    if value.size > NUMPY_SIZE:
         return _put(value)
     accelerated()  # who makes the first value finds out where JAX computes: importing starts no backend
     kept = np.array(value, order="C")
@@ -263,10 +214,12 @@ def as_jax(value: Any) -> Any:
 
 
 def _put(value: np.ndarray) -> Any:
-    with jax.enable_x64(True), on_cpu():
-        return copied(value)
+    with on_cpu():
+        return widely(copied, value)
 
 
+#: arrays from the user with more elements than this are given to JAX at once
+NUMPY_SIZE = 1 << 15
 #: arrays of one number are kept up to this many elements, and so many of them
 FILLED_SIZE, FILLED_KEPT = 4096, 256
 

@@ -25,6 +25,7 @@ from fgrad.graph.source import RawSource
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.simplify import simplify
 from fgrad.run.cache import Cache
+from fgrad.run.policy import active, pieces
 from fgrad.torch.core.evaluation import Routine, recorded
 from fgrad.torch.core.geometry import Ints, Reading
 from fgrad.torch.core.modes import modes
@@ -35,10 +36,6 @@ from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor, new_tensor, unread
 from fgrad.torch.core.types import TensorType
 
-#: how often a backward runs node by node before it is compiled whole: compiling takes the time of many
-TRIALS = 64
-#: how often the whole is interpreted after that
-INTERPRETED = 0
 #: from so many nodes on it runs node by node for longer, since XLA's time grows with the square of a program's length
 MANY = 150
 #: graphs of more nodes than this are never compiled whole: XLA's time grows with the square of a program's length
@@ -110,7 +107,7 @@ class Graph:
         """Run it whole; False, with nothing done, if the engine has to."""
         backward = self.backward
         backward.met += 1
-        trials = TRIALS * (1 + len(self.nodes) // MANY) ** 2
+        trials = active().backward_runs * (1 + len(self.nodes) // MANY) ** 2
         if backward.met <= trials or backward.refused or len(backward.memory) != len(self.leaves):
             return False
         values = self._values()
@@ -131,7 +128,7 @@ class Graph:
     def note(self) -> None:
         """After the engine has run: note how it laid out what it made."""
         backward = self.backward
-        if backward.met >= TRIALS and not backward.memory:
+        if backward.met >= active().backward_runs and not backward.memory:
             backward.memory = tuple([_memory(leaf, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)])
             if any(leaf._grad is not None and leaf._grad._geometry is not None for leaf in self.leaves):
                 backward.refused = True
@@ -156,8 +153,7 @@ class Graph:
         leaf = self.leaves[place]
         old = leaf._grad
         if old is not None:
-            old._write(value)
-            old._bump("add_", None)
+            old._overwrite(value, "add_", None)
             return
         memory = self.backward.memory[place]
         assert memory is not None
@@ -210,7 +206,7 @@ class Graph:
 
         sums = [type.array for type, fresh in zip(leaves, self.fresh, strict=True) if not fresh]
         try:
-            backward.routine = Routine(simplify(recorded(function, [*types, *sums])), INTERPRETED)
+            backward.routine = Routine(simplify(recorded(function, [*types, *sums])), pieces)
         except Unfit:
             backward.refused = True
         backward.reached = tuple(reached)

@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
+import fgrad
 import fgrad.torch as torch
+from fgrad.run.policy import POLICIES, Policy
 from fgrad.torch.core import whole
 from tests.torch.mirror import Player, alike, described, random_program
 
+#: backward is done whole from the second time on, and interpreted
+SECOND = evolve(POLICIES["fused backward"], backward_runs=1)
 #: how many runs show the engine, the first whole run, and one more
 RUNS = 3
 
@@ -29,10 +34,9 @@ def wholes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         return ran[-1]
 
     monkeypatch.setattr(whole.Graph, "run", counted)
-    monkeypatch.setattr(whole, "TRIALS", 1)
-    monkeypatch.setattr(whole, "INTERPRETED", 1000)
     whole._backwards.clear()
-    yield ran
+    with fgrad.policy(SECOND):
+        yield ran
     whole._backwards.clear()
 
 
@@ -215,19 +219,18 @@ def test_training_is_the_same(wholes: list[bool]):
             found.append(loss.item())
         return found
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(whole, "TRIALS", 1000)
+    with fgrad.policy("default"):
         engine = losses()
     np.testing.assert_allclose(losses(), engine, rtol=1e-6)
     assert wholes[-5:] == [True] * 5
 
 
-def test_compiled(wholes: list[bool], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(whole, "INTERPRETED", 0)
-    for _ in range(RUNS):
-        x = leaf(3)
-        (x * x).sum().backward()
-        np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy())
+def test_compiled(wholes: list[bool]):
+    with fgrad.policy(Policy(backward_runs=1)):
+        for _ in range(RUNS):
+            x = leaf(3)
+            (x * x).sum().backward()
+            np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy())
     assert wholes == [False, True, True]
 
 
@@ -246,9 +249,7 @@ DRAWN = st.lists(
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(DRAWN)
 def test_random_graphs(steps: list[tuple[Any, ...]]):
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(whole, "TRIALS", 1)
-        patched.setattr(whole, "INTERPRETED", 1000)
+    with fgrad.policy(SECOND):
         whole._backwards.clear()
         found = []
         for _ in range(RUNS):

@@ -1,0 +1,258 @@
+"""Running graphs: one executable for each structure, which goes from one back end to the next.
+
+NOTE [When a graph is compiled]
+A structure met once is interpreted: compiling would cost more than it saves, and random programs, or a Python loop
+that runs a different number of times, meet each structure once.  Met again, it is compiled whole and kept in a
+bounded cache.  XLA's time grows with the square of a graph's length, and so does the number of times that a long graph
+must be met first; until then it is run in stretches (``stretches.py``).  When is the policy's to say: NOTE [Back ends
+in order].  Arguments that are tracers make no program at all: a recording takes the graph's nodes over, and any other
+JAX trace gets them bound one by one.
+"""
+
+from collections.abc import Sequence
+from contextvars import Context
+from math import inf
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import frozen
+
+from fgrad.graph import op as ops
+from fgrad.graph.graph import Const, Graph, evaluate
+from fgrad.graph.regions import PythonCall
+from fgrad.jaxcore import (
+    ShapedArray,
+    Trace,
+    Tracer,
+    checks_each_primitive,
+    copied,
+    current_trace,
+    is_evaluating,
+    primitive,
+    steadily,
+    typeof,
+)
+from fgrad.run.cache import Cache, clear_all
+from fgrad.run.interpreter import in_memory, interpret
+from fgrad.run.numbers import computation
+from fgrad.run.policy import Follower, Pace, PaceOf, Policy, active, calls, follow
+from fgrad.run.small import Small, small
+from fgrad.run.stretches import Stretches, cut
+
+PROGRAM_LIMIT = 4096
+#: a graph of up to so many outputs is compiled whole in a time that does not depend on their number
+FEW_OUTPUTS = 32
+#: what alone takes XLA as long to compile as the graph that it is in
+HEAVY = frozenset({"conv_general_dilated", "scan", "while"})
+
+#: where NumPy is silent about infinities and NaNs; each run enters a copy, since a context cannot be entered twice
+SILENT = Context()
+SILENT.run(np.seterr, all="ignore")
+
+
+class TakesGraphs(Trace):
+    """A trace that can take over a whole graph at once."""
+
+    __slots__ = ("order",)
+
+    #: later recordings are inner ones: with values of several, the latest takes the graph
+    order: int
+
+    def splice(self, graph: Graph, args: Sequence[Any], source: Any = None) -> list[Any]:
+        raise NotImplementedError
+
+
+class Executable(Follower):
+    """A graph, the back end that runs it at present, and how many runs are left until it is compiled.
+
+    Attributes:
+      graph: what is run.
+      numpy: the NumPy program, if it runs the graph for good.
+      compiled: XLA's program, once it has taken over.
+    """
+
+    __slots__ = ("graph", "numpy", "compiled", "_pace_of", "_new", "_waits", "_left", "_xla", "_stretches")
+
+    def __init__(self, graph: Graph, pace_of: PaceOf):
+        self.graph = graph
+        self._pace_of = pace_of
+        #: what XLA has compiled, kept under policies that do not run it
+        self._xla: Any = None
+        follow(self)
+
+    def begin(self, policy: Policy) -> None:
+        """Start with the first back end that a policy allows."""
+        graph, pace = self.graph, self._pace_of(policy)
+        found = small(graph, pace.numpy_excess) if graph.nodes and pace.numpy_excess > -inf else None
+        kept = found is not None and found.excess <= pace.numpy_kept_excess and found.largest <= pace.numpy_kept_size
+        run = None if found is None else found.run
+        self.numpy = run if kept else None
+        #: the NumPy program, while the graph is new
+        self._new = run
+        self._waits = pace.numpy_waits
+        self._left = runs_before_compiling(graph, pace, policy, found)
+        self._stretches: Stretches | None = None
+        self.compiled = self._xla if self._left <= 0 else None
+
+    def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Run on flat arguments; the flat results."""
+        for x in args:
+            if isinstance(x, Tracer):
+                return bind(self.graph, args)
+        if self.compiled is not None:
+            return self.compiled(*args)
+        return self.run_new(args)
+
+    def run_new(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Run on concrete arrays a graph that XLA has not taken over, and count the run."""
+        if self._new is not None and not checks_each_primitive() and all(map(in_memory, args)):
+            if self._left > 0 or (self.numpy is not None and self._waits):
+                self._left -= 1
+                types = self.graph.in_types
+                arrays = [np.asarray(x, t.dtype) for x, t in zip(args, types, strict=True)]
+                return self.given(SILENT.copy().run(self._new, arrays))
+            self._new = None
+        return steadily(self._run_by_jax, args)
+
+    def _run_by_jax(self, args: Sequence[Any]) -> Sequence[Any]:
+        self._left -= 1
+        if self._left < 0:
+            outs = self._compiled(args)
+            if outs is not None:
+                return outs
+        graph, policy = self.graph, active()
+        if calls_python(graph) or not is_evaluating(current_trace()):
+            outs = evaluate(graph, args)
+        elif len(graph.nodes) > policy.stretch and not any(map(_is_traced, graph.consts)):
+            if self._stretches is None:
+                self._stretches = cut(graph, policy.stretch)
+            outs = self._stretches(args)
+        else:
+            outs = interpret(graph, args)
+        return [_array(x, t) for x, t in zip(outs, graph.out_types, strict=True)]
+
+    def given(self, outs: Sequence[Any]) -> Sequence[Any]:
+        """What a NumPy program has computed, as arrays of JAX."""
+        return [_array(x, t) for x, t in zip(outs, self.graph.out_types, strict=True)]
+
+    def _compiled(self, args: Sequence[Any]) -> Sequence[Any] | None:
+        """Compile and run; None of what XLA cannot compile, since a primitive is implemented in Python alone."""
+        graph = self.graph
+        if self._xla is None:
+            xla = jax.jit(lambda *args: evaluate(graph, args))
+            try:
+                outs = xla(*args)
+            except NotImplementedError:
+                self._left = inf
+                return None
+            self._xla = self.compiled = xla
+            self._stretches = None
+            return outs
+        self.compiled = self._xla
+        return self.compiled(*args)
+
+
+def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Small | None) -> float:
+    """How often a graph is run in another way before it is compiled."""
+    if calls_python(graph):
+        return inf
+    if any(node.op.name in HEAVY for node in graph.nodes):
+        runs = pace.heavy_runs
+    elif numpy is not None:
+        runs = max(pace.runs, min(pace.numpy_runs, pace.numpy_spent // max(numpy.excess, 1.0)))
+    elif pace.numpy_runs > pace.runs and all(computation(node.op) for node in graph.nodes):
+        runs = pace.numpy_runs
+    else:
+        runs = pace.runs
+    return runs + long_runs(graph, policy)
+
+
+def long_runs(graph: Graph, policy: Policy) -> float:
+    """How often a long graph is run in stretches before it is compiled whole; 0 of one that is not long."""
+    # to XLA a graph is as long as its nodes are many, and longer where it computes many outputs each from the start
+    lengths = len(graph.nodes) * (1 + len(graph.outputs) // FEW_OUTPUTS) // policy.stretch
+    return policy.long_runs * lengths**2 if lengths else 0
+
+
+def calls_python(graph: Graph) -> bool:
+    """Whether a graph calls functions of the user's on its values."""
+    return graph.effects and any(isinstance(node.op.primitive, PythonCall) for node in graph.nodes)
+
+
+def _is_traced(const: Const) -> bool:
+    return isinstance(const.value, Tracer)
+
+
+def bind(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
+    """Bind a graph under its tracers' trace."""
+    latest: TakesGraphs | None = None
+    for x in args:
+        if isinstance(x, Tracer):
+            trace = x._trace
+            if not isinstance(trace, TakesGraphs):
+                return evaluate(graph, args)
+            if latest is None or trace.order > latest.order:
+                latest = trace
+    assert latest is not None
+    return latest.splice(graph, args)
+
+
+def _array(value: Any, type: ShapedArray) -> Any:
+    """An output of an interpreted graph as the compiled one would give it: it may be a scalar, or NumPy's."""
+    if type.dtype == jax.dtypes.float0 or (isinstance(value, jax.Array) and typeof(value).weak_type == type.weak_type):
+        return value
+    if isinstance(value, np.ndarray) and not type.weak_type:
+        return copied(value)
+    params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
+    return primitive("convert_element_type").bind(value, **params)
+
+
+_executables: Cache[Graph, Executable] = Cache(PROGRAM_LIMIT)
+
+
+def executable(graph: Graph) -> Executable:
+    """The executable of a graph, shared by all graphs of equal structure."""
+    found = _executables.get(graph)
+    return _executables.enter(graph, Executable(graph, calls), len(graph.nodes)) if found is None else found
+
+
+def run(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
+    """Run a graph on flat values: arrays, or tracers of any kind.
+
+    Tracers get this very graph, not an equal one that was met before: its source lines are its own.
+    """
+    if any(isinstance(x, Tracer) for x in args):
+        return bind(graph, args)
+    return executable(graph)(args)
+
+
+@frozen
+class CacheInfo:
+    """How much is kept: programs (and how many of them are compiled) and interned operations."""
+
+    programs: int
+    compiled: int
+    operations: int
+
+
+def cache_info() -> CacheInfo:
+    """What fgrad's caches hold at present.
+
+    >>> import fgrad
+    >>> fgrad.clear_cache()
+    >>> fgrad.cache_info()
+    CacheInfo(programs=0, compiled=0, operations=0)
+    """
+    programs = list(_executables.values())
+    return CacheInfo(len(programs), sum(p.compiled is not None for p in programs), ops.table_size())
+
+
+def clear_cache() -> None:
+    """Forget every program, template and interned operation; the next call of each function records and compiles anew.
+
+    >>> import fgrad
+    >>> fgrad.clear_cache()
+    """
+    clear_all()
+    ops.clear_table()

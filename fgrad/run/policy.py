@@ -1,0 +1,197 @@
+"""When a graph changes from one back end to the next: every threshold, by name, in one frozen record.
+
+NOTE [Back ends in order]
+A graph can run on several back ends: as a NumPy program, node by node, in compiled stretches, or compiled whole.  They
+differ in what they cost at first and later, and in the last bits of their results.  An ``Executable`` goes through them
+in this order as its graph is met more often; the ``Policy`` in force says when.  Compiling even a small graph takes XLA
+some 40 ms, a large one seconds; a loop in which a sequence grows meets new graphs at every step, and a script that runs
+once meets each graph once.
+
+A policy that leaves only one back end *forces* it: so a test runs the same program on each.  Under ``reproducible`` the
+back end depends on the graph alone and not on how often it was met, so equal inputs give equal bits at every call.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from threading import Lock
+from weakref import WeakSet
+
+from attrs import evolve, frozen
+
+
+@frozen
+class Pace:
+    """How often graphs of one kind run on other back ends before they are compiled whole."""
+
+    #: runs node by node
+    runs: float = 0
+    #: runs node by node of a graph with a convolution or a loop, of which one node takes as long to compile as all
+    heavy_runs: float = 0
+    #: runs of a graph that NumPy can run, as long as these cost it less in all than ``numpy_spent``
+    numpy_runs: float = 0
+    #: the nanoseconds that NumPy may have taken longer in all than a compiled program would have
+    numpy_spent: float = 0
+    #: the nanoseconds that NumPy may take longer in one run of a graph that is new, and of one that it keeps for good
+    numpy_excess: float = -inf
+    numpy_kept_excess: float = -inf
+    #: the elements of the largest value in a graph that NumPy keeps for good
+    numpy_kept_size: float = 1 << 15
+    #: whether NumPy also runs its graphs on results of compiled programs, which it may have to wait for
+    numpy_waits: bool = False
+
+
+@frozen
+class Policy:
+    """When a graph changes from one back end to the next.
+
+    The numbers are measured on two cores; each is a ratio of costs (compiling to running) more than a time.
+    """
+
+    #: a call of a transformed function is one graph: met twice, it is worth compiling
+    calls: Pace = Pace(runs=1, heavy_runs=1, numpy_runs=1)
+    #: operations of tensors, run one by one: programs meet many shapes a few times; NumPy takes 20 ms more at most, and
+    #: half the time of a compilation in all
+    operations: Pace = Pace(runs=6, numpy_runs=40, numpy_spent=50_000_000, numpy_excess=20_000_000, numpy_kept_excess=0)
+    #: pieces that have been met as single operations many times: whole backwards, draws of many numbers
+    pieces: Pace = Pace()
+    #: how often a structure of a backward is walked node by node before it becomes one piece
+    backward_runs: float = 64
+    #: the length of the stretches into which long graphs are cut; it has many divisors, see NOTE [Stretches]
+    stretch: int = 840
+    #: runs of a stretch before it is compiled: that takes the time of so many interpreted ones
+    stretch_runs: float = 16
+    #: runs in stretches of a graph of one stretch before it is compiled whole, which takes time with the square of it
+    long_runs: float = 32
+
+
+_NUMPY = Pace(
+    runs=inf,
+    heavy_runs=inf,
+    numpy_runs=inf,
+    numpy_excess=inf,
+    numpy_kept_excess=inf,
+    numpy_kept_size=inf,
+    numpy_waits=True,
+)
+_INTERPRETED = Pace(runs=inf, heavy_runs=inf)
+_COMPILED = Pace()
+
+
+def _forced(pace: Pace) -> Policy:
+    return Policy(calls=pace, operations=pace, pieces=pace, backward_runs=inf, long_runs=inf)
+
+
+#: the policies that have names; all but the first two force a back end, as far as it can run a graph
+POLICIES: dict[str, Policy] = {
+    "default": Policy(),
+    "reproducible": Policy(
+        calls=_COMPILED,
+        operations=Pace(numpy_excess=0, numpy_kept_excess=0, numpy_waits=True),
+        backward_runs=inf,
+        stretch_runs=0,
+        long_runs=inf,
+    ),
+    "numpy": _forced(_NUMPY),
+    "interpreted": _forced(_INTERPRETED),
+    "stretches": evolve(_forced(_INTERPRETED), stretch=2, stretch_runs=0),
+    "compiled": evolve(_forced(_COMPILED), long_runs=0),
+    "fused backward": evolve(Policy(), pieces=_INTERPRETED, backward_runs=0),
+    # every change of back ends within the first few runs
+    "impatient": Policy(
+        calls=Pace(runs=1, heavy_runs=1, numpy_runs=1),
+        operations=Pace(runs=1, heavy_runs=1, numpy_runs=1, numpy_spent=inf, numpy_excess=inf),
+        backward_runs=1,
+        stretch=3,
+        stretch_runs=1,
+        long_runs=1,
+    ),
+}
+
+
+class _Active:
+    """The policy in force, in all threads, and what has to begin anew when another takes its place."""
+
+    def __init__(self) -> None:
+        self.policy = POLICIES["default"]
+        self.followers: WeakSet[Follower] = WeakSet()
+        self.lock = Lock()
+
+
+class Follower:
+    """What works by the policy in force, and begins anew under another."""
+
+    __slots__ = ("__weakref__",)
+
+    def begin(self, policy: Policy) -> None:
+        raise NotImplementedError
+
+
+_active = _Active()
+
+
+def active() -> Policy:
+    """The policy in force."""
+    return _active.policy
+
+
+def follow(follower: Follower) -> None:
+    """Begin under the policy in force, and again whenever another takes its place."""
+    with _active.lock:
+        _active.followers.add(follower)
+    follower.begin(_active.policy)
+
+
+def _put_in_force(policy: Policy) -> None:
+    _active.policy = policy
+    with _active.lock:
+        followers = list(_active.followers)
+    for follower in followers:
+        follower.begin(policy)
+
+
+@contextmanager
+def policy(chosen: str | Policy) -> Iterator[Policy]:
+    """A block in which graphs run by another policy, in all threads.
+
+    Args:
+      chosen: a ``Policy``, or the name of one: ``"default"``; ``"reproducible"``, under which equal inputs give equal
+        bits at every call of a process, the first and the hundredth (new graphs are compiled at once, and a backward is
+        never fused, so first calls and small training steps take longer); or a back end to run everything on that can
+        run there: ``"numpy"``, ``"interpreted"``, ``"stretches"``, ``"compiled"``, ``"fused backward"``, and
+        ``"impatient"``, which goes from each to the next within a few runs.
+
+    Raises:
+      ValueError: there is no policy of that name.
+
+    >>> import fgrad
+    >>> with fgrad.policy("reproducible"):
+    ...     slope = fgrad.grad(lambda x: x * x)(3.0)
+    >>> float(slope)
+    6.0
+    """
+    new = chosen if isinstance(chosen, Policy) else POLICIES.get(chosen)
+    if new is None:
+        raise ValueError(f"There is no policy {chosen!r}. Those with names are {', '.join(map(repr, POLICIES))}.")
+    before = _active.policy
+    try:
+        _put_in_force(new)
+        yield new
+    finally:
+        _put_in_force(before)
+
+
+#: which pace of a policy a graph runs at
+PaceOf = Callable[[Policy], Pace]
+
+
+def calls(policy: Policy) -> Pace:
+    return policy.calls
+
+
+def operations(policy: Policy) -> Pace:
+    return policy.operations
+
+
+def pieces(policy: Policy) -> Pace:
+    return policy.pieces
