@@ -10,17 +10,21 @@ Source: `torch.Storage <https://docs.pytorch.org/docs/2.13/storage.html>`_.
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from fgrad.torch import dtypes
+from fgrad.torch.core.capacity import check_room
 from fgrad.torch.core.evaluation import concrete, constant
+from fgrad.torch.core.exported import address_of, in_order, is_resizable, over
 from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.once import due
-from fgrad.torch.core.placing import Absent, place_of
+from fgrad.torch.core.placing import Absent, place_of, placed
 from fgrad.torch.core.storage import Storage
 from fgrad.torch.core.warning import warn
+from fgrad.torch.devices import device as Device
 from fgrad.torch.dtypes import dtype as Dtype
 
 _DEPRECATED = (
@@ -42,14 +46,15 @@ class _Memory:
     _cell: Storage
     dtype: Dtype
 
-    def _geometry(self, start: int, count: int) -> Geometry:
-        return Geometry((count,), (1,), start, self.dtype)
-
     def _elements(self, start: int = 0, count: int | None = None) -> np.ndarray:
-        return concrete(self._cell.read(self._geometry(start, self.size() if count is None else count)))
+        cell = self._cell
+        end = self.size() if count is None else start + count
+        found = in_order(concrete(cell.array), cell.strides)
+        return found[start * self.dtype.itemsize : end * self.dtype.itemsize].view(self.dtype.numpy)
 
     def _write(self, start: int, values: np.ndarray) -> None:
-        self._cell.write(self._geometry(start, len(values)), constant(values.astype(self.dtype.numpy)))
+        where = Geometry((len(values),), (1,), start, self.dtype)
+        self._cell.write(where, constant(values.astype(self.dtype.numpy)))
 
     def _place(self, index: Any) -> int:
         size = self.size()
@@ -80,8 +85,8 @@ class _Memory:
         return self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """A made-up address, the same as long as the storage lives; 0 of one without elements."""
-        return self._cell.address if self._cell.count and self._cell.array.__class__ is not Absent else 0
+        """The address of its first byte, the same until it is resized; 0 of one without elements."""
+        return address_of(self._cell) if self._cell.count and self._cell.array.__class__ is not Absent else 0
 
     @property
     def device(self) -> Any:
@@ -114,8 +119,8 @@ class _Memory:
         return False
 
     def resizable(self) -> bool:
-        """Whether it can grow: always."""
-        return True
+        """Whether it can grow: unless its memory is, or was, an array of NumPy's."""
+        return is_resizable(self._cell)
 
     def _text(self, elements: Sequence[Any], kind: str) -> str:
         shown = "..." if self.device.type == "meta" else " " + "\n ".join(map(str, elements))
@@ -123,12 +128,42 @@ class _Memory:
 
 
 class UntypedStorage(_Memory):
-    """The bytes of a tensor's memory, which ``untyped_storage()`` gives; two are equal where the memory is the same."""
+    """The bytes of a tensor's memory, which ``untyped_storage()`` gives; two are equal where the memory is the same.
+
+    ``UntypedStorage(4)`` has so many bytes, ``UntypedStorage([1, 2])`` these.
+
+    Raises:
+      RuntimeError: there is not so much memory, or an element of the sequence is no integer.
+      ValueError: the size has more than 64 bits.
+    """
 
     dtype = dtypes.uint8
 
-    def __init__(self, storage: Storage):
-        self._cell = storage
+    def __init__(self, given: Storage | int | Sequence[int] = 0, *, device: Any = None):
+        if not isinstance(given, Storage):
+            given = Storage(placed(constant(_bytes(given)), Device("cpu" if device is None else device)), self.dtype)
+        self._cell = given
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> "UntypedStorage":
+        """The first bytes of a file; with ``shared``, writing to the storage writes to the file.
+
+        Raises:
+          RuntimeError: the file is not there or too short.
+
+        Source: `torch.UntypedStorage.from_file
+        <https://docs.pytorch.org/docs/2.13/storage.html#torch.UntypedStorage.from_file>`_.
+        """
+        path = Path(filename)
+        if not path.exists() and not shared:
+            raise RuntimeError(f"unable to open file <{path}> in read-only mode: No such file or directory (2)")
+        size = path.stat().st_size if path.exists() else 0
+        if nbytes > size and not shared:
+            raise RuntimeError(f"file <{path}> size <{size}> is smaller than the required mapping size <{nbytes}>")
+        if shared and nbytes:
+            mapped = np.memmap(path, np.uint8, "r+" if path.exists() else "w+", shape=(nbytes,))
+            return cls(over(mapped.view(np.ndarray), (nbytes,), cls.dtype, None))
+        return cls(Storage(constant(np.fromfile(path, np.uint8, nbytes)), cls.dtype))
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -160,8 +195,26 @@ class UntypedStorage(_Memory):
         return self
 
     def resize_(self, nbytes: int) -> None:
-        """Make it hold so many bytes."""
+        """Make it hold so many bytes.
+
+        Raises:
+          RuntimeError: the memory is an array of NumPy's, or there is not so much.
+        """
         self._cell.resize(nbytes // self._cell.dtype.itemsize)
+
+
+def _bytes(given: int | Sequence[int]) -> np.ndarray:
+    """The bytes that a new storage begins with."""
+    if isinstance(given, int):
+        check_room(given)
+        return np.zeros(given, np.uint8)
+    for x in given:
+        if not isinstance(x, int):
+            raise RuntimeError(
+                "torch.UntypedStorage(): tried to construct a storage from a sequence "
+                f"({type(given).__name__}), but one of the items was of type {type(x).__name__} instead of int"
+            )
+    return np.array(given, np.uint8)
 
 
 def _to(dtype: Dtype) -> Any:
@@ -189,6 +242,8 @@ class TypedStorage(_Conversions, _Memory):
         self.dtype = dtypes.argument(dtype, "TypedStorage") if dtype is not None else dtypes.get_default_dtype()
         if wrap_storage is None:
             given = args[0] if args else 0
+            if isinstance(given, int):
+                check_room(given * self.dtype.itemsize)
             values = np.zeros(given) if isinstance(given, int) else np.asarray(list(given))
             wrap_storage = UntypedStorage(Storage(constant(values.astype(self.dtype.numpy)), self.dtype))
         self._cell = wrap_storage._cell

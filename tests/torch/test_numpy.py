@@ -72,14 +72,3 @@ def test_nothing_is_warned_of(call: Callable[[Any], Any]):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert isinstance(call(torch.ones(2)), torch.Tensor)
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: torch.tensor([1.0, 2.0]), lambda: torch.tensor([1.0]) * 2, lambda: torch.zeros(2)]
-)
-def test_memory_that_tensors_share_is_not_written_through_numpy(make: Callable[[], Any]):
-    array = make().numpy()
-    with pytest.raises(ValueError, match="WRITEABLE"):
-        array.flags.writeable = True
-    with pytest.raises(ValueError, match="read-only"):
-        array[0] = 3

@@ -22,6 +22,7 @@ from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import trim
 from fgrad.passes.vjp import vjp
+from fgrad.torch.core.capacity import held
 from fgrad.torch.core.evaluation import Routine, recorded, wide_types
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.motion import Passed, passed
@@ -83,7 +84,7 @@ class Plan:
         auxiliary: tuple[int, ...] = (),
     ):
         self.graph = simplify(recorded(function, types))
-        self.routine = Routine(self.graph)
+        self.routine: Routine = held(Routine(self.graph))
         self.out_types: tuple[TensorType, ...] = tuple([type_of(t) for t in self.graph.out_types])
         #: the outputs that have derivatives
         self.inexact: tuple[int, ...] = tuple(

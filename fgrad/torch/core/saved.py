@@ -16,6 +16,7 @@ from typing import Any
 
 from fgrad.torch.core.modes import modes, no_grad
 from fgrad.torch.core.node import TWICE, Node, function_name
+from fgrad.torch.core.storage import Storage
 from fgrad.torch.core.tensor import Tensor, accumulator, alias, gradient_function
 from fgrad.torch.dtypes import tensor_type as legacy_name
 from fgrad.torch.type_names import type_name
@@ -206,7 +207,7 @@ class SavedTensor:
     def _as_it_was(self, tensor: Tensor) -> Tensor:
         """A tensor without history whose elements are those that were saved."""
         handle = alias(tensor)
-        handle._storage = type(tensor._storage)(self.array, tensor._type.dtype)
+        handle._storage = Storage(self.array, tensor._type.dtype)
         handle._geometry = None
         return handle
 

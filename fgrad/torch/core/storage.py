@@ -8,7 +8,6 @@ has a counter of its own, so that a write through it is *not* noticed (PyTorch: 
 counter").  A counter also keeps who wrote, for the errors that explain themselves.
 """
 
-import itertools
 import math
 from collections import deque
 from functools import lru_cache
@@ -19,16 +18,14 @@ from jax import lax
 
 from fgrad.graph.source import RawSource
 from fgrad.passes.simplify import simplify
+from fgrad.torch.core.capacity import check_room, held
 from fgrad.torch.core.evaluation import Routine, array_type, constant, recorded
 from fgrad.torch.core.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens
+from fgrad.torch.core.placing import Absent
 from fgrad.torch.dtypes import dtype as Dtype
 
 #: how many of the last writes a counter remembers
 WRITES_KEPT = 16
-
-_addresses = itertools.count(1)
-#: the distance between two storages' made-up addresses: more than any storage needs, and aligned as PyTorch aligns
-_STRIDE = 1 << 40
 
 
 class Write(NamedTuple):
@@ -66,7 +63,7 @@ class Storage:
     row-major ones.  Element ``i`` of memory is the ``i``-th element of the array in the order of its strides.
     """
 
-    __slots__ = ("array", "strides", "dtype", "home", "_address", "__weakref__")
+    __slots__ = ("array", "strides", "dtype", "home", "memory", "__weakref__")
 
     def __init__(self, array: Any, dtype: Dtype, strides: Ints | None = None):
         self.array = array
@@ -74,7 +71,8 @@ class Storage:
         self.dtype = dtype
         #: the geometry of the tensor that made it, once a resize has changed the array's shape
         self.home: Geometry | None = None
-        self._address = 0
+        #: where others look at its elements, if they do: see NOTE [Exported memory]
+        self.memory: Any = None
 
     @property
     def layout(self) -> Layout:
@@ -85,25 +83,26 @@ class Storage:
         """How many elements it holds."""
         return math.prod(self.array.shape)
 
-    @property
-    def address(self) -> int:
-        """A made-up address, the same as long as the storage lives; no two living storages overlap."""
-        if not self._address:
-            self._address = next(_addresses) * _STRIDE
-        return self._address
-
     def read(self, geometry: Geometry) -> Any:
         """The elements that a geometry names."""
-        routine, where = _getting(self.array.shape, self.strides, self.dtype, geometry)
-        return routine((self.array, *where))[0]
+        array = self.array
+        routine, where = _getting(array.shape, self.strides, self.dtype, geometry)
+        return routine((array, *where))[0]
 
     def write(self, geometry: Geometry, value: Any) -> None:
         """Point to an array with the elements that a geometry names replaced."""
-        routine, where = _putting(self.array.shape, self.strides, self.dtype, geometry)
-        self.array = routine((self.array, *where, value))[0]
+        array = self.array
+        routine, where = _putting(array.shape, self.strides, self.dtype, geometry)
+        self.array = routine((array, *where, value))[0]
 
     def resize(self, count: int) -> None:
-        """Make room for ``count`` elements, flat; what was there stays, new elements are zero."""
+        """Make room for ``count`` elements, flat; what was there stays, new elements are zero.
+
+        Raises:
+          RuntimeError: there is not so much memory.
+        """
+        if self.array.__class__ is not Absent:
+            check_room(count * self.dtype.itemsize)
         layout = self.layout
         have = math.prod(layout.sizes)
         if self.home is None:
@@ -155,7 +154,7 @@ def _where_types(through: Lens) -> list[Any]:
 @lru_cache(1 << 12)
 def _getter(through: Lens) -> Routine:
     types = [array_type(through.layout.sizes, through.layout.dtype.numpy), *_where_types(through)]
-    return Routine(simplify(recorded(lambda array, *where: [through.get(array, where)], types)))
+    return held(Routine(simplify(recorded(lambda array, *where: [through.get(array, where)], types))))
 
 
 @lru_cache(1 << 12)

@@ -1,9 +1,9 @@
 """The type of a tensor: element type and shape, one object for each pair, so that a cache may key on identity."""
 
-import math
 from typing import Any
 
 from fgrad.jaxcore import ShapedArray
+from fgrad.torch.core.capacity import number_of_elements
 from fgrad.torch.core.evaluation import array_type
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.dtypes import bool_, complex128, dtype as Dtype, float64, from_numpy, int64
@@ -43,7 +43,7 @@ def _made(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:
     made = TensorType()
     made.dtype = dtype
     made.shape = shape
-    made.numel = math.prod(shape)
+    made.numel = number_of_elements(shape)
     made.inexact = dtype.is_floating_point or dtype.is_complex
     made.array = array_type(shape, dtype.numpy)
     made.number = number

@@ -9,6 +9,7 @@ from fgrad.graph.source import here
 from fgrad.torch import devices, dtypes
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.exported import window
 from fgrad.torch.core.forward import tangent_of
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.once import due
@@ -61,7 +62,9 @@ def tolist(self: Tensor) -> Any:
 
 @method
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
-    """The elements as a NumPy array, which may not be written: memory is not shared for writing.
+    """The elements as a NumPy array that shares the tensor's memory: what is written to one is seen in the other.
+
+    With ``force``, the array is a copy where memory cannot be shared.
 
     Raises:
       RuntimeError: the tensor requires grad, gradients are recorded, and ``force`` is not given.
@@ -83,16 +86,16 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
     if self._type.dtype is dtypes.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
-    # a view, for the owner of the memory could make it writable again
-    found = concrete(self._value()).view()
-    found.flags.writeable = False
-    return found
+    value = self._value()
+    if g.conj or g.neg or is_abstract(value) or not value.size or (elsewhere.exist and self.device.type != "cpu"):  # type: ignore[attr-defined]
+        return np.array(concrete(value))
+    return window(self._storage, g)
 
 
 @method
 def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> np.ndarray:
     found = numpy(self)
-    return found if dtype is None else found.astype(dtype)
+    return found if dtype is None and not copy else found.astype(dtype or found.dtype, copy=bool(copy))
 
 
 @method

@@ -4,8 +4,11 @@ import copy
 from typing import Any
 
 from fgrad.graph.source import here
+from fgrad.torch.core.batched import Batched
+from fgrad.torch.core.capacity import number_of_elements, storage_size
 from fgrad.torch.core.evaluation import concrete, constant
-from fgrad.torch.core.geometry import Geometry, contiguous_strides, extent, is_dense
+from fgrad.torch.core.exported import address_of
+from fgrad.torch.core.geometry import Geometry, contiguous_strides, is_dense
 from fgrad.torch.core.inplace import check_captured, check_inference
 from fgrad.torch.core.overrides import overrides
 from fgrad.torch.core.placing import CPU, Absent, elsewhere, place_of, placed
@@ -117,10 +120,22 @@ def nbytes(self: Tensor) -> int:
 
 @method
 def data_ptr(self: Tensor) -> int:
-    """A made-up address of its first element: equal for two tensors that begin at the same place of one storage."""
-    if not self._type.numel or self._storage.array.__class__ is Absent:
+    """The address of its first element, where its bytes may be read; 0 if it has no elements.
+
+    From then on each write to the storage is copied there (NOTE [Exported memory] in ``core/exported.py``).  What is
+    written at the address alone is not seen.
+
+    Raises:
+      RuntimeError: the tensor is one inside a function of ``torch.func``.
+
+    Source: `torch.Tensor.data_ptr <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.data_ptr.html>`_.
+    """
+    storage = self._storage
+    if self._level or storage.array.__class__ is Batched:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+    if not self._type.numel or storage.array.__class__ is Absent:
         return 0
-    return self._storage.address + self._geometry_of().offset * self._type.dtype.itemsize
+    return address_of(storage) + self._geometry_of().offset * self._type.dtype.itemsize
 
 
 @attribute
@@ -197,6 +212,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError("cannot resize variables that require grad")
     wanted = tuple(map(int, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes))
     check_sizes(wanted)
+    number_of_elements(wanted)
     strides = contiguous_strides(wanted)
     if memory_format is not None:
         if memory_format.name == "preserve_format":
@@ -206,9 +222,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if wanted == self._type.shape and (memory_format is None or strides == self._geometry_of().strides):
         return self
     offset = self._geometry_of().offset
-    count = extent(wanted, strides, offset)
     item = self._storage.dtype.itemsize
-    need = -(-count * self._type.dtype.itemsize // item)
+    need = -(-storage_size(wanted, strides, offset, self._type.dtype.itemsize) // item)
     if need > self._storage.count:
         self._storage.resize(need)
     self._geometry = Geometry(wanted, strides, offset, self._type.dtype)
@@ -234,7 +249,11 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         geometry = other._geometry_of() if other is not None else Geometry((cell.count,), (1,), 0, self._type.dtype)
     else:
         sizes = tuple(size)
+        number_of_elements(sizes)
         strides = contiguous_strides(sizes) if stride is None else tuple(stride)
+        need = -(-storage_size(sizes, strides, storage_offset, self._type.dtype.itemsize) // cell.dtype.itemsize)
+        if need > cell.count:
+            cell.resize(need)
         geometry = Geometry(sizes, strides, storage_offset, self._type.dtype)
     self._storage = cell
     self._geometry = geometry

@@ -6,6 +6,7 @@ import numpy as np
 
 from fgrad.torch import devices, dtypes
 from fgrad.torch.core import placing
+from fgrad.torch.core.capacity import check_room, check_storage, number_of_elements, storage_size
 from fgrad.torch.core.evaluation import constant
 from fgrad.torch.core.geometry import contiguous_strides
 from fgrad.torch.core.placing import Absent
@@ -63,9 +64,11 @@ def one_value(
 ) -> Tensor:
     """A tensor of one value everywhere."""
     target = place(device)
+    size = storage_size(shape, None, 0, dtype.itemsize)
     if target.type == "meta":
         tensor = new_tensor(Absent(shape, dtype.numpy), tensor_type(dtype, shape))
         return asked(tensor) if requires_grad else tensor
+    check_room(size)
     return made(np.full(shape, elements_of(value, dtype)), dtype, target, requires_grad)
 
 
@@ -256,6 +259,8 @@ def empty_strided(
     size = sizes_of((size,), "empty_strided")
     if any(step < 0 for step in stride):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "empty_strided")
+    storage_size(size, tuple(stride), 0, wanted.itemsize)
     found = filled((max(1, 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))),), 0, dtype, device, False)
     result = found.as_strided(tuple(size), tuple(stride))
     result._view = None
@@ -465,9 +470,12 @@ def eye(
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "eye")
+    shape = (n, n if m is None else m)
+    number_of_elements(shape)
+    check_storage(shape, wanted.itemsize)
     if out is None:
         return made(np.eye(n, m), wanted, device, requires_grad)
-    target = receiver(out, (n, n if m is None else m), None if dtype is None else wanted)
+    target = receiver(out, shape, None if dtype is None else wanted)
     return target.copy_(made(np.eye(n, m), target._type.dtype))
 
 

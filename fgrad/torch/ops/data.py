@@ -8,13 +8,15 @@ import numpy as np
 
 from fgrad.torch import dtypes
 from fgrad.torch.core.evaluation import as_jax, concrete
-from fgrad.torch.core.geometry import Geometry, Ints, extent, is_dense
+from fgrad.torch.core.exported import over
+from fgrad.torch.core.geometry import Geometry, Ints, contiguous_strides, extent, is_dense, memory_order
+from fgrad.torch.core.placing import CPU
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type, type_of
 from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.copying import laid_out
-from fgrad.torch.ops.creation import asked, made, placed
+from fgrad.torch.ops.creation import asked, made, place
 from fgrad.torch.ops.sequences import elements, inferred, shape_of
 from fgrad.torch.ops.table import composite
 from fgrad.torch.type_names import type_name
@@ -116,7 +118,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and (dtype is None or dtypes.argument(dtype, "as_tensor").numpy == data.dtype):
-        return placed(_shared(data), device)
+        return sharing(data) if place(device) == CPU else made(data, dtypes.from_numpy(data.dtype), device)
     return made_of(data, dtype, device)
 
 
@@ -146,25 +148,39 @@ def asarray(
 
 @composite(method=False)
 def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """A tensor of a NumPy array's elements, which are copied: memory is not shared.
+    """A tensor that shares the memory of a NumPy array: what is written to one is seen in the other.
+
+    An array that may not be written is copied.
 
     Source: `torch.from_numpy <https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html>`_.
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
-    return _shared(ndarray)
+    return sharing(ndarray)
 
 
-def _shared(array: np.ndarray) -> Tensor:
-    """A tensor that lies in its storage as an array lies in memory."""
+def sharing(array: np.ndarray, witness: Any = None) -> Tensor:
+    """A tensor that lies in its storage as an array lies in memory, in that memory if it may be written.
+
+    A witness is an object that is kept: the memory's owner, if others may hold it in ways that nobody can count.
+    """
     dtype, shape = dtypes.from_numpy(array.dtype), array.shape
     strides = _strides_of(array)
+    if not array.size:
+        return laid_out(made(array, dtype, CPU), strides)
+    found = new_tensor(None, tensor_type(dtype, shape))
     if is_dense(shape, strides):
-        return laid_out(made(array, dtype), strides)
+        if not array.flags.writeable:
+            return laid_out(made(array, dtype, CPU), strides)
+        memory = array.transpose(memory_order(shape, strides)).reshape(-1)
+        apart = None if strides == contiguous_strides(shape) else strides
+        found._storage = over(memory.view(np.uint8), shape, dtype, apart, witness)
+        return found
     memory = np.lib.stride_tricks.as_strided(array, (extent(shape, strides, 0),), (array.itemsize,))
-    found = made(memory.copy(), dtype)
+    if not array.flags.writeable:
+        memory = memory.copy()
+    found._storage = over(memory.view(np.uint8), memory.shape, dtype, None, witness)
     found._geometry = Geometry(shape, strides, 0, dtype)
-    found._type = tensor_type(dtype, shape)
     return found
 
 

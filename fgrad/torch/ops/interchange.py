@@ -1,6 +1,7 @@
 """Tensors from memory that other libraries hold: buffers, and arrays by DLPack.
 
-Memory is copied, not shared: JAX's arrays do not change, so a write to one side could not be seen on the other.
+Memory that may be written is shared: what is written to one side is seen on the other (NOTE [Exported memory] in
+``core/exported.py``).  What may not be written is copied: JAX's arrays, for one.
 """
 
 from typing import Any
@@ -9,10 +10,11 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.torch import dtypes
-from fgrad.torch.core.evaluation import concrete
+from fgrad.torch.core.evaluation import concrete, is_abstract
+from fgrad.torch.core.exported import window
 from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.ops.creation import made
-from fgrad.torch.ops.data import from_numpy
+from fgrad.torch.ops.creation import asked
+from fgrad.torch.ops.data import sharing
 from fgrad.torch.ops.table import composite
 
 _CPU = 1
@@ -50,7 +52,10 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
             f"({item})"
         )
-    return made(np.frombuffer(data, wanted.numpy, count, offset), wanted, None, requires_grad)
+    # who was given a memoryview cannot see who else holds it
+    witness = data.obj if isinstance(buffer, memoryview) else None
+    found = sharing(np.frombuffer(buffer, wanted.numpy, count, offset), witness)
+    return asked(found) if requires_grad else found
 
 
 @composite(method=False)
@@ -71,7 +76,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         _dlpack_device(ext_tensor)
         _check_exported(ext_tensor)
         return ext_tensor.detach() if not copy else ext_tensor.detach().clone()
-    return from_numpy(np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)))
+    if not isinstance(ext_tensor, np.ndarray):
+        ext_tensor = np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor))
+    return sharing(np.array(ext_tensor) if copy else ext_tensor)
 
 
 @frozen
@@ -108,7 +115,7 @@ def _dlpack(
     dl_device: Any = None,
     copy: bool | None = None,
 ) -> Any:
-    """The elements as a DLPack capsule, which may not be written through.
+    """The elements as a DLPack capsule; memory is shared.
 
     Raises:
       BufferError: the tensor requires grad or is conjugated.
@@ -116,7 +123,10 @@ def _dlpack(
     _check_exported(self)
     if stream not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
-    return np.array(concrete(self._value())).__dlpack__(max_version=max_version)
+    g, value = self._geometry_of(), self._value()
+    shared = not (g.neg or is_abstract(value) or not value.size or self.device.type != "cpu" or copy)
+    array = window(self._storage, g) if shared else np.array(concrete(value))
+    return array.__dlpack__(max_version=max_version)
 
 
 def _check_exported(tensor: Tensor) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad.torch import dtypes
 from fgrad.torch.core import placing
+from fgrad.torch.core.capacity import check_room, check_storage, storage_size
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Ints, is_contiguous, memory_order, overlaps
 from fgrad.torch.core.inplace import apply_inplace, check_inplace, write
@@ -144,6 +145,9 @@ def new(
     if not size:
         raise TypeError(no_match(name, "", _factories("tuple of ints size")))
     shape = sizes_of(size, name)
+    need = storage_size(shape, None, 0, wanted.itemsize)
+    if place(device).type != "meta":
+        check_room(need)
     if out is not None:
         return _write(resized(out, shape), distribution, parameters, generator)
     type = tensor_type(wanted, shape)
@@ -227,6 +231,7 @@ def randperm(
     Source: `torch.randperm <https://docs.pytorch.org/docs/stable/generated/torch.randperm.html>`_.
     """
     wanted = dtypes.argument(dtype, "randperm") if out is None else out._type.dtype
+    check_storage((max(int(n), 0),), wanted.itemsize)
     source = source_of(generator)
 
     def draw(batch: Ints) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.torch import dtypes
+from fgrad.torch.core.capacity import LARGEST, check_storage
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype
@@ -86,6 +87,9 @@ def arange(
         if not step:
             raise ValueError("step must be nonzero")
     count = max(0, math.ceil((end - start) / step))
+    if count > LARGEST:
+        raise RuntimeError("invalid size, possible overflow?")
+    check_storage((count,), wanted.itemsize)
     if out is not None and out._type.numel not in (0, count):
         warn(
             f"The number of elements in the out tensor of shape {list(out._type.shape)} is {out._type.numel} which "
@@ -141,7 +145,9 @@ def inclusive_range(
     )
     _check_steps(start, end, step)
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "range")
-    values = start + np.arange(int((end - start) / step) + 1) * step
+    count = int((end - start) / step) + 1
+    check_storage((count,), wanted.itemsize)
+    values = start + np.arange(count) * step
     return _given(made(values, wanted, device, requires_grad), out)
 
 
@@ -180,6 +186,9 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, o
     _check_type(wanted, out)
     if not isinstance(steps, int | np.integer | Tensor):
         raise TypeError(no_match(function, types_of((start, end, steps)), _spaced_signatures(function)))
+    if steps > LARGEST:
+        raise ValueError("Overflow when unpacking long long")
+    check_storage((max(int(steps), 0),), wanted.itemsize)
     if wanted is dtypes.bool_ and steps > 1:
         raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
     return wanted

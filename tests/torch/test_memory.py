@@ -1,0 +1,198 @@
+"""Memory that others look at: addresses, arrays of NumPy's that share it, and sizes that no memory holds."""
+
+import ctypes
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrad.torch as torch
+
+DTYPES = ["float32", "float16", "bfloat16", "int64", "bool", "complex64", "float64", "uint8"]
+
+
+def at(tensor: Any) -> bytes:
+    """The bytes at the address of a tensor that lies in order."""
+    return ctypes.string_at(tensor.data_ptr(), tensor.nbytes)
+
+
+def bytes_of(tensor: Any) -> bytes:
+    return bytes(tensor.contiguous().view(-1).view(torch.uint8).tolist())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_address_holds_the_elements_also_after_writes(dtype: str):
+    x = torch.tensor([[1, 0, 2], [0, 3, 1]]).to(getattr(torch, dtype))
+    place = x.data_ptr()
+    assert place % 64 == 0 and at(x) == bytes_of(x)
+    x[0, 1] = 1
+    x.t()[2, 1] = 0
+    x.data.mul_(x)
+    assert x.data_ptr() == place
+    assert ctypes.string_at(place, x.nbytes) == bytes_of(x)
+    assert x[1].data_ptr() == place + 3 * x.itemsize and at(x[1]) == bytes_of(x[1])
+    assert x.t().data_ptr() == x.detach().data_ptr() == x.untyped_storage().data_ptr() == place
+
+
+def test_addresses_of_what_was_moved():
+    x = torch.nn.Parameter(torch.ones(3))
+    old = x.data_ptr()
+    x.data = torch.zeros(4)
+    assert x.data_ptr() != old and at(x) == bytes_of(x)
+    y = torch.arange(5)
+    z = torch.ones(1).long().set_(y)
+    assert z.data_ptr() == y.data_ptr()
+    z.resize_(1000)[0] = 7
+    assert at(z[:5]) == bytes_of(z[:5])
+    assert at(torch.tensor(3.0)) == bytes_of(torch.tensor(3.0))
+    assert torch.ones(3)[3:].data_ptr() == torch.empty(0).data_ptr() == torch.ones(3, device="meta").data_ptr() == 0
+
+
+def test_there_is_no_address_inside_transforms():
+    with pytest.raises(RuntimeError, match="doesn't have storage"):
+        torch.func.vmap(lambda x: x * x.data_ptr())(torch.ones(3))
+
+
+def test_arrays_of_tensors_share_memory():
+    x = torch.ones(2, 3)
+    array, part = x.numpy(), x.t()[1].numpy()
+    x.add_(1)
+    part[0] = 7
+    assert array.tolist() == x.tolist() == [[2, 7, 2], [2, 2, 2]]
+    assert array.ctypes.data == x.data_ptr()
+    del array
+    part[1] = 9
+    del part
+    assert x.tolist() == [[2, 7, 2], [2, 9, 2]]
+    assert np.array(x, copy=True).base is None
+
+
+@pytest.mark.parametrize("make", [
+    lambda: np.arange(6.0), lambda: np.arange(6.0).reshape(2, 3).T, lambda: np.arange(12.0)[1::2], lambda: np.array(3.0)
+])  # fmt: skip
+def test_tensors_of_arrays_share_memory(make: Any):
+    array = make()
+    x = torch.from_numpy(array)
+    assert x.data_ptr() == array.ctypes.data
+    array[...] += 1
+    assert x.tolist() == array.tolist()
+    x.mul_(2)
+    assert array.tolist() == (2 * (make() + 1)).tolist()
+
+
+def test_a_large_array_and_one_that_is_gone():
+    array = np.ones(100_000, np.float32)
+    x = torch.from_numpy(array)
+    array[70_000] = 5
+    del array
+    assert x[70_000] == 5 and (x + 1).sum() == 200_004
+
+
+def test_buffers_and_capsules_share_memory():
+    buffer = bytearray(8)
+    x = torch.frombuffer(memoryview(buffer), dtype=torch.int32)
+    buffer[0] = 1
+    x[1] = 2
+    assert x.tolist() == [1, 2] and buffer[4] == 2
+    y = torch.ones(2)
+    array = np.from_dlpack(y)
+    y.add_(1)
+    assert array.tolist() == [2, 2]
+
+
+def test_what_may_not_be_written_is_copied():
+    array = np.ones(2)
+    array.flags.writeable = False
+    torch.from_numpy(array).add_(1)
+    assert array.tolist() == [1, 1]
+
+
+def test_backward_reads_what_was_written_through_an_array():
+    x = torch.ones(3, requires_grad=True)
+    y = (x * x).sum()
+    x.detach().numpy()[0] = 5
+    y.backward()
+    assert x.grad.tolist() == [10, 2, 2]
+
+
+def test_lent_memory_keeps_its_size():
+    x = torch.ones(3)
+    x.numpy()
+    assert not x.untyped_storage().resizable()
+    with pytest.raises(RuntimeError, match="storage that is not resizable"):
+        x.resize_(100)
+
+
+H, B = 2**62, 2**50
+OVERFLOWS = {
+    "resize_": (lambda: torch.ones(3).resize_(2**40, 2**40), "numel: integer multiplication overflow"),
+    "resize_bytes": (lambda: torch.empty(0).resize_(H), "Storage size calculation overflowed with sizes="),
+    "resize_room": (lambda: torch.empty(0).resize_(B), "tried to allocate 4503599627370496 bytes"),
+    "empty": (lambda: torch.empty(H, 4), r"overflowed with sizes=\[4611686018427387904, 4\]"),
+    "zeros": (lambda: torch.zeros(B), "tried to allocate 4503599627370496 bytes"),
+    "randn": (lambda: torch.randn(B), "tried to allocate 4503599627370496 bytes"),
+    "randperm": (lambda: torch.randperm(B), "tried to allocate 9007199254740992 bytes"),
+    "eye": (lambda: torch.eye(2**40), "numel: integer multiplication overflow"),
+    "arange": (lambda: torch.arange(2**60), "Storage size calculation overflowed with sizes="),
+    "linspace": (lambda: torch.linspace(0, 1, 2**60), "tried to allocate 4611686018427387904 bytes"),
+    "expand": (lambda: torch.ones(1).expand(H, 4), "numel: integer multiplication overflow"),
+    "sum": (lambda: torch.ones(1).expand(B) + 1, "tried to allocate 4503599627370496 bytes"),
+    "repeat": (lambda: torch.ones(3).repeat(B), "tried to allocate 13510798882111488 bytes"),
+    "strided": (lambda: torch.empty_strided((2,), (H,)), r"overflowed with sizes=\[2\] and strides="),
+    "storage": (lambda: torch.UntypedStorage(H), "tried to allocate 4611686018427387904 bytes"),
+    "negative": (lambda: torch.UntypedStorage(-1), "negative number: 18446744073709551615"),
+}
+
+
+@pytest.mark.parametrize("name", OVERFLOWS)
+def test_sizes_that_no_memory_holds(name: str):
+    call, message = OVERFLOWS[name]
+    with pytest.raises(RuntimeError, match=message):
+        call()
+
+
+def test_sizes_that_take_no_memory():
+    assert torch.ones(1).expand(B).shape == torch.empty(B, device="meta").shape == (B,)
+    assert torch.ones(3).resize_(H, 0).shape == (H, 0)
+
+
+SAFETENSORS = """
+import sys
+import fgrad.torch as torch
+sys.modules["torch"] = torch
+import safetensors.torch as st
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+with torch.no_grad():
+    model[0].bias.fill_(3)
+given = {"half": torch.ones(2, dtype=torch.bfloat16), "flag": torch.tensor(True), "none": torch.zeros(0, 3)}
+def seen(state):
+    return {name: (x.dtype, x.tolist()) for name, x in state.items()}
+for state in (dict(model.state_dict()), given):
+    st.save_file(state, sys.argv[1])
+    for found in (st.load_file(sys.argv[1]), st.load(st.save(state))):
+        assert seen(found) == seen(state)
+st.save_model(model, sys.argv[1])
+other = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+st.load_model(other, sys.argv[1])
+assert other[0].bias.tolist() == [3, 3, 3, 3]
+"""
+
+
+def test_safetensors_reads_and_writes_these_tensors(tmp_path: Any):
+    pytest.importorskip("safetensors")
+    found = subprocess.run(
+        [sys.executable, "-c", SAFETENSORS, str(tmp_path / "x.safetensors")], capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def test_a_storage_over_a_file(tmp_path: Any):
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(8)))
+    assert torch.UntypedStorage.from_file(path, nbytes=8).tolist() == list(range(8))
+    torch.UntypedStorage.from_file(path, True, 8)[0] = 9
+    assert path.read_bytes()[0] == 9
+    with pytest.raises(RuntimeError, match="unable to open file"):
+        torch.UntypedStorage.from_file(tmp_path / "none")
