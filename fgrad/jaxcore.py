@@ -35,6 +35,7 @@ __all__ = [
     "checks_each_primitive",
     "closed_parts",
     "bind_remat",
+    "emptied",
     "copied",
     "current_trace",
     "is_array",
@@ -49,7 +50,9 @@ __all__ = [
     "remember_primitive",
     "scan_counts",
     "set_trace",
+    "outcome",
     "settle_outputs",
+    "settled",
     "staged_number",
     "symbolic_zero",
     "take_trace",
@@ -302,6 +305,40 @@ def settle_outputs(fun: Any, rule: Any) -> None:
         for store in fun.stores:
             if store is not None:
                 store.reset()
+
+
+def emptied(rule: Any) -> Any:
+    """A custom rule as if it had not run, so that it can run again: JAX lets each write what it returned down once."""
+    for store in rule.stores:
+        if store is not None:
+            store.reset()
+    return rule
+
+
+def outcome(rule: Any) -> Callable[[], None]:
+    """What writes down again what a custom rule (or None) has written down: its backward rule reads it there."""
+    written: list[tuple[Any, Any]] = []
+    for store in getattr(rule, "stores", ()):
+        try:
+            written.append((store, store.val))
+        except Exception:  # nothing is written there, which JAX says by a private class
+            continue
+
+    def write() -> None:
+        for store, value in written:
+            store.reset()
+            store.store(value)
+
+    return write
+
+
+def settled(value: Any) -> Any:
+    """A value of which everything is known as JAX hands it on: a number with its dtype, an array as it is now."""
+    if isinstance(value, jax.Array):
+        return value
+    value = np.array(value) if isinstance(value, np.ndarray) else value
+    _, consts, _, _, (out,) = closed_parts(jax.make_jaxpr(lambda: value)())
+    return out.val if is_literal(out) else consts[0]
 
 
 def traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:

@@ -35,6 +35,7 @@ from fgrad.jaxcore import (
     closed_parts,
     is_effectful,
     is_literal,
+    outcome,
     scan_counts,
     symbolic_zero,
     typeof,
@@ -258,15 +259,23 @@ def zeros_const(type: ShapedArray) -> Const:
 def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     call, n, thunk = from_jaxpr(params["call_jaxpr"]), params["num_consts"], params["fwd_jaxpr_thunk"]
     types = call.in_types[n:]
+    fwd = wrapped_function(thunk)
+    ran: dict[Any, tuple[Any, Any, Any, Callable[[], None]]] = {}
+
+    def forward(perturbed: tuple[bool, ...]) -> tuple[Any, Any, Any, Callable[[], None]]:
+        if perturbed not in ran:  # JAX calls fwd once for each pattern, and what it writes down is gone at the next
+            ran[perturbed] = (*thunk.call_wrapped(*perturbed), params["out_trees"](), outcome(fwd))
+        return ran[perturbed]
 
     def rule(live: Sequence[bool] | None = None) -> VjpRule:
-        perturbed = (True,) * len(types) if live is None else live[: len(types)]
-        jaxpr, consts = thunk.call_wrapped(*perturbed)
+        perturbed = (True,) * len(types) if live is None else tuple(live[: len(types)])
+        jaxpr, consts, trees, write = forward(perturbed)
         builder = Builder(types)
         lead = [builder.const(Const.of(c)) for c in consts]
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
         cotangents = None if live is None else live[len(types) :]
-        return vjp_rule(call, builder, outs, params["out_trees"](), params["bwd"], lead[:n], cotangents)
+        known = _known(jaxpr, consts)
+        return vjp_rule(call, builder, outs, known, trees, write, params["bwd"], lead[:n], cotangents)
 
     deferred = Deferred(("vjp", _key(thunk, types), _key(params["bwd"], types)), rule)
     if params.get("symbolic_zeros"):
@@ -278,43 +287,57 @@ def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
     return intern(custom_vjp, {"call": call, "num_consts": num_consts, "rule": rule, "label": label}, in_types)
 
 
+def _known(jaxpr: Any, consts: Sequence[Any]) -> list[Any]:
+    """The outputs of an open jaxpr with these constants that no equation gives, and None for the others."""
+    held = dict(zip(jaxpr.constvars, consts, strict=True))
+    found = [atom.val if is_literal(atom) else held.get(atom) for atom in jaxpr.outvars]
+    return [None if isinstance(value, Tracer) else value for value in found]
+
+
 def vjp_rule(
     call: Graph,
     builder: Builder,
     outs: Sequence[int],
+    known: Sequence[Any],
     trees: Any,
+    write: Callable[[], None],
     bwd: Any,
     lead: Sequence[int] = (),
     live: Sequence[bool] | None = None,
 ) -> VjpRule:
     """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents.
 
+    ``known`` has those outputs of fwd that are no traced values, and None for the others; see NOTE [Residuals that are
+    known].  ``trees`` describes what fwd returned, and ``write`` writes it down where ``bwd`` reads it.
     A ``bwd`` that asks for numbers is called when the backward pass runs.  One that is told of zeros gets symbolic ones
     for the outputs that are not ``live``.
     """
     _, res_tree, forwards = trees
     num_res = res_tree.num_leaves
     pruned = num_res - sum(f is not None for f in forwards)
-    kept, primals_out = iter(outs[:pruned]), outs[pruned:]
+    kept, primals_out = iter(zip(outs[:pruned], known[:pruned], strict=True)), outs[pruned:]
     # ``forwards`` numbers fwd's flat arguments, after the constants that the function closes over (``lead``), or as
     # (value, flag) pairs
     args = builder.inputs
     numbered = [*lead, *args]
     step = 2 if any(f is not None and f >= len(numbered) for f in forwards) else 1
-    residuals = [next(kept) if f is None else (numbered if step == 1 else args)[f // step] for f in forwards]
-    forward = builder.finish([*residuals, *primals_out])
+    given = [next(kept) if f is None else ((numbered if step == 1 else args)[f // step], None) for f in forwards]
+    saved = [number for number, value in given if value is None]
+    forward = builder.finish([*saved, *primals_out])
     types = [builder.types[i] for i in args]
     wrt: list[int] = []
 
     def cotangents(*flat: Any) -> list[tuple[int, Any]]:
-        cts = iter(flat[num_res:])
+        found, cts = iter(flat[: len(saved)]), iter(flat[len(saved) :])
+        residuals = [next(found) if value is None else value for _, value in given]
         full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in call.out_types]
         if live is not None:
             full = [ct if yes else symbolic_zero(t) for ct, t, yes in zip(full, call.out_types, live, strict=True)]
-        found = bwd.call_wrapped(*flat[:num_res], *full)
-        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], list | tuple):
-            found = found[0]  # JAX 0.12 returns (cotangents, log)
-        return [(i, ct) for i, ct in enumerate(found) if _is_value(ct) and is_inexact(types[i])]
+        write()
+        result = bwd.call_wrapped(*residuals, *full)
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list | tuple):
+            result = result[0]  # JAX 0.12 returns (cotangents, log)
+        return [(i, ct) for i, ct in enumerate(result) if _is_value(ct) and is_inexact(types[i])]
 
     def backward(*flat: Any) -> list[Any]:
         live = cotangents(*flat)
@@ -326,14 +349,21 @@ def vjp_rule(
         return [live[i] if i in live else jax.numpy.zeros(t.shape, t.dtype) for i, t in wanted]
 
     ct_types = [t for t in call.out_types if is_inexact(t)]
-    in_types = [plain(t) for t in (*(builder.types[i] for i in residuals), *ct_types)]
+    in_types = [_anywhere(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
         return VjpRule(forward, from_jaxpr(jax.make_jaxpr(backward)(*in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
         wanted = [(i, t) for i, t in enumerate(types) if is_inexact(t)]
-        function = Deferred((_key(bwd, types), res_tree, None if live is None else tuple(live)), lambda: called)
+        held = [None if value is None else (isinstance(value, bool), Const.of(value)) for _, value in given]
+        key = (_key(bwd, types), res_tree, *held, None if live is None else tuple(live))
+        function = Deferred(key, lambda: called)
         graph = python_call_graph(function, in_types, [ShapedArray(t.shape, t.dtype) for _, t in wanted])
         return VjpRule(forward, graph, tuple([i for i, _ in wanted]))
+
+
+def _anywhere(type: ShapedArray) -> ShapedArray:
+    """``plain``, but weak where the type is: a weak residual or cotangent does not widen what it is multiplied by."""
+    return plain(type).update(weak_type=type.weak_type)
 
 
 def _is_value(x: Any) -> bool:

@@ -13,6 +13,7 @@ from attrs import frozen
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, evaluate
 from fgrad.graph.op import Op, Region, intern
 from fgrad.jaxcore import ShapedArray, bind_remat, varying_axes, zero_tangent
@@ -203,14 +204,17 @@ class CustomJvp(Region):
         if rule.native is not None:
             return rule.native(*args)
         function = jax.custom_jvp(lambda *xs: tuple(evaluate(call, xs)))
+        types, n = call.in_types[k:], len(call.outputs)
 
         def jvp(primals: Any, tangents: Any) -> Any:
-            live = [t for t, type in zip(tangents[k:], call.in_types[k:], strict=True) if is_inexact(type)]
-            outs = evaluate(rule(), [*primals[k:], *live])
-            n = len(call.outputs)
+            live = _live(tangents, call.in_types)
+            if any(live[:k]):
+                raise errors.closed_over("custom_jvp", params["label"])
+            given = [_instantiated(t) for t, type in zip(tangents[k:], types, strict=True) if is_inexact(type)]
+            outs = evaluate(rule.of(live[k:]), [*primals[k:], *given])
             return tuple(outs[:n]), _fill(outs[:n], outs[n:])
 
-        function.defjvp(jvp)
+        function.defjvp(jvp, symbolic_zeros=True)
         return function(*args)
 
     def called(self, params: dict[str, Any]) -> Graph:
@@ -245,17 +249,24 @@ class CustomVjp(Region):
         function = jax.custom_vjp(lambda *xs: tuple(evaluate(call, xs)))
         n = len(call.outputs)
 
-        def fwd(*xs: Any) -> Any:
-            outs = evaluate(params["rule"]().forward, xs[k:])
-            return tuple(outs[len(outs) - n :]), tuple(outs[: len(outs) - n])
+        inexact = tuple(map(is_inexact, call.out_types))
 
-        def bwd(residuals: Any, cts: Any) -> Any:
-            rule = params["rule"]()
-            live = [ct for ct, type in zip(cts, call.out_types, strict=True) if is_inexact(type)]
-            found = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *live]), strict=True))
+        def fwd(*xs: Any) -> Any:
+            needs = tuple([x.perturbed for x in xs])
+            if any(needs[:k]):
+                raise errors.closed_over("custom_vjp", params["label"])
+            rule = params["rule"].of((*needs[k:], *inexact))
+            outs = evaluate(rule.forward, [x.value for x in xs[k:]])
+            return tuple(outs[len(outs) - n :]), (needs[k:], tuple(outs[: len(outs) - n]))
+
+        def bwd(saved: Any, cts: Any) -> Any:
+            needs, residuals = saved
+            rule = params["rule"].of((*needs, *_live(cts, call.out_types)))
+            given = [_instantiated(ct) for ct, yes in zip(cts, inexact, strict=True) if yes]
+            found = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *given]), strict=True))
             return tuple([found.get(i - k) for i in range(len(call.in_types))])
 
-        function.defvjp(fwd, bwd)
+        function.defvjp(fwd, bwd, symbolic_zeros=True)
         return function(*args)
 
     def called(self, params: dict[str, Any]) -> Graph:
@@ -442,6 +453,17 @@ def is_inexact(type: ShapedArray) -> bool:
 @functools.cache
 def _is_inexact(dtype: Any) -> bool:
     return jax.dtypes.issubdtype(dtype, jax.numpy.inexact)
+
+
+def _live(tangents: Sequence[Any], types: Sequence[ShapedArray]) -> tuple[bool, ...]:
+    """Which tangents or cotangents of values of these types are not symbolic zeros."""
+    zero = jax.custom_derivatives.SymbolicZero
+    return tuple([is_inexact(type) and not isinstance(t, zero) for t, type in zip(tangents, types, strict=True)])
+
+
+def _instantiated(tangent: Any) -> Any:
+    """A tangent as an array, zeros for a symbolic zero."""
+    return zero_tangent(tangent) if isinstance(tangent, jax.custom_derivatives.SymbolicZero) else tangent
 
 
 def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:

@@ -53,14 +53,14 @@ class _Unknown(Exception):
 _asks: Cache[Hashable, bool] = Cache(PROGRAM_LIMIT)
 
 
-def _asks_for_numbers(rule: Deferred, by_zeros: bool) -> bool:
-    """Whether a rule cannot be recorded on types alone; one that is told of zeros may fail where there are none."""
+def _asks_for_numbers(rule: Deferred) -> bool:
+    """Whether a rule cannot be recorded on types alone."""
     try:
         rule()
     except errors.CONCRETIZATIONS:
         return True
     except Exception:  # it will be raised again, with the user's line, where the rule is needed
-        return by_zeros
+        pass
     return False
 
 
@@ -144,16 +144,17 @@ class Recorder(Recording):
         function: Callable[..., Any],
         args: Sequence[Any],
         others: Sequence[ShapedArray],
-        whole: Callable[[Graph, Any], Any],
+        whole: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
     ) -> Deferred:
-        staged = super().rule(key, function, args, others, whole, by_zeros)
+        staged = self.staged_rule(key, function, args, others, whole, by_zeros)
         asks = _asks.get(key)
         if asks is None:
             if self.within is _ELSEWHERE:
                 return staged  # a rule within a function that has its own is hardly ever wanted
-            asks = _asks.enter(key, _asks_for_numbers(staged, by_zeros))
-        if not asks or not self._knows_numbers():
+            if not by_zeros:
+                asks = _asks.enter(key, _asks_for_numbers(staged))
+        if asks is False or not self._knows_numbers():
             return staged
         numbers = [self.number(x) for x in args]
         within = self.within
@@ -167,7 +168,7 @@ class Recorder(Recording):
         moving = {i for i, x in enumerate(outside) if _carries(x)}
         values = [_numbers_of(x) for x in outside]
 
-        def on_values(own: Deferred, live: Sequence[bool] | None = None) -> Graph:
+        def on_values(own: Deferred, live: Sequence[bool] | None = None) -> tuple[Graph, Sequence[Any]]:
             """The rule on these values; where it calls its own function on them, the rule there is ``own``."""
             with set_trace(self.parent):
                 child = Recorder(values, moving, self.passed_on)
@@ -177,29 +178,39 @@ class Recorder(Recording):
             try:
                 with set_trace(child):
                     outs = function(*tracers) if live is None else function(*tracers, live=live)
-                return child.closed_graph([child.number(x) for x in outs])
+                return child.closed_graph([child.number(x) for x in outs]), outs
             finally:
                 child.open = False
+
+        def by_pattern(live: Sequence[bool] | None) -> Any:
+            if asks is None:
+                try:
+                    made = staged() if live is None else staged.of(tuple(live))
+                    _asks.enter(key, False)
+                    return made
+                except errors.CONCRETIZATIONS:
+                    _asks.enter(key, True)
+            return whole(*on_values(rule, live), live)
 
         rule: Deferred
         if within is not None or by_zeros:
             # a rule may call functions on ever other values, and one that is told of zeros may take another branch for
             # each pattern of them: these wait until they are asked for, and are told apart by the call
-            rule = Deferred(Kept(values), lambda: whole(on_values(rule), None))
+            rule = Deferred(Kept(values), lambda: by_pattern(None))
             rule.function = staged.function
             if by_zeros:
-                rule = DeferredByZeros(rule, lambda live: whole(on_values(rule, live), live))
+                rule = DeferredByZeros(rule, by_pattern)
             return rule
         own = Deferred(("own", key), staged)
         try:
-            graph = on_values(own)
+            graph, outs = on_values(own)
         except errors.CONCRETIZATIONS:
             return staged  # it asks for the numbers of the others: forward mode will call it, reverse mode refuses
-        made = whole(graph, None)
+        made = whole(graph, outs, None)
         rule = Deferred((key, made), lambda: made)
         if any(node.op.params.get("rule") == own for node in graph.nodes):
             # once more, now that the rule is known by the branch that it took
-            made = whole(on_values(rule), None)
+            made = whole(*on_values(rule), None)
         return rule
 
     def _knows_numbers(self) -> bool:

@@ -27,15 +27,11 @@ from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.hijax import of_arrays
 from fgrad.graph.importing import (
     IMPORTERS,
-    custom_jvp_op,
-    custom_vjp_op,
     from_jaxpr,
     import_equation,
-    rule_key,
-    vjp_rule,
 )
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, VjpRule, custom_vjp, is_inexact, strong
+from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall
 from fgrad.graph.source import RawSource, Source, here
 from fgrad.jaxcore import (
     ShapedArray,
@@ -48,14 +44,12 @@ from fgrad.jaxcore import (
     folds_constants,
     is_high,
     set_trace,
-    settle_outputs,
     steadily,
-    symbolic_zero,
     traced_shard_map,
     typeof,
-    zero_tangent,
 )  # fmt: skip
 from fgrad.record.configuration import configuration
+from fgrad.record.custom import custom_jvp_call, custom_vjp_call
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.executable import TakesGraphs
 
@@ -295,39 +289,7 @@ class Recording(TakesGraphs):
     ) -> Any:
         if not self.records(args):
             return bind_custom_jvp(self.outer(), primitive, fun, jvp, args, symbolic_zeros)
-        types = [typeof(x) for x in args]
-        call, lifted = self.inner(fun.call_wrapped, args, ())
-        inexact = [is_inexact(t) for t in types]
-        tangent_types = [strong(t) for t, yes in zip(types, inexact, strict=True) if yes]
-
-        def rule(*flat: Any, live: Sequence[bool] | None = None) -> Any:
-            live = inexact if live is None else live
-            given = iter(flat[len(types) :])
-            whole = [
-                next(given) if yes else np.zeros(t.shape, jax.dtypes.float0)
-                for yes, t in zip(inexact, types, strict=True)
-            ]
-            tangents = [
-                x if yes or not symbolic_zeros else symbolic_zero(t)
-                for x, t, yes in zip(whole, types, live, strict=True)
-            ]
-            outs = jvp.call_wrapped(*flat[: len(types)], *tangents)
-            n = len(outs) // 2
-            return [
-                *outs[:n],
-                *(_filled(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o))),
-            ]
-
-        # where the body has a rule for reverse mode (NOTE [A function with both rules]), this one may never be wanted
-        both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
-        made_by = Recording.rule if both else type(self).rule
-        deferred = made_by(
-            self, rule_key(jvp, types), rule, args, tangent_types, lambda graph, live: graph, symbolic_zeros
-        )
-        settle_outputs(fun, jvp)
-        every = [*lifted, *args]
-        op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
-        return self.emit(op, every, here(2))
+        return custom_jvp_call(self, fun, jvp, args, symbolic_zeros)
 
     def process_custom_vjp_call(
         self,
@@ -343,26 +305,7 @@ class Recording(TakesGraphs):
     ) -> Any:
         if not self.records(args):
             return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
-        types = [typeof(x) for x in args]
-        call, lifted = self.inner(fun.call_wrapped, args, ())
-
-        n = len(types)
-
-        def forward(*xs: Any, live: Sequence[bool] | None = None) -> Any:
-            told = (True,) * n if live is None else live[:n]
-            return fwd.call_wrapped(*[item for x, yes in zip(xs, told, strict=True) for item in (x, yes)])
-
-        def whole(graph: Graph, live: Sequence[bool] | None) -> VjpRule:
-            builder = Builder(types)
-            outs = builder.splice(graph, builder.inputs)
-            return vjp_rule(call, builder, outs, out_trees(), bwd, live=None if live is None else live[n:])
-
-        key = (rule_key(fwd, types), rule_key(bwd, types))
-        deferred = self.rule(key, forward, args, (), whole, symbolic_zeros)
-        settle_outputs(fun, fwd)
-        every = [*lifted, *args]
-        op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
-        return self.emit(op, every, here(2))
+        return custom_vjp_call(self, fun, fwd, bwd, args, out_trees, symbolic_zeros)
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Sequence[Any], **params: Any) -> Any:
         jaxpr, results = traced_shard_map(primitive, fun, args, params)
@@ -394,39 +337,40 @@ class Recording(TakesGraphs):
         function: Callable[..., Any],
         args: Sequence[Any],
         others: Sequence[ShapedArray],
-        whole: Callable[[Graph, Any], Any],
+        whole: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
     ) -> Deferred:
-        """The custom rule ``whole(graph, live)``, of the graph of ``function`` of ``args`` and values of ``others``.
+        """The custom rule ``whole(graph, outs, live)``: ``outs`` is what ``function`` gives for ``args`` and values of
+        the types ``others``, and ``graph`` the graph of it.
 
         With ``by_zeros`` there is one for each pattern of what is live, which ``function`` is told as ``live=``.
         """
+        return self.staged_rule(key, function, args, others, whole, by_zeros)
+
+    def staged_rule(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        others: Sequence[ShapedArray],
+        whole: Callable[[Graph, Sequence[Any], Any], Any],
+        by_zeros: bool,
+    ) -> Deferred:
+        """``rule`` on types alone."""
         types = [*map(typeof, args), *others]
-        rule = Deferred(key, lambda: whole(stage_closed(function, types), None))
+
+        def made(live: Any) -> Any:
+            stager, outs, numbers = _staged(function if live is None else partial(function, live=live), types)
+            return whole(stager.closed_graph(numbers), outs, live)
+
+        rule = Deferred(key, lambda: made(None))
         if not by_zeros:
             rule.function = function if others else None
             return rule
-        return DeferredByZeros(rule, lambda live: whole(stage_closed(partial(function, live=live), types), live))
+        return DeferredByZeros(rule, made)
 
     def concrete(self, number: int) -> Any:
         return None
-
-
-def _filled(tangent: Any, out: Any) -> Any:
-    """A rule's tangent output as a value: symbolic zeros made whole."""
-    return zero_tangent(typeof(out)) if type(tangent) is jax.custom_derivatives.SymbolicZero else tangent
-
-
-def _label(fun: Any) -> str:
-    return getattr(fun, "__name__", "function")
-
-
-def _lead(graph: Graph, lifted: int) -> Graph:
-    """The same graph with its last ``lifted`` inputs first."""
-    builder = Builder(
-        [*graph.in_types[len(graph.in_types) - lifted :], *graph.in_types[: len(graph.in_types) - lifted]]
-    )
-    return builder.finish(builder.splice(graph, [*builder.inputs[lifted:], *builder.inputs[:lifted]]))
 
 
 class Stager(Recording):
@@ -479,26 +423,27 @@ def _scalar(value: Any) -> Const:
 
 def stage(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Graph, list[Any]]:
     """The graph of a flat function on values of these types, outside values as trailing inputs; and those values."""
-    stager, numbers = _staged(function, in_types)
+    stager, _, numbers = _staged(function, in_types)
     return stager.graph(numbers)
 
 
 def stage_closed(function: Any, in_types: Sequence[ShapedArray]) -> Graph:
     """``stage`` with outside values embedded as constants."""
-    stager, numbers = _staged(function, in_types)
+    stager, _, numbers = _staged(function, in_types)
     return stager.closed_graph(numbers)
 
 
-def _outputs(stager: Stager, function: Any, tracers: Sequence[Tracer]) -> list[int]:
+def _outputs(stager: Stager, function: Any, tracers: Sequence[Tracer]) -> tuple[Sequence[Any], list[int]]:
     with set_trace(stager):
-        return [stager.number(x) for x in function(*tracers)]
+        outs = function(*tracers)
+        return outs, [stager.number(x) for x in outs]
 
 
-def _staged(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Stager, list[int]]:
-    """The finished tape of a flat function, and the numbers of its outputs on it."""
+def _staged(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Stager, Sequence[Any], list[int]]:
+    """The finished tape of a flat function, its outputs, and their numbers on the tape."""
     stager = Stager()
     tracers = [stager.new_input(t) for t in in_types]
     try:
-        return stager, steadily(_outputs, stager, function, tracers)
+        return stager, *steadily(_outputs, stager, function, tracers)
     finally:
         stager.open = False

@@ -1,0 +1,143 @@
+"""Calls of functions with custom rules, as a recording meets them: each becomes one operation that has its rule.
+
+NOTE [Residuals that are known]
+A residual that is no traced value (a Python number, a NumPy array) is part of the rule: the backward rule gets it as it
+is, and nothing of it is saved.  So ``isinstance(residual, int)`` and ``residual is True`` say what they say under JAX.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_rule
+from fgrad.graph.op import Op
+from fgrad.graph.regions import Deferred, VjpRule, custom_vjp, is_inexact
+from fgrad.graph.source import RawSource, here
+from fgrad.jaxcore import (
+    ShapedArray,
+    Tracer as JaxTracer,
+    emptied,
+    outcome,
+    settle_outputs,
+    settled,
+    symbolic_zero,
+    typeof,
+    zero_tangent,
+)  # fmt: skip
+
+
+class Recording(Protocol):
+    """What is asked of a recording here."""
+
+    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int], /) -> tuple[Graph, list[Any]]: ...
+
+    def rule(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        others: Sequence[ShapedArray],
+        whole: Callable[[Graph, Sequence[Any], Any], Any],
+        by_zeros: bool,
+        /,
+    ) -> Deferred: ...
+
+    def staged_rule(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        others: Sequence[ShapedArray],
+        whole: Callable[[Graph, Sequence[Any], Any], Any],
+        by_zeros: bool,
+        /,
+    ) -> Deferred: ...
+
+    def emit(self, op: Op, args: Sequence[Any], source: RawSource | None, /) -> list[Any]: ...
+
+
+def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any], symbolic_zeros: bool) -> list[Any]:
+    """Record a call of ``jax.custom_jvp``, of which JAX hands over the flat function and the flat rule."""
+    types = [typeof(x) for x in args]
+    call, lifted = recording.inner(fun.call_wrapped, args, ())
+    inexact = [is_inexact(t) for t in types]
+    tangent_types = [t for t, yes in zip(types, inexact, strict=True) if yes]
+
+    def rule(*flat: Any, live: Sequence[bool] | None = None) -> list[Any]:
+        live = inexact if live is None else live
+        given = iter(flat[len(types) :])
+        whole = [
+            next(given) if yes else np.zeros(t.shape, jax.dtypes.float0) for yes, t in zip(inexact, types, strict=True)
+        ]
+        tangents = [
+            x if yes or not symbolic_zeros else symbolic_zero(t) for x, t, yes in zip(whole, types, live, strict=True)
+        ]
+        outs = emptied(jvp).call_wrapped(*flat[: len(types)], *tangents)
+        n = len(outs) // 2
+        return [
+            *outs[:n],
+            *(_filled(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o))),
+        ]
+
+    # where the body has a rule for reverse mode (NOTE [A function with both rules]), this one may never be wanted
+    both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
+    made_by = recording.staged_rule if both else recording.rule
+    key = rule_key(jvp, types)
+    deferred = made_by(key, rule, args, tangent_types, lambda graph, outs, live: graph, symbolic_zeros)
+    settle_outputs(fun, jvp)
+    every = [*lifted, *args]
+    op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
+    return recording.emit(op, every, here())
+
+
+def custom_vjp_call(
+    recording: Recording,
+    fun: Any,
+    fwd: Any,
+    bwd: Any,
+    args: Sequence[Any],
+    out_trees: Callable[[], Any],
+    symbolic_zeros: bool,
+) -> list[Any]:
+    """Record a call of ``jax.custom_vjp``, of which JAX hands over the flat function and the flat rules."""
+    types = [typeof(x) for x in args]
+    call, lifted = recording.inner(fun.call_wrapped, args, ())
+    n = len(types)
+
+    def forward(*xs: Any, live: Sequence[bool] | None = None) -> list[Any]:
+        told = (True,) * n if live is None else live[:n]
+        return emptied(fwd).call_wrapped(*[item for x, yes in zip(xs, told, strict=True) for item in (x, yes)])
+
+    def whole(graph: Graph, outs: Sequence[Any], live: Sequence[bool] | None) -> VjpRule:
+        builder = Builder(types)
+        numbers = builder.splice(graph, builder.inputs)
+        known = [None if isinstance(x, JaxTracer) else settled(x) for x in outs]
+        cotangents = None if live is None else live[n:]
+        return vjp_rule(call, builder, numbers, known, out_trees(), outcome(fwd), bwd, live=cotangents)
+
+    key = (rule_key(fwd, types), rule_key(bwd, types))
+    deferred = recording.rule(key, forward, args, (), whole, symbolic_zeros)
+    settle_outputs(fun, fwd)
+    every = [*lifted, *args]
+    op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
+    return recording.emit(op, every, here())
+
+
+def _filled(tangent: Any, out: Any) -> Any:
+    """A rule's tangent output as a value: symbolic zeros made whole."""
+    return zero_tangent(typeof(out)) if type(tangent) is jax.custom_derivatives.SymbolicZero else tangent
+
+
+def _label(fun: Any) -> str:
+    return getattr(fun, "__name__", "function")
+
+
+def _lead(graph: Graph, lifted: int) -> Graph:
+    """The same graph with its last ``lifted`` inputs first."""
+    builder = Builder(
+        [*graph.in_types[len(graph.in_types) - lifted :], *graph.in_types[: len(graph.in_types) - lifted]]
+    )
+    return builder.finish(builder.splice(graph, [*builder.inputs[lifted:], *builder.inputs[:lifted]]))
