@@ -38,6 +38,7 @@ __all__ = [
     "emptied",
     "copied",
     "current_trace",
+    "exported_primitives",
     "is_array",
     "is_evaluating",
     "is_closed_jaxpr",
@@ -142,15 +143,23 @@ def is_concrete(value: Any) -> bool:
 _by_name: dict[str, Primitive] = {}
 
 
-def all_primitives() -> dict[str, Primitive]:
+@functools.cache
+def exported_primitives() -> dict[str, Primitive]:
     """Every primitive that ``jax.extend.core.primitives`` and ``jax.lax`` export, by the primitive's own name."""
+    found: dict[str, Primitive] = {}
+    for module in (jax.lax, primitives):
+        for name in dir(module):
+            if name.endswith("_p"):
+                value = getattr(module, name)
+                if isinstance(value, Primitive):
+                    found.setdefault(value.name, value)
+    return found
+
+
+def all_primitives() -> dict[str, Primitive]:
+    """Every primitive that JAX exports, and those that have been recorded or have got a rule, by name."""
     if not _by_name:
-        for module in (jax.lax, primitives):
-            for name in dir(module):
-                if name.endswith("_p"):
-                    value = getattr(module, name)
-                    if isinstance(value, Primitive):
-                        _by_name.setdefault(value.name, value)
+        _by_name.update(exported_primitives())
     return _by_name
 
 

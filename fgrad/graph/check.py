@@ -237,3 +237,23 @@ FITS: dict[str, Callable[[dict[str, Any], Types], None]] = {
     "scan": _scan, "cond": _cond, "while": _while, "custom_jvp": _custom, "custom_vjp": _custom, "remat": _body,
     "custom_vmap": _call, "custom_linear_solve": _linear_solve, "linear_call": _custom,
 }  # fmt: skip
+
+
+def expanded(graph: Graph, limit: int) -> int:
+    """How many operations a graph comes to when each graph inside is counted wherever it is called; or over ``limit``.
+
+    Graphs that call each other twice, level by level, are short to write and endless to trace.
+    """
+    counts: dict[int, int] = {}
+
+    def count(graph: Graph) -> int:
+        if id(graph) not in counts:
+            total = 0
+            for node in graph.nodes:
+                total += 1 + sum([count(inner) for _, inner in subgraphs(node)])
+                if total > limit:
+                    break
+            counts[id(graph)] = total
+        return counts[id(graph)]
+
+    return count(graph)

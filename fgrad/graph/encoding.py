@@ -18,13 +18,14 @@ import jax
 import numpy as np
 from jax import lax, tree_util
 
+from fgrad.graph.check import check, expanded
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.regions import Deferred
 from fgrad.jaxcore import Primitive, ShapedArray, is_closed_jaxpr, is_open_jaxpr, primitive
 
-#: no array of a file may have more axes, and no axis be longer
-AXES, EXTENT = 256, 1 << 62
+#: no array of a file may have more axes, and none take more bytes
+AXES, BYTES = 64, 1 << 48
 
 
 class NoCode(ValueError):
@@ -65,19 +66,29 @@ def register(name: str, value: Any) -> Any:
     return value
 
 
+def registered(value: Any) -> bool:
+    """Whether a value was entered with ``register``."""
+    return any(value is known for known in _named.values())
+
+
 def _dtypes() -> dict[str, np.dtype]:
     plain = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32"]
     plain += ["float64", "complex64", "complex128"]
     found = {name: np.dtype(name) for name in plain}
     for name in dir(jax.numpy):
-        if re.fullmatch(r"bfloat16|u?int[124]|float[468]_\w+", name):
+        if re.fullmatch(r"bfloat16|u?int[24]|float[48]_\w+", name):  # of one bit and of six, XLA has no arrays
             found[name] = np.dtype(getattr(jax.numpy, name))
     return found
 
 
 DTYPES = _dtypes()
-#: functions of ``jax.lax`` that ``reduce`` keeps beside the jaxpr of its reducer
-FUNCTIONS = ("add", "bitwise_and", "bitwise_or", "bitwise_xor", "max", "min", "mul")
+#: functions of ``jax.lax`` that ``reduce`` keeps beside the jaxpr of its reducer, with their primitives
+FUNCTIONS = {
+    "add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "max": "max", "min": "min",
+    "mul": "mul",
+}  # fmt: skip
+#: how many operations a jaxpr among the parameters of a primitive may come to
+JAXPR_NODES = 1 << 12
 KEY_IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 
@@ -170,9 +181,11 @@ def decode_type(text: str) -> ShapedArray:
         raise NoCode(f"{text!r} is no type")
     weak, name, extents = found.groups()
     shape = tuple(map(int, extents.split(","))) if extents else ()
-    if len(shape) > AXES or any(n > EXTENT for n in shape) or math.prod(shape) > EXTENT:
+    dtype = decode_dtype(name)
+    # zeros do not count: strides and intermediate results are products of the other extents
+    if len(shape) > AXES or math.prod([n for n in shape if n]) * max(dtype.itemsize, 1) > BYTES:
         raise NoCode(f"the type {text!r} is too large")
-    return ShapedArray(shape, decode_dtype(name), bool(weak))
+    return ShapedArray(shape, dtype, bool(weak))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -237,10 +250,8 @@ def _encode_object(value: Any, sink: Sink) -> Any:
         return {"primitive": value.name}
     if isinstance(value, tree_util.PyTreeDef):
         return {"tree": encode_tree(value)}
-    if isinstance(value, jax.Device):
+    if is_place(value):
         return None  # a file names no machine: the value goes where JAX puts it
-    if isinstance(value, jax.sharding.NamedSharding) and value.mesh.empty:
-        return None
     named = getattr(value, "__name__", None)
     if named in FUNCTIONS and getattr(lax, named) is value:
         return {"function": named}
@@ -254,6 +265,11 @@ def _encode_object(value: Any, sink: Sink) -> Any:
     )
 
 
+def is_place(value: Any) -> bool:
+    """Whether a parameter says where a value lies and nothing else."""
+    return isinstance(value, jax.Device) or (isinstance(value, jax.sharding.NamedSharding) and value.mesh.empty)
+
+
 def decode(data: Any, store: Store) -> Any:
     """The parameter that JSON stands for.
 
@@ -264,10 +280,10 @@ def decode(data: Any, store: Store) -> Any:
         return data
     if isinstance(data, list):
         return tuple([decode(x, store) for x in data])
-    for tag, decoder in _DECODERS.items():
-        if tag in data:
-            return decoder(data, store)
-    raise NoCode(f"{_short(data)} stands for no value")
+    decoder = _DECODERS.get(tuple(sorted(data)))
+    if decoder is None:
+        raise NoCode(f"{_short(data)} stands for no value")
+    return decoder(data, store)
 
 
 def _short(data: Any) -> str:
@@ -283,12 +299,16 @@ def _a(kind: type, value: Any) -> Any:
 
 def _decode_float(data: Any, store: Store) -> float:
     text = _a(str, data["float"])
-    return float(text) if text in ("inf", "-inf") else struct.unpack(">d", bytes.fromhex(text))[0]
+    if text in ("inf", "-inf"):
+        return float(text)
+    if re.fullmatch(r"[0-9a-f]{16}", text) is None:
+        raise NoCode(f"{text!r:.60} is no float")
+    return struct.unpack(">d", bytes.fromhex(text))[0]
 
 
 def _decode_enum(data: Any, store: Store) -> Any:
     kind, _, name = _a(str, data["enum"]).partition(".")
-    return _known(enums(), kind, "enumeration")[name]
+    return _known(dict(_known(enums(), kind, "enumeration").__members__), name, kind)
 
 
 def _decode_record(data: Any, store: Store) -> Any:
@@ -297,6 +317,10 @@ def _decode_record(data: Any, store: Store) -> Any:
     if set(given) != set(fields) or not hasattr(lax, data["record"]):
         raise NoCode(f"a {data['record']} has the fields {fields}, not {tuple(given)}")
     return getattr(lax, data["record"])(**{name: decode(x, store) for name, x in given.items()})
+
+
+def _functions() -> dict[str, Callable[..., Any]]:
+    return {name: getattr(lax, name) for name in FUNCTIONS}
 
 
 def _known(table: dict[str, Any], name: Any, what: str) -> Any:
@@ -313,12 +337,43 @@ def _decode_array(data: Any, store: Store) -> np.ndarray:
     )
 
 
-def _decode_scalar(data: Any, store: Store) -> np.generic:
-    return np.frombuffer(bytes.fromhex(data["bytes"]), decode_dtype(data["scalar"]))[0]
+def _decode_scalar(data: Any, store: Store) -> Any:
+    return decode_bytes(data["bytes"], decode_dtype(data["scalar"]))[()]
+
+
+def decode_bytes(text: Any, dtype: Any) -> np.ndarray:
+    """The scalar of ``dtype`` whose bytes stand in hexadecimal digits."""
+    if type(text) is not str or re.fullmatch(f"[0-9a-f]{{{2 * dtype.itemsize}}}", text) is None or not dtype.itemsize:
+        raise NoCode(f"{text!r:.60} are not the bytes of a {dtype}")
+    bits = np.frombuffer(bytes.fromhex(text), dtype).reshape(())
+    if dtype.kind == "b" and bits.view(np.uint8) > 1:
+        raise NoCode(f"{text!r} are not the bytes of a bool")
+    return bits
+
+
+def _decode_complex(data: Any, store: Store) -> complex:
+    parts = [decode(x, store) for x in _a(list, data["complex"])]
+    if [type(x) for x in parts] != [float, float]:
+        raise NoCode(f"{_short(data)} is no complex number")
+    return complex(*parts)
+
+
+def _decode_dict(data: Any, store: Store) -> dict[Any, Any]:
+    pairs = [(decode(k, store), decode(v, store)) for k, v in _a(list, data["dict"])]
+    return _without_twins(dict(pairs), len(pairs))
+
+
+def _without_twins(found: Any, count: int) -> Any:
+    if len(found) != count:
+        raise NoCode("the same key stands there twice")
+    return found
 
 
 def _decode_jaxpr(data: Any, store: Store) -> Any:
     graph = store.graph(data["jaxpr"])
+    check(graph)
+    if expanded(graph, JAXPR_NODES) > JAXPR_NODES:
+        raise NoCode(f"a jaxpr of more than {JAXPR_NODES} operations stands among the parameters of a primitive")
     jaxpr = jax.make_jaxpr(lambda *args: evaluate(graph, args))(*[shape_of(t) for t in graph.in_types])
     return jaxpr if _a(bool, data["closed"]) else jaxpr.jaxpr
 
@@ -334,28 +389,29 @@ def _primitive(name: Any) -> Any:
         raise NoCode(f"this version of JAX ({jax.__version__}) exports no primitive called {name!r}") from None
 
 
-_DECODERS: dict[str, Callable[[Any, Store], Any]] = {
-    "float": _decode_float,
-    "list": lambda data, store: [decode(x, store) for x in _a(list, data["list"])],
-    "dict": lambda data, store: {decode(k, store): decode(v, store) for k, v in _a(list, data["dict"])},
-    "frozenset": lambda data, store: frozenset([decode(x, store) for x in _a(list, data["frozenset"])]),
-    "complex": lambda data, store: complex(*[_a(float, decode(x, store)) for x in _a(list, data["complex"])]),
-    "graph": lambda data, store: store.graph(data["graph"]),
-    "registered": lambda data, store: _known(_named, data["registered"], "registered value"),
-    "function": lambda data, store: getattr(
-        lax, _known(dict.fromkeys(FUNCTIONS, data["function"]), data["function"], "function")
+#: by the keys of the object
+_DECODERS: dict[tuple[str, ...], Callable[[Any, Store], Any]] = {
+    ("float",): _decode_float,
+    ("list",): lambda data, store: [decode(x, store) for x in _a(list, data["list"])],
+    ("dict",): _decode_dict,
+    ("frozenset",): lambda data, store: frozenset([decode(x, store) for x in _a(list, data["frozenset"])]),
+    ("complex",): _decode_complex,
+    ("graph",): lambda data, store: store.graph(data["graph"]),
+    ("registered",): lambda data, store: _known(_named, data["registered"], "registered value"),
+    ("function",): lambda data, store: _known(_functions(), data["function"], "function"),
+    ("enum",): _decode_enum,
+    ("fields", "record"): _decode_record,
+    ("scalar_type",): lambda data, store: decode_dtype(data["scalar_type"]).type,
+    ("bytes", "scalar"): _decode_scalar,
+    ("array", "dtype", "shape"): _decode_array,
+    ("dtype",): lambda data, store: decode_dtype(data["dtype"]),
+    ("closed", "jaxpr"): _decode_jaxpr,
+    ("primitive",): lambda data, store: _primitive(data["primitive"]),
+    ("tree",): lambda data, store: decode_tree(data["tree"]),
+    ("key_implementation",): lambda data, store: _known(
+        key_implementations(), data["key_implementation"], "random key"
     ),
-    "enum": _decode_enum,
-    "record": _decode_record,
-    "scalar_type": lambda data, store: decode_dtype(data["scalar_type"]).type,
-    "scalar": _decode_scalar,
-    "array": _decode_array,
-    "dtype": lambda data, store: decode_dtype(data["dtype"]),
-    "jaxpr": _decode_jaxpr,
-    "primitive": lambda data, store: _primitive(data["primitive"]),
-    "tree": lambda data, store: decode_tree(data["tree"]),
-    "key_implementation": lambda data, store: _known(key_implementations(), data["key_implementation"], "random key"),
-    "rule": lambda data, store: store.rule(data["rule"]),
+    ("rule",): lambda data, store: store.rule(data["rule"]),
 }
 
 
@@ -406,6 +462,12 @@ def _decode_container(data: Any) -> Any:
         if kind == "list":
             return [_decode_container(x) for x in _a(list, items)]
         if kind in ("dict", "OrderedDict"):
-            pairs = [(k, _decode_container(x)) for k, x in _a(list, items)]
-            return dict(pairs) if kind == "dict" else OrderedDict(pairs)
+            pairs = [(_key(k), _decode_container(x)) for k, x in _a(list, items)]
+            return _without_twins(dict(pairs) if kind == "dict" else OrderedDict(pairs), len(pairs))
     raise NoCode(f"{_short(data)} stands for no container")
+
+
+def _key(key: Any) -> Any:
+    if type(key) not in (str, int, bool):
+        raise NoCode(f"{_short(key)} is no key of a dict")
+    return key

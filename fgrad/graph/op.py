@@ -151,6 +151,8 @@ def freeze(value: Any) -> Any:
         return ("bool", value)
     if is_open_jaxpr(value) or is_closed_jaxpr(value):
         return _jaxpr_key(value)
+    if type(value) is jax.lax.Tolerance:  # which JAX tells apart by identity
+        return ("tolerance", value.atol, value.rtol, value.ulps)
     try:
         hash(value)
     except TypeError:

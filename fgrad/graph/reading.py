@@ -14,10 +14,12 @@ from typing import IO, Any
 import jax
 import numpy as np
 
-from fgrad.graph.check import WITH_RULES, check_each, check_rule
-from fgrad.graph.encoding import NoCode, decode, decode_dtype, decode_type, key_dtypes
+from fgrad.graph.check import WITH_RULES, Misfit, check_each, check_rule
+from fgrad.graph.encoding import NoCode, decode, decode_bytes, decode_dtype, decode_type, encode_type, key_dtypes
 from fgrad.graph.graph import Const, Graph, Node
+from fgrad.graph.kinds import is_number
 from fgrad.graph.op import Op, intern, intern_typed
+from fgrad.graph.parameters import check_parameters
 from fgrad.graph.regions import REGIONS, Deferred, VjpRule
 from fgrad.graph.source import Source
 from fgrad.graph.writing import FORBIDDEN, digest, fingerprint, storage
@@ -26,10 +28,14 @@ from fgrad.jaxcore import ShapedArray, primitive, typeof
 FORMAT, VERSION = "fgrad graph", 1
 MEMBER = "graph.json"
 #: the JSON of a file may unfold to this many bytes and this many times the file's own length
-JSON_BYTES, JSON_RATIO = 1 << 26, 64
+JSON_BYTES, JSON_RATIO = 1 << 24, 32
+#: how many graphs may stand inside each other, and how many values a file may have beside one for each byte of JSON
+DEPTH, VALUES = 64, 1 << 22
 
 #: the dtypes that JAX has only with ``jax_enable_x64``
 WIDE = tuple([np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")])
+#: what JAX reads them as without
+NARROW = dict(zip(WIDE, map(np.dtype, ("int32", "uint32", "float32", "complex64")), strict=True))
 
 _rules_by_digest: OrderedDict[str, Deferred] = OrderedDict()
 _MOST_RULES = 4096
@@ -57,16 +63,21 @@ class Reader:
     def __init__(self, stream: IO[bytes]):
         length = stream.seek(0, os.SEEK_END)
         self.archive = zipfile.ZipFile(stream)
-        info = self.archive.getinfo(MEMBER)
-        if info.file_size > JSON_BYTES + JSON_RATIO * length:
-            raise NoCode(f"{MEMBER} would unfold to {info.file_size:,} bytes from a file of {length:,}")
-        self.document = _expect(dict, json.loads(self.archive.read(info), parse_constant=_no_constant), "the document")
+        names = self.archive.namelist()
+        if len(set(names)) < len(names) or MEMBER not in names:
+            raise NoCode(f"it has no {MEMBER}, or two members of the same name")
+        text = _unfolded(self.archive, length)
+        self.document = _expect(dict, _parsed(text), "the document")
         if self.document.get("format") != FORMAT:
             raise NoCode(f"its format is {self.document.get('format')!r} where {FORMAT!r} is expected")
         if self.document.get("version") != VERSION:
             raise NoCode(
                 f"it is of version {self.document.get('version')!r}; this version of fgrad reads version {VERSION}"
             )
+        _keys_of(self.document, _DOCUMENT, "the document")
+        self._consts: dict[str, Const] = {}
+        self._depth = 0
+        self._values_left = VALUES + len(text)
         self._made: dict[str, list[Any]] = {
             table: [None] * len(self._table(table)) for table in ("graphs", "ops", "rules", "sources")
         }
@@ -95,38 +106,54 @@ class Reader:
             made[i] = _BUSY
             try:
                 made[i] = make(self._table(table)[i])
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-                what = f"{error} is missing" if isinstance(error, KeyError) else error
-                raise NoCode(f"{table}[{i}]: {what}") from error
+            except NoCode as error:
+                raise NoCode(f"{table}[{i}]: {error}") from error
         if made[i] is _BUSY:
             raise NoCode(f"{table}[{i}] contains itself")
         return made[i]
 
     def graph(self, index: Any) -> Graph:
-        return self._once("graphs", index, self._graph)
+        self._depth += 1
+        if self._depth > DEPTH:
+            raise NoCode(f"graphs are nested too deep: more than {DEPTH} stand inside each other")
+        graph = self._once("graphs", index, self._graph)
+        self._depth -= 1
+        return graph
 
     def _graph(self, data: Any) -> Graph:
-        in_types = tuple([decode_type(t) for t in data["inputs"]])
-        consts = tuple([self._const(c) for c in data["consts"]])
-        nodes = tuple([Node(self._op(op), _numbers(inputs), self._source(at)) for op, inputs, at in data["nodes"]])
+        _keys_of(data, _GRAPH, "a graph")
+        in_types = _types(data["inputs"])
+        _need_x64(in_types)
+        consts = tuple([self._const(c) for c in _expect(list, data["consts"], "the constants")])
+        nodes = tuple([self._node(node) for node in _expect(list, data["nodes"], "the nodes")])
         count = len(in_types) + len(consts)
         for i, node in enumerate(nodes):
             if any(k >= count for k in node.inputs):
                 raise NoCode(f"node {i} ({node.op.name}) reads a value that does not exist yet: {list(node.inputs)}")
             count += len(node.op.out_types)
+            if count > self._values_left:
+                raise NoCode("its graphs have more values than a file of this length may hold")
+        self._values_left -= count
         outputs = _numbers(data["outputs"])
         if any(k >= count for k in outputs):
             raise NoCode(f"there is no value for the outputs {list(outputs)}")
         return Graph(in_types, consts, nodes, outputs)
 
+    def _node(self, data: Any) -> Node:
+        if type(data) is not list or len(data) != 3:
+            raise NoCode(f"{data!r:.60} is no node: an operation, its inputs, and a source")
+        op, inputs, at = data
+        return Node(self._op(op), _numbers(inputs), self._source(at))
+
     def _op(self, index: Any) -> Op:
         return self._once("ops", index, self._make_op)
 
     def _make_op(self, data: Any) -> Op:
+        _keys_of(data, _OP, "an operation", optional="effects")
         name = _expect(str, data["name"], "an operation's name")
-        in_types, out_types = [tuple([decode_type(t) for t in data[k]]) for k in ("inputs", "outputs")]
+        in_types, out_types = _types(data["inputs"]), _types(data["outputs"])
         _need_x64((*in_types, *out_types))
-        params = {_expect(str, k, "a parameter's name"): decode(v, self) for k, v in data["params"].items()}
+        params = {k: decode(v, self) for k, v in _expect(dict, data["params"], "parameters").items()}
         if name in FORBIDDEN:
             raise NoCode(f"{name!r} calls code outside JAX by name, which a file must not do")
         if name in REGIONS:
@@ -140,13 +167,21 @@ class Reader:
                     f"with {self.document.get('jax')}), or its module has not been imported and used yet"
                 ) from None
         try:
+            check_parameters(found, params, in_types)
+        except Misfit as error:
+            raise NoCode(str(error)) from error
+        try:
             op = intern(found, params, in_types)
         except NameError:  # a collective outside its axis: its type rule can only be asked where the axis is bound
-            return intern_typed(found, params, in_types, out_types, bool(data.get("effects")))
-        except Exception as error:
+            if data.get("effects", False) or [_summed(t, params["axes"]) for t in in_types] != list(out_types):
+                raise NoCode(f"{name} over an axis with a name is said to give {data['outputs']}") from None
+            return intern_typed(found, params, in_types, out_types, False)
+        except Exception as error:  # a type rule may raise anything on types that it does not take
             raise NoCode(f"{name} does not take these parameters and types: {error}") from error
         if op.out_types != out_types:
-            raise NoCode(f"{name} is said to give {data['outputs']} and gives {[t.str_short() for t in op.out_types]}")
+            raise NoCode(f"{name} is said to give {data['outputs']} and gives {list(map(encode_type, op.out_types))}")
+        if data.get("effects", False) is not op.effects:
+            raise NoCode(f"{name} is said to have other effects than it has")
         return op
 
     def rule(self, index: Any) -> Deferred:
@@ -163,38 +198,58 @@ class Reader:
 
     def _rule(self, index: int) -> Graph | VjpRule:
         data = self._table("rules")[index]
+        _keys_of(data, ("graphs",), "a rule", optional="wrt")
         graphs = [self.graph(g) for g in _expect(list, data["graphs"], "the graphs of a rule")]
-        if "wrt" in data:
-            forward, backward = graphs
-            return VjpRule(forward, backward, _numbers(data["wrt"]))
-        (graph,) = graphs
-        return graph
+        if len(graphs) != (2 if "wrt" in data else 1):
+            raise NoCode(f"rules[{index}] has {len(graphs)} graphs")
+        return VjpRule(graphs[0], graphs[1], _numbers(data["wrt"])) if "wrt" in data else graphs[0]
 
     def _const(self, data: Any) -> Const:
-        kind = decode_type(data["type"])
+        text = json.dumps(_expect(dict, data, "a constant"), sort_keys=True)
+        if text not in self._consts:  # a file has an array once; as often as it names it, there is one in memory
+            const = self._consts[text] = self._make_const(data)
+            found = typeof(const.value)
+            if (found.shape, found.dtype, found.weak_type) != (
+                const.type.shape,
+                const.type.dtype,
+                const.type.weak_type,
+            ):
+                raise NoCode(f"a constant of type {found.str_short()} is said to be {data['type']}")
+        return self._consts[text]
+
+    def _make_const(self, data: dict[str, Any]) -> Const:
+        kind = decode_type(data.get("type"))
         _need_x64((kind,))
-        if "python" in data:
-            value = decode(data["python"], self)
-            if type(value) not in (bool, int, float, complex) or typeof(value) != kind:
-                raise NoCode(f"{value!r} is no constant of type {data['type']}")
-            return Const(value, kind)
         if kind.dtype == jax.dtypes.float0:
+            _keys_of(data, ("type",), "a constant")
             return Const(np.zeros(kind.shape, kind.dtype), kind)
         if kind.dtype.name in key_dtypes():
+            _keys_of(data, ("array", "type"), "a constant")
             return Const(self._keys(data, kind), kind)
-        dtype = decode_dtype(data["dtype"])
-        if "array" in data:
+        if "python" in data:
+            _keys_of(data, ("python", "type"), "a constant")
+            value = decode(data["python"], self)
+            if type(value) not in (bool, int, float, complex):
+                raise NoCode(f"{value!r:.60} is no constant of type {data['type']}")
+            return Const(value, kind)
+        how = "array" if kind.shape else "bytes" if "bytes" in data else "value"
+        _keys_of(data, ("dtype", "type", how), "a constant", optional="weak")
+        dtype, weak = decode_dtype(data["dtype"]), data.get("weak", False)
+        if dtype != kind.dtype and (kind.shape or NARROW.get(dtype) != kind.dtype):
+            raise NoCode(f"a constant of dtype {dtype} is said to be of type {data['type']}")
+        if type(weak) is not bool:
+            raise NoCode(f"weak is {weak!r:.60}")
+        if how == "array":
             array = self.array(data["array"], kind.shape, dtype)
-        elif kind.shape:
-            raise NoCode("a constant has no array")
-        elif "bytes" in data:
-            array = np.frombuffer(bytes.fromhex(data["bytes"]), dtype).reshape(())
+        elif how == "bytes":
+            array = decode_bytes(data["bytes"], dtype)
         else:
-            array = np.asarray(decode(data["value"], self)).astype(dtype).reshape(())
-        if dtype != kind.dtype:
-            return Const(array, kind)  # a NumPy scalar that JAX read as a smaller type
-        value = array if not kind.shape and not data.get("weak") else jax.numpy.asarray(array)
-        if data.get("weak"):
+            value = decode(data["value"], self)
+            array = _scalar(value, dtype)
+        if dtype != kind.dtype:  # a NumPy scalar that JAX read as a smaller type, and reads so again unless it has x64
+            return Const(array.astype(kind.dtype) if jax.config.jax_enable_x64 else array, kind)  # type: ignore[attr-defined]
+        value = array if not kind.shape and not weak else jax.numpy.asarray(array)
+        if weak:
             value = primitive("convert_element_type").bind(value, new_dtype=dtype, weak_type=True, sharding=None)
         return Const(value, kind)
 
@@ -205,7 +260,10 @@ class Reader:
         return jax.random.wrap_key_data(jax.numpy.asarray(bits), impl=implementation)
 
     def array(self, name: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        info = self.archive.getinfo(member(_expect(str, name, "an array's name")))
+        path = member(_expect(str, name, "an array's name"))
+        if path not in self.archive.namelist():
+            raise NoCode(f"there is no {path!r:.90}")
+        info = self.archive.getinfo(path)
         if info.compress_type != zipfile.ZIP_STORED:
             raise NoCode(f"{info.filename} is compressed, which the format does not allow")
         raw = self.archive.read(info)
@@ -229,12 +287,81 @@ class Reader:
         return None if index is None else self._once("sources", index, _source)
 
 
+#: the fields of the tables
+_DOCUMENT = ("extra", "format", "graphs", "jax", "ops", "root", "rules", "sources", "version")
+_GRAPH = ("consts", "inputs", "nodes", "outputs")
+_OP = ("inputs", "name", "outputs", "params")
+
+
+def _keys_of(data: Any, keys: Sequence[str], what: str, optional: str = "") -> None:
+    """Refuse an object with other keys than these and, perhaps, the optional one."""
+    found = _expect(dict, data, what).keys() - {optional}
+    if found != set(keys):
+        wrong = sorted(found ^ set(keys))[0]
+        raise NoCode(f"{what} has no {wrong!r}" if wrong in keys else f"{what} has an unknown {wrong!r:.60}")
+
+
+def _unfolded(archive: zipfile.ZipFile, length: int) -> bytes:
+    """The JSON of a file of ``length`` bytes."""
+    info = archive.getinfo(MEMBER)
+    if info.file_size > JSON_BYTES + JSON_RATIO * length:
+        raise NoCode(f"{MEMBER} would unfold to {info.file_size:,} bytes from a file of {length:,}")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise NoCode(f"{MEMBER} is compressed by another method than deflate")
+    with archive.open(info) as stream:
+        return stream.read(info.file_size)  # without a number, it unfolds whatever the header says
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object)
+    except RecursionError:
+        raise NoCode("its JSON is nested too deep") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise NoCode(f"a key stands twice in the object with the keys {sorted(found)!r:.80}")
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_constant(text)
+
+
+def _types(data: Any) -> tuple[ShapedArray, ...]:
+    return tuple([decode_type(t) for t in _expect(list, data, "a list of types")])
+
+
 def _source(data: Any) -> Source:
+    if type(data) is not list or len(data) != 4:
+        raise NoCode(f"{data!r:.60} is no position in a source file")
     file, line, function, of = data
     texts = (file, function) if of is None else (file, function, of)
-    if not all(isinstance(x, str) and "\0" not in x for x in texts) or not 0 <= _expect(int, line, "a line") < 1 << 31:
+    if not all(map(_is_name, texts)) or not 0 <= _expect(int, line, "a line") < 1 << 31:
         raise NoCode(f"{data!r} is no position in a source file")
     return Source(_position(file, line, function), 0, of)
+
+
+def _scalar(value: Any, dtype: Any) -> np.ndarray:
+    """The scalar of ``dtype`` that is written as a number: as a float, if it is of a dtype that NumPy does not have."""
+    written = {"b": bool, "i": int, "u": int, "c": complex}.get(dtype.kind, float)
+    if type(value) is written and (written is not int or is_number(value, dtype)):
+        array = np.asarray(value).astype(dtype)
+        if dtype.isbuiltin == 1 or float(array) == value or value != value:
+            return array
+    raise NoCode(f"{value!r:.60} is no constant of dtype {dtype}")
+
+
+def _summed(type: ShapedArray, axes: Sequence[Any]) -> ShapedArray:
+    """The type of a sum over axes of which those that are numbers are the array's own."""
+    return type.update(shape=tuple([n for i, n in enumerate(type.shape) if i not in axes]))
+
+
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _position(file: str, line: int, function: str) -> CodeType:
@@ -261,7 +388,7 @@ def _numbers(data: Any) -> tuple[int, ...]:
 
 
 def _no_constant(text: str) -> Any:
-    raise NoCode(f"the number {text} stands in the JSON")
+    raise NoCode(f"the number {text:.60} stands in the JSON")
 
 
 def _need_x64(types: Sequence[ShapedArray]) -> None:

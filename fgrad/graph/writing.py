@@ -13,6 +13,7 @@ from fgrad.graph.check import WITH_RULES, Misfit, check_rule
 from fgrad.graph.encoding import NoCode, encode, encode_dtype, encode_type, key_dtypes
 from fgrad.graph.graph import Const, Graph, Node
 from fgrad.graph.op import Op, Region
+from fgrad.graph.parameters import check_parameters
 from fgrad.graph.regions import Deferred, VjpRule
 from fgrad.graph.source import Source
 from fgrad.graph.text import render
@@ -23,6 +24,7 @@ LEVELS = 3
 #: operations that call outside code by a name or address in their parameters, or wait for a device
 FORBIDDEN = frozenset(
     {"ffi_call", "infeed", "outfeed", "xla_call", "custom_partitioning", "tpu_custom_call", "mosaic_gpu"}
+    | {"debug_callback", "io_callback", "pure_callback"}
 )
 
 
@@ -126,6 +128,7 @@ class Writer:
                 params[name] = {"rule": self.rule(value, op)} if isinstance(value, Deferred) else encode(value, self)
             except NoCode as error:
                 raise NoCode(f"parameter {name!r}: {error}") from error
+        check_parameters(op.primitive, op.params, op.in_types)
         data: dict[str, Any] = {"name": op.name, "params": params}
         data["inputs"], data["outputs"] = list(map(encode_type, op.in_types)), list(map(encode_type, op.out_types))
         return {**data, "effects": True} if op.effects else data

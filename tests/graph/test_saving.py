@@ -307,7 +307,7 @@ def setting(value, *path):
         (setting(["float32[-4]"], "graphs", 0, "inputs"), "'float32[-4]' is no type"),
         (setting(["float33[4]"], "graphs", 0, "inputs"), "no dtype is called 'float33'"),
         (setting([f"float32[{10**18},{10**18}]"], "graphs", 0, "inputs"), "too large"),
-        (setting("reduce_sum", "ops", 0, "name"), "reduce_sum does not take these parameters"),
+        (setting("reduce_sum", "ops", 0, "name"), "the parameter 'axes' is missing"),
         (setting({"accuracy": {"eval": "1"}}, "ops", 0, "params"), "stands for no value"),
         (setting({"accuracy": {"enum": "os.system"}}, "ops", 0, "params"), "no enumeration is called 'os'"),
         (setting({"accuracy": {"record": "Graph", "fields": {}}}, "ops", 0, "params"), "no record is called 'Graph'"),
