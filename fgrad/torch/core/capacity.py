@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import frozen
 
+from fgrad.graph.graph import Graph
 from fgrad.torch.core.evaluation import Routine
 from fgrad.torch.core.geometry import Ints, contiguous_strides, extent
 from fgrad.torch.core.placing import Absent
@@ -101,6 +102,10 @@ class Vast:
     """What stands for a routine whose results no memory holds: it runs where nothing is computed, on ``meta``."""
 
     routine: Routine
+
+    @property
+    def graph(self) -> Graph:
+        return self.routine.graph
 
     def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
         if not any(x.__class__ is Absent for x in values):

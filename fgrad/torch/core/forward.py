@@ -26,7 +26,7 @@ from fgrad.torch.core.geometry import Geometry, overlaps
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import Operation, Planned, apply, node_of
 from fgrad.torch.core.operation_node import type_at, zeros
-from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER
+from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER, located
 from fgrad.torch.core.tensor import Tensor, is_tracked, new_tensor
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.views import view_of
@@ -82,8 +82,8 @@ def _view_of_tangent(tangent: Tensor, place: Geometry) -> Tensor:
         (tangent,) = operations.levels.lifted((tangent,))
     found = view_of(tangent, place)
     if modes.grad and is_tracked(tangent):
-        plan = AS_STRIDED.planned((tangent._type,), (tangent._geometry_of(), place), None)
-        found._grad_fn = node_of(plan, (tangent,))
+        start, params = located(tangent._geometry_of(), place)
+        found._grad_fn = node_of(AS_STRIDED.planned((tangent._type, int), params, None), (tangent, start))
     return found
 
 
@@ -141,7 +141,8 @@ def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
     held = storage.count * storage.dtype.itemsize // g.dtype.itemsize
     if held != math.prod(g.sizes):
         whole = zeros(tensor_type(g.dtype, (held,)))
-        return view_of(apply(AS_STRIDED_SCATTER, (whole, tangent), (whole._geometry_of(), g)), g)
+        start, params = located(whole._geometry_of(), g)
+        return view_of(apply(AS_STRIDED_SCATTER, (whole, tangent, start), params), g)
     if tangent._geometry_of().strides == g.strides:
         return tangent
     made = new_tensor(tangent._value(), tangent._type, g.strides)

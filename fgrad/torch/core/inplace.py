@@ -39,7 +39,7 @@ from fgrad.torch.core.overlap import check_overlap, in_sequence, in_turns, neste
 from fgrad.torch.core.placing import elsewhere
 from fgrad.torch.core.plan import NOTHING
 from fgrad.torch.core.saved import SavedTensor
-from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER
+from fgrad.torch.core.strided import AS_STRIDED, AS_STRIDED_SCATTER, located
 from fgrad.torch.core.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
 from fgrad.torch.core.types import TensorType, tensor_type
 
@@ -290,13 +290,14 @@ class CopySlices(Node):
         grad = grads[0]
         if grad is None:
             return [None] * len(self.next_edges)
-        part = apply(AS_STRIDED, (grad,), (self.base, self.view))
+        start, params = located(self.base, self.view)
+        part = apply(AS_STRIDED, (grad, start), params)
         found = list(function.apply([part]))
         if self.next_edges[0] is not None:
             inner = found[0]
             if inner is None:
                 inner = new_tensor(zero_value(part._type), part._type)
-            found[0] = apply(AS_STRIDED_SCATTER, (grad, inner), (self.base, self.view))
+            found[0] = apply(AS_STRIDED_SCATTER, (grad, inner, start), params)
         else:
             found[0] = None
         return found
@@ -320,10 +321,11 @@ def renew(tensor: Tensor) -> None:
         return
     check_view(tensor, "its base or another view of its base has been")
     base = view.base
-    plan = AS_STRIDED.planned((base._type,), (base._geometry_of(), tensor._geometry_of()), None)
+    start, params = located(base._geometry_of(), tensor._geometry_of())
+    plan = AS_STRIDED.planned((base._type, int), params, None)
     old = tensor._grad_fn
     # a base that needs no gradient has lost one by now: the node is there, and leads nowhere
-    node = tensor._grad_fn = node_of(plan, (base,)) or plan.node_class(plan, NOTHING, [None], [])
+    node = tensor._grad_fn = node_of(plan, (base, start)) or plan.node_class(plan, NOTHING, [None], [])
     if old is not None:
         move_hooks(tensor, old, node)
     view.version = tensor._counter.value

@@ -10,6 +10,7 @@ An operand is a tensor, or a Python number, which takes part in type promotion a
 input of the program, not a part of it: a number that changes each call compiles nothing new.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,9 +18,12 @@ from typing import Any
 from attrs import define, evolve, field
 
 from fgrad.errors import UndefinedDerivativeError
+from fgrad.graph.graph import Graph
 from fgrad.graph.source import RawSource, here
-from fgrad.torch.core.evaluation import FILLED_SIZE, Readings, filled
+from fgrad.torch.core.capacity import held, memory
+from fgrad.torch.core.evaluation import FILLED_SIZE, Readings, Routine, filled
 from fgrad.torch.core.geometry import Geometry, Ints
+from fgrad.torch.core.many import FEW, Deferred, Join
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.node import Edge, named
 from fgrad.torch.core.operands import OperandType, array_type_of, cast, check_cast, number, written
@@ -34,11 +38,14 @@ from fgrad.torch.core.operation_node import (
 )
 from fgrad.torch.core.origin import origin_of
 from fgrad.torch.core.placing import elsewhere, place_of
-from fgrad.torch.core.plan import NOTHING, Plan, Pullback
+from fgrad.torch.core.plan import NOTHING, Plan, Pullback, planned_graph, types_of
 from fgrad.torch.core.saved import SavedTensor
 from fgrad.torch.core.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor, unread
 from fgrad.torch.core.types import TensorType, tensor_type
 from fgrad.torch.dtypes import bfloat16, dtype as Dtype, float16, float32
+
+#: how many operands the plans of an operation may have together: sequences that grow meet new ones without end
+OPERANDS_KEPT = 1 << 17
 
 Key = tuple[tuple[OperandType, ...], tuple[Any, ...]]
 
@@ -69,6 +76,7 @@ class Operation:
       gradient_strides: by an operand's name, how the strides of its gradient follow from the operands' types, as
         ``strides``.
       undefined: from the operands' types and the parameters to whether the gradients are undefined (None), not zero.
+      many: from operands' types and the parameters to how so many are joined, or None: see NOTE [Joins of many].
       refuse: raises PyTorch's errors for gradients that an operation has no derivative for: of what was saved, by name,
         the outputs' gradients (None for one that is undefined), and the parameters.
     """
@@ -92,13 +100,20 @@ class Operation:
     gradient_strides: Mapping[str, Callable[..., Ints | None]] = field(factory=dict)
     undefined: Callable[..., bool] | None = None
     refuse: Callable[..., None] | None = None
+    many: Callable[..., Join | None] | None = None
     plans: dict[Key, "Planned"] = field(factory=dict)
+    #: how many operands these have together
+    held: int = 0
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
         """The plan for these types; ``into`` is the type of the tensor that an in-place operation writes."""
         found = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
         if found is None:
             found = Planned(self, types, params, into)
+            self.held += len(types)
+            if self.held > OPERANDS_KEPT:
+                self.plans.clear()
+                self.held = len(types)
             self.plans[(types, params) if into is None else (types, params, into)] = found  # type: ignore[index]
         return found
 
@@ -124,6 +139,7 @@ class Planned(Plan):
         "numbers",
         "layouts",
         "blank",
+        "join",
     )
 
     def __init__(
@@ -162,21 +178,33 @@ class Planned(Plan):
                 found = (written(found[0], into, common), *found[1:])
             return list(found)
 
+        given_types = [array_type_of(types[i]) for i in self.present]
+        many = len(types) > FEW and operation.many is not None and into is None
+        join = operation.many(types, **static) if many and operation.many is not None else None
+        if join is not None and math.prod(join.shape) * types[0].dtype.itemsize > memory():  # type: ignore[union-attr]
+            join = None
+        self.join = join
+        if self.join is None:
+            routine: Routine = held(Routine(planned_graph(function, given_types)))
+            out_types = types_of(routine.graph)
+        else:
+            made = self.join.join
+            routine = Deferred(lambda: planned_graph(function, given_types), lambda values: [made(values)])
+            out_types = (tensor_type(types[0].dtype, self.join.shape),)  # type: ignore[union-attr]
         last = len(operation.operands) - 1
         kept = [place for place, i in enumerate(self.present) if operation.operands[min(i, last)] in operation.kept]
         kept += [len(self.present) + k for k, name in enumerate(operation.outputs) if name in operation.kept]
         super().__init__(
-            function,
-            [array_type_of(types[i]) for i in self.present],
+            routine,
+            out_types,
             bool(operation.outputs),
             tuple(kept),
             tuple([k for k, name in enumerate(operation.outputs) if name in operation.auxiliary]),
         )
-        self.single = single
+        self.single = single or self.join is not None
         #: what stands for the elements of a small tensor that is to be written, where they do not matter
         self.blank: Any = None
-        reads_first = 0 in self.graph.outputs or any(0 in node.inputs for node in self.graph.nodes)
-        if into is not None and into.numel <= FILLED_SIZE and not reads_first:
+        if into is not None and into.numel <= FILLED_SIZE and not _reads_first(self.graph):
             self.blank = filled(into.shape, into.dtype.numpy, 0)
         #: the strides of the outputs where all operands are row-major; None until they were asked for
         self.layouts: tuple[Ints | None, ...] | None = None
@@ -184,13 +212,8 @@ class Planned(Plan):
         base = OperationNode if operation.refuse is None else CheckedNode
         self.node_class = named(NotDerivedNode, "NotImplemented") if name == NOT_IMPLEMENTED else named(base, name)
         #: the operands that have an edge, with their places among those that are there, None for one left out
-        self.edges = tuple(
-            [
-                (i, self.present.index(i) if i in self.present else None)
-                for i in range(len(types))
-                if i not in operation.fixed
-            ]
-        )
+        place_of = {i: place for place, i in enumerate(self.present)}
+        self.edges = tuple([(i, place_of.get(i)) for i in range(len(types)) if i not in operation.fixed])
         #: the operands that are there, with the names under which they are saved
         self.places = tuple([(i, operation.operands[min(i, last)]) for i in self.present])
         #: the operands that are Python numbers
@@ -208,6 +231,12 @@ class Planned(Plan):
             return NOTHING
         if operation.undefined is not None and operation.undefined(self.types, static):
             return NOTHING
+        join = self.join
+        if join is not None:
+            recorded = super().pulled_back
+            routine = Deferred(lambda: recorded(wanted).routine.graph, join.pulled(wanted))
+            views = tuple([(0, join.pieces[i]) for i in wanted])
+            return Pullback(routine, wanted, (), (), views, (None,) * len(wanted), False)
         found = super().pulled_back(wanted)
         if not (operation.gradient_views or operation.gradient_strides):
             return found
@@ -229,6 +258,10 @@ class Planned(Plan):
         if not apart or strides is None:
             self.layouts = layouts
         return layouts
+
+
+def _reads_first(graph: Graph) -> bool:
+    return 0 in graph.outputs or any(0 in node.inputs for node in graph.nodes)
 
 
 def _half(common: Dtype | None, types: Sequence[OperandType]) -> Dtype | None:

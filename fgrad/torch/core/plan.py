@@ -22,7 +22,6 @@ from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import trim
 from fgrad.passes.vjp import vjp
-from fgrad.torch.core.capacity import held
 from fgrad.torch.core.evaluation import Routine, recorded, wide_types
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.motion import Passed, passed
@@ -60,11 +59,20 @@ class Pushforward:
     varied: tuple[int, ...]
 
 
+def planned_graph(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
+    """The graph of an operation's function of arrays."""
+    return simplify(recorded(function, types))
+
+
+def types_of(graph: Graph) -> tuple[TensorType, ...]:
+    """The types of the tensors that a graph gives."""
+    return tuple([type_of(t) for t in graph.out_types])
+
+
 class Plan:
     """An operation recorded for the types of its operands."""
 
     __slots__ = (
-        "graph",
         "routine",
         "out_types",
         "inexact",
@@ -77,15 +85,14 @@ class Plan:
 
     def __init__(
         self,
-        function: Callable[..., Sequence[Any]],
-        types: Sequence[ShapedArray],
+        routine: Routine,
+        out_types: tuple[TensorType, ...],
         reads_outputs: bool = True,
         kept: tuple[int, ...] = (),
         auxiliary: tuple[int, ...] = (),
     ):
-        self.graph = simplify(recorded(function, types))
-        self.routine: Routine = held(Routine(self.graph))
-        self.out_types: tuple[TensorType, ...] = tuple([type_of(t) for t in self.graph.out_types])
+        self.routine = routine
+        self.out_types = out_types
         #: the outputs that have derivatives
         self.inexact: tuple[int, ...] = tuple(
             [i for i, t in enumerate(self.out_types) if t.inexact and i not in auxiliary]
@@ -97,6 +104,10 @@ class Plan:
         self.kept = kept
         self._pullbacks: dict[tuple[int, ...], Pullback] = {}
         self._pushforwards: dict[tuple[int, ...], Pushforward] = {}
+
+    @property
+    def graph(self) -> Graph:
+        return self.routine.graph
 
     def pullback(self, wanted: tuple[int, ...]) -> Pullback:
         found = self._pullbacks.get(wanted)

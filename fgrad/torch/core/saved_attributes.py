@@ -11,6 +11,8 @@ from fgrad.torch.core.types import NUMBER_TYPES, TensorType
 
 #: parameters that PyTorch has as numbers of any kind, not as integers
 _SCALARS = ("alpha", "correction", "exponent", "min_val", "max_val", "ord", "p", "special")
+#: operands that PyTorch has as integers: places in a tensor
+_INTEGERS = ("diagonal", "end", "index", "start", "storage_offset")
 
 _MISSING = object()
 
@@ -55,7 +57,8 @@ def _numbers(node: Any) -> dict[str, Any]:
     found = {}
     for i, x in zip(plan.numbers, node.numbers, strict=False):
         name = plan.operation.operands[min(i, last)]
-        found[name] = x if i in plan.operation.fixed or name in _SCALARS else _wrapped(x)
+        plainly = i in plan.operation.fixed or name in _SCALARS
+        found[name] = (_unsigned(x, name) if name in _INTEGERS else x) if plainly else _wrapped(x)
     return found
 
 

@@ -1,10 +1,13 @@
 """``as_strided`` between values: the elements of a base that a geometry names, and the base with those replaced.
 
-Both geometries are parameters, and the operations work on the base's elements as a tensor has them.  The views, whose
-values are read from storages, differentiate through these where no operation of their own says more.
+The geometries are parameters, but where the view begins is an operand: a loop that writes ``x[0]``, ``x[1]``, ... is
+recorded once.  ``located`` makes operand and parameters.  The operations work on the base's elements as a tensor has
+them.  The views, whose values are read from storages, differentiate through these where no operation of their own says
+more.
 """
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,7 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
-from fgrad.torch.core.geometry import Geometry, Layout, extent, is_dense, lens, places
+from fgrad.torch.core.geometry import Geometry, Layout, Lens, contiguous_strides, extent, is_dense, lens, places
 from fgrad.torch.core.operation import Operation
 
 
@@ -29,6 +32,34 @@ def _within(base: Geometry, view: Geometry) -> Geometry:
     return Geometry(view.sizes, view.strides, view.offset - base.offset, view.dtype, view.conj, view.neg)
 
 
+@lru_cache(1 << 14)
+def located(base: Geometry, view: Geometry) -> tuple[int, tuple[Geometry, Geometry, Lens | None]]:
+    """Where a view begins, and the parameters that it shares with others that lie alike in the base.
+
+    These are both geometries, that of the view without its offset, and the lens through which the base's elements are
+    seen; without one (the base has gaps, or the view reaches beyond it) the offset counts as a parameter.
+    """
+    layout = _layout(base, view)
+    if layout is None:
+        return view.offset, (base, view, None)
+    return view.offset, (base, evolve(view, offset=0), lens(layout, _within(base, view))[0])
+
+
+def _where(through: Lens, start: Any) -> list[Any]:
+    """Where a lens stands whose first element is ``start``: the starts of its box, or the place of every element."""
+    if through.box is None:
+        return [lax.add(lax.broadcast(start, through.sizes), places(through.sizes, through.strides, 0))]
+    found = []
+    for step in contiguous_strides(through.box.parent)[:-1]:
+        found.append(lax.div(start, np.int64(step)))
+        start = lax.rem(start, np.int64(step))
+    return [*found, start]
+
+
+def _start(base: Geometry, storage_offset: Any) -> Any:
+    return lax.sub(storage_offset, np.int64(base.offset))
+
+
 def _positions(base: Geometry, view: Geometry) -> np.ndarray:
     """For each element of the view its number among the elements of the base; of one outside of it, their count."""
     if base.dtype is not view.dtype:
@@ -42,11 +73,9 @@ def _positions(base: Geometry, view: Geometry) -> np.ndarray:
     return np.where(of_base[found] == wanted, found, len(order))
 
 
-def _as_strided(array: Any, base: Geometry, view: Geometry) -> Any:
-    layout = _layout(base, view)
-    if layout is not None:
-        through, where = lens(layout, _within(base, view))
-        return through.get(array, where)
+def _as_strided(array: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None) -> Any:
+    if through is not None:
+        return through.get(array, _where(through, _start(base, storage_offset)))
     positions, flat = _positions(base, view), lax.reshape(array, (math.prod(base.sizes),))
 
     def read(flat: Any) -> Any:
@@ -65,39 +94,57 @@ def _as_strided(array: Any, base: Geometry, view: Geometry) -> Any:
     return define_rule(read, transpose=shared)(flat)
 
 
-def _as_strided_copy(array: Any, seen: Any, base: Geometry, view: Geometry) -> Any:
+def _as_strided_copy(
+    array: Any, seen: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None
+) -> Any:
     """What a view shows, of which the base's elements may be a part only; ``seen`` is read from the storage."""
-    found = _as_strided(array, base, view)
-    return found if _layout(base, view) else jnp.where(_positions(base, view) < math.prod(base.sizes), found, seen)
+    found = _as_strided(array, storage_offset, base, view, through)
+    return found if through else jnp.where(_positions(base, view) < math.prod(base.sizes), found, seen)
 
 
-def _as_strided_scatter(array: Any, part: Any, base: Geometry, view: Geometry) -> Any:
-    layout = _layout(base, view)
-    if layout is None:
+def _as_strided_scatter(
+    array: Any, part: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None
+) -> Any:
+    if through is None:
         flat = lax.reshape(array, (math.prod(base.sizes),))
         flat = flat.at[_positions(base, view).reshape(-1)].set(lax.reshape(part, (math.prod(view.sizes),)), mode="drop")
         return lax.reshape(flat, base.sizes)
-    through, where = lens(layout, _within(base, view))
-    return through.put(array, where, part)
+    return through.put(array, _where(through, _start(base, storage_offset)), part)
 
 
-def _part(gradient: Geometry, base: Geometry, view: Geometry) -> Geometry | None:
+def _part(
+    gradient: Geometry, storage_offset: int, base: Geometry, view: Geometry, through: Lens | None
+) -> Geometry | None:
     """Where the gradient of what was put in lies in the gradient of the whole, if that is as the base was."""
     same = (gradient.sizes, gradient.strides, gradient.offset) == (base.sizes, base.strides, base.offset)
     if not same or base.dtype is not view.dtype or view.conj or view.neg:
         return None
-    return evolve(gradient, sizes=view.sizes, strides=view.strides, offset=view.offset)
+    return evolve(gradient, sizes=view.sizes, strides=view.strides, offset=storage_offset)
 
 
-AS_STRIDED = Operation("as_strided", _as_strided, "AsStridedBackward0", ("self",), ("base", "view"))
+_PARAMETERS = ("base", "view", "through")
+AS_STRIDED = Operation(
+    "as_strided", _as_strided, "AsStridedBackward0", ("self", "storage_offset"), _PARAMETERS, frozenset((1,))
+)
 AS_STRIDED_COPY = Operation(
-    "as_strided_copy", _as_strided_copy, "AsStridedBackward0_copy", ("self", "view"), ("base", "view"), frozenset((1,))
+    "as_strided_copy",
+    _as_strided_copy,
+    "AsStridedBackward0_copy",
+    ("self", "view", "storage_offset"),
+    _PARAMETERS,
+    frozenset((1, 2)),
 )
 AS_STRIDED_SCATTER = Operation(
     "as_strided_scatter",
     _as_strided_scatter,
     "AsStridedScatterBackward0",
-    ("self", "src"),
-    ("base", "view"),
+    ("self", "src", "storage_offset"),
+    _PARAMETERS,
+    frozenset((2,)),
     gradient_views={"src": _part},
 )
+
+
+def viewed_geometry(g: Geometry, storage_offset: int, base: Geometry, view: Geometry, through: Lens | None) -> Geometry:
+    """The geometry of a view by operand and parameters as ``located`` makes them."""
+    return evolve(view, offset=storage_offset)

@@ -11,7 +11,7 @@ from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.inplace import check_captured, check_inference, check_inplace, move_hooks
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import node_of
-from fgrad.torch.core.strided import AS_STRIDED
+from fgrad.torch.core.strided import AS_STRIDED, located, viewed_geometry
 from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.views import ViewOperation
@@ -41,26 +41,28 @@ _AS_STRIDED = ViewOperation(
     "as_strided",
     AS_STRIDED.function,
     "AsStridedBackward1",
-    ("self",),
-    ("base", "view"),
-    geometry=lambda geometry, base, view: view,
+    AS_STRIDED.operands,
+    AS_STRIDED.parameters,
+    AS_STRIDED.fixed,
+    geometry=viewed_geometry,
 )
 
 
-def _look(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...] = ()) -> Tensor:
+def _look(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...] = (), *rest: int) -> Tensor:
     """Make a tensor look as the view that an operation makes of it; it is returned."""
     if modes.level:
         check_captured(tensor, "squeeze" if operation.name.startswith("_squeeze") else operation.name)
-    return _looking(tensor, operation, params)
+    return _looking(tensor, operation, params, rest)
 
 
-def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...]) -> Tensor:
+def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...], rest: tuple[int, ...]) -> Tensor:
     recorded = modes.grad and is_tracked(tensor)
     check_inplace(tensor, recorded)
     check_inference(tensor)
     static = dict(zip(operation.parameters, params, strict=True))
-    geometry: Geometry = operation.geometry(tensor._geometry_of(), **static)
-    node = node_of(operation.planned((tensor._type,), params, None), (tensor,)) if recorded else None
+    geometry: Geometry = operation.geometry(tensor._geometry_of(), *rest, **static)
+    types = (tensor._type, *[x.__class__ for x in rest])
+    node = node_of(operation.planned(types, params, None), (tensor, *rest)) if recorded else None
     tensor._geometry = geometry
     tensor._type = tensor_type(geometry.dtype, geometry.sizes)
     tensor._cache = None
@@ -71,7 +73,7 @@ def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...]) 
     if tensor._view is not None:
         tensor._view.version = tensor._counter.value
     for tangent in (tensor._tangents or {}).values():
-        _looking(tangent, operation, params)
+        _looking(tangent, operation, params, rest)
     return tensor
 
 
@@ -135,7 +137,8 @@ def as_strided_(self: Any, size: Any, stride: Any, storage_offset: int | None = 
     """
     base = self._geometry_of()
     offset = base.offset if storage_offset is None else int(storage_offset)
-    return _look(self, _AS_STRIDED, (base, checked_strided(self, tuple(size), tuple(stride), offset)))
+    start, params = located(base, checked_strided(self, tuple(size), tuple(stride), offset))
+    return _look(self, _AS_STRIDED, params, start)
 
 
 # -- a Python function for each element ------------------------------------------------------------------------------

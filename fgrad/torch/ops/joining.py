@@ -1,11 +1,14 @@
 """Several tensors made one: ``cat``, ``stack`` and what is made of them."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Ints
+from fgrad.torch.core.many import Join, Piece
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.ops.copying import channels_last
@@ -56,8 +59,27 @@ def _cat(tensors: Arrays, dim: int) -> Any:
     return lax.concatenate(counting, dim) if counting else tensors[0]  # type: ignore[index]
 
 
+def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
+    shapes = [t.shape for t in types]
+    if not _of_one_type(types) or any(not _counts(shape) for shape in shapes):
+        return None
+    lengths = [shape[dim] for shape in shapes]
+    ends = list(accumulate(lengths))
+    first = shapes[0]
+    return Join(
+        (*first[:dim], ends[-1], *first[dim + 1 :]),
+        lambda values: np.concatenate(values, dim),
+        tuple([Piece(dim, end - length, length) for end, length in zip(ends, lengths, strict=True)]),
+    )
+
+
+def _of_one_type(types: Sequence[Any]) -> bool:
+    return all(t.dtype is types[0].dtype for t in types)
+
+
 _CAT = operation_of(_cat)
 _CAT.name = "cat"
+_CAT.many = _cat_of_many
 
 
 @composite(method=False)
@@ -109,8 +131,20 @@ def _stack(tensors: Arrays, dim: int) -> Any:
     return jnp.stack(tensors, dim)  # type: ignore[arg-type]
 
 
+def _stack_of_many(types: Sequence[Any], dim: int) -> Join | None:
+    if not _of_one_type(types):
+        return None
+    shape = types[0].shape
+    return Join(
+        (*shape[:dim], len(types), *shape[dim:]),
+        lambda values: np.stack(values, dim),
+        tuple([Piece(dim, i, None) for i in range(len(types))]),
+    )
+
+
 _STACK = operation_of(_stack)
 _STACK.name = "stack"
+_STACK.many = _stack_of_many
 
 
 @composite(method=False)

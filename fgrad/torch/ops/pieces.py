@@ -1,7 +1,7 @@
 """Views of several pieces, of diagonals and of windows, and by strides."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,7 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.torch.core.geometry import Geometry, Ints, extent
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.strided import AS_STRIDED
+from fgrad.torch.core.strided import AS_STRIDED, located, viewed_geometry
 from fgrad.torch.core.tensor import Tensor, find_nodes
 from fgrad.torch.core.views import ViewOperation, apply_view
 from fgrad.torch.ops.overloads import no_match, types_of
@@ -104,9 +103,10 @@ _AS_STRIDED_VIEW = ViewOperation(
     "as_strided",
     AS_STRIDED.function,
     "AsStridedBackward0",
-    ("self",),
-    ("base", "view"),
-    geometry=lambda g, base, view: view,
+    AS_STRIDED.operands,
+    AS_STRIDED.parameters,
+    AS_STRIDED.fixed,
+    geometry=viewed_geometry,
 )
 
 
@@ -118,12 +118,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     offset = base.offset if storage_offset is None else int(storage_offset)
     sizes, strides = checked_ints(size, "as_strided", "size", 2), checked_ints(stride, "as_strided", "stride", 3)
     made = checked_strided(input, sizes, strides, offset)
-    return apply_view(_AS_STRIDED_VIEW, (input,), (base, made))
-
-
-def strided_part(input: Tensor, base: Geometry, view: Geometry) -> Tensor:
-    """The elements of a tensor that a geometry names, as a value."""
-    return apply(AS_STRIDED, (input,), (base, view))
+    start, params = located(base, made)
+    return apply_view(_AS_STRIDED_VIEW, (input, start), params)
 
 
 # -- several views ---------------------------------------------------------------------------------------------------
@@ -138,7 +134,7 @@ def _unbind_geometry(g: Geometry, dim: int) -> list[Geometry]:
 @view("UnbindBackward0", _unbind_geometry, method=False, function=False)
 def _unbind(input: Array, dim: int) -> Any:
     dim = dim % input.ndim
-    return tuple([lax.index_in_dim(input, i, dim, keepdims=False) for i in range(input.shape[dim])])
+    return tuple(lax.unstack(input, dim))
 
 
 @composite()
@@ -148,8 +144,8 @@ def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def _pieces(size: int, lengths: Sequence[int]) -> list[tuple[int, int]]:
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    return [(start, length) for start, length in zip(starts, lengths, strict=True) if start <= size]
+    starts = accumulate(lengths, initial=0)
+    return [(start, length) for start, length in zip(starts, lengths, strict=False) if start <= size]
 
 
 def _split_geometry(g: Geometry, lengths: Ints, dim: int) -> list[Geometry]:
@@ -157,7 +153,7 @@ def _split_geometry(g: Geometry, lengths: Ints, dim: int) -> list[Geometry]:
 
 
 def _split_values(input: Any, lengths: Ints, dim: int) -> Any:
-    return tuple([lax.slice_in_dim(input, a, a + n, axis=dim) for a, n in _pieces(input.shape[dim], lengths)])
+    return tuple(lax.split(input, [n for _, n in _pieces(input.shape[dim], lengths)], dim))
 
 
 @view("SplitBackward0", _split_geometry, method=False, function=False)

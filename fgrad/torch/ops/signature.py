@@ -14,7 +14,7 @@ from fgrad.torch.type_names import type_name
 
 if TYPE_CHECKING:
     # inside the functions that they annotate they are arrays of any kind
-    Array = Operand = Fixed = Number = Arrays = Ints = Dims = Any
+    Array = Operand = Fixed = Number = Integer = Arrays = Ints = Dims = Any
 else:
 
     class Array:
@@ -29,6 +29,9 @@ else:
     class Number:
         """Annotates a Python number that is an input of the program, without a derivative."""
 
+    class Integer:
+        """Annotates a Python integer that is an input of the program."""
+
     class Arrays:
         """Annotates a sequence of tensors."""
 
@@ -39,7 +42,7 @@ else:
         """Annotates axes: one, several, or None for all."""
 
 
-_OPERANDS = (Array, Operand, Fixed, Number, Arrays)
+_OPERANDS = (Array, Operand, Fixed, Number, Integer, Arrays)
 #: NumPy's names for parameters, which PyTorch takes too
 _OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 NUMBERS = (bool, int, float, complex)
@@ -148,6 +151,8 @@ class Signature:
                 for x in value:
                     self.check(i, kind, x, given)
                 operands += value
+            elif kind is Integer:
+                operands.append(self.integer(i, value, given))
             else:
                 if not isinstance(value, Tensor) and value is not None:
                     value = self.check(i, kind, value, given)
@@ -180,9 +185,7 @@ class Signature:
             if kind is bool and value.__class__ is not bool:
                 raise self.refusal(i, "bool", value, given)
             if kind is int:
-                if not _is_index(value):
-                    raise self.refusal(i, "int", value, given)
-                return operator.index(value)
+                return self.integer(i, value, given)
             if kind in (Ints, Dims) and value is not None:
                 if isinstance(value, tuple | list):
                     return checked_ints(value, self.name, self.names[i], i + self.first)
@@ -191,6 +194,14 @@ class Signature:
             if isinstance(value, np.ndarray):
                 raise self.refusal(i, "Number", value, given)
         return _static(value, kind)
+
+    def integer(self, i: int, value: Any, given: int | None) -> int:
+        """An argument that must be an integer."""
+        if value.__class__ is int:
+            return value
+        if not _is_index(value):
+            raise self.refusal(i, "int", value, given)
+        return operator.index(value)
 
     def refusal(self, i: int, wanted: str, value: Any, given: int | None) -> TypeError:
         """PyTorch's error for an argument of a wrong type, with its place if it was given by that."""

@@ -4,7 +4,8 @@ NOTE [Writing an operation]
 An entry is a function of arrays under ``@operation``.  What its parameters are follows from their annotations:
 
 * ``Array``: a tensor; ``Operand``: a tensor or a Python number, both with a derivative;
-* ``Fixed``: a tensor without one (an index, a mask); ``Number``: a Python number that is an input of the program;
+* ``Fixed``: a tensor without one (an index, a mask);
+* ``Number``: a Python number that is an input of the program; ``Integer``: one that must be an integer;
 * ``Arrays``: any number of tensors, given as a sequence;
 * ``Ints``: a static tuple of integers, which a caller may also give spread out (``x.permute(0, 2, 1)``);
 * ``Dims``: axes, static: one, several, or None for all;
@@ -38,6 +39,7 @@ from fgrad.torch.ops.signature import (
     Arrays as Arrays,
     Dims as Dims,
     Fixed as Fixed,
+    Integer as Integer,
     Ints as Ints,
     Number as Number,
     Operand as Operand,
@@ -120,7 +122,7 @@ def operation(
             node,
             saved or tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
             tuple([signature.names[i] for i in signature.statics]),
-            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number)),
+            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number, Integer)),
             outputs,
             promote,
             strides,
@@ -158,7 +160,7 @@ def view(
             node,
             tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
             tuple([signature.names[i] for i in signature.statics]),
-            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number)),
+            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number, Integer)),
             geometry=geometry,
         )
 
@@ -268,7 +270,9 @@ def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[...
 
 def _public(called: str, signature: Signature, made: Operation, array_function: Callable[..., Any]) -> Any:
     count = len(signature.operands)
-    simple = not signature.statics and not any(signature.kinds[i] in (Arrays, Number) for i in signature.operands)
+    simple = not signature.statics and not any(
+        signature.kinds[i] in (Arrays, Number, Integer) for i in signature.operands
+    )
     allowed = [(Tensor, *NUMBERS) if signature.kinds[i] is Operand and i else (Tensor,) for i in signature.operands]
 
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ from fgrad.torch.ops.creation import empty, made
 from fgrad.torch.ops.kinds import check_kinds
 from fgrad.torch.ops.pieces import _diagonal_geometry
 from fgrad.torch.ops.reshaping import check_tensors
-from fgrad.torch.ops.table import Array, Arrays, composite, operation
+from fgrad.torch.ops.table import Array, Arrays, Integer, composite, operation
 from fgrad.torch.ops.views import reshape, wrap_dim
 
 
@@ -21,24 +21,30 @@ def _check_matrix(function: str, array: Any) -> None:
         raise RuntimeError(f"{function}: input tensor must have at least 2 dimensions")
 
 
+def _beyond(array: Any) -> np.ndarray:
+    """By how many columns each element of a matrix lies beyond the main diagonal."""
+    rows, columns = array.shape[-2:]
+    return np.arange(columns) - np.arange(rows)[:, None]
+
+
 @operation("TrilBackward0", inplace=True, overlap=in_order)
-def tril(input: Array, diagonal: int = 0) -> Any:
+def tril(input: Array, diagonal: Integer = 0) -> Any:
     """Matrices with zeros above a diagonal.
 
     Source: `torch.tril <https://docs.pytorch.org/docs/stable/generated/torch.tril.html>`_.
     """
     _check_matrix("tril", input)
-    return jnp.tril(input, diagonal)
+    return jnp.where(_beyond(input) <= diagonal, input, jnp.zeros_like(input))
 
 
 @operation("TriuBackward0", inplace=True, overlap=in_order)
-def triu(input: Array, diagonal: int = 0) -> Any:
+def triu(input: Array, diagonal: Integer = 0) -> Any:
     """Matrices with zeros below a diagonal.
 
     Source: `torch.triu <https://docs.pytorch.org/docs/stable/generated/torch.triu.html>`_.
     """
     _check_matrix("triu", input)
-    return jnp.triu(input, diagonal)
+    return jnp.where(_beyond(input) >= diagonal, input, jnp.zeros_like(input))
 
 
 def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device: Any, places: Any) -> Tensor:

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
-from fgrad.torch.core.strided import AS_STRIDED_COPY
+from fgrad.torch.core.strided import AS_STRIDED_COPY, located
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import dtype as Dtype
 from fgrad.torch.ops.pieces import as_strided, split, unbind
@@ -293,7 +293,8 @@ def as_strided_copy(input: Array, size: Any, stride: Any, storage_offset: int | 
             [1, 3]])
     """
     view = as_strided(input.detach(), size, stride, storage_offset)
-    return _AS_STRIDED(out, input, view, base=input._geometry_of(), view=view._geometry_of())
+    start, params = located(input._geometry_of(), view._geometry_of())
+    return _AS_STRIDED(out, input, view, start, **dict(zip(AS_STRIDED_COPY.parameters, params, strict=True)))
 
 
 _UNBIND = _copy("unbind_copy", "_unbind")

@@ -8,7 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.torch.core.geometry import Geometry
 from fgrad.torch.core.operands import cast
 from fgrad.torch.core.operation import apply
-from fgrad.torch.core.strided import AS_STRIDED_SCATTER
+from fgrad.torch.core.strided import AS_STRIDED_SCATTER, located
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.ops.copying import as_first, fill_
@@ -56,17 +56,21 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Choice:
     return _select_scatter, input, src, index % shape[dim], dim
 
 
-def _part_geometry(g: Geometry, dim: int, start: int, end: int, step: int) -> Geometry:
+def _part_geometry(g: Geometry, start: int, end: int, dim: int, step: int) -> Geometry:
     return _slice_geometry(g, start, dim, len(range(start, end, step)), step)
 
 
 @overload("slice_scatter", "SliceScatterBackward0", strides=as_first, gradient_views={"src": _part_geometry})
-def _slice_scatter(input: Array, src: Array, dim: int, start: int, end: int, step: int) -> Any:
-    place = (*[slice(None)] * dim, slice(start, max(start, end), step))
-    shape = list(input.shape)
-    shape[dim] = len(range(start, end, step))
-    _check(src, tuple(shape))
-    return input.at[place].set(_like(src, input)) if shape[dim] else input
+def _slice_scatter(input: Array, src: Array, start: Number, end: Number, dim: int, step: int) -> Any:
+    length, src = src.shape[dim], _like(src, input)
+    if not length:
+        return input
+    if step > 1:
+        # the elements between them stay
+        size = (length - 1) * step + 1
+        place = (*[slice(None)] * dim, slice(None, None, step))
+        src = lax.dynamic_slice_in_dim(input, start, size, dim).at[place].set(src)
+    return lax.dynamic_update_slice_in_dim(input, src, start, dim)
 
 
 @overloaded()
@@ -80,8 +84,10 @@ def slice_scatter(
     dim = wrap_dim(dim, len(input._type.shape))
     if step <= 0:
         raise RuntimeError("slice step must be positive")
-    first, last, _ = slice(start, end).indices(input._type.shape[dim])
-    return _slice_scatter, input, src, dim, first, last, step
+    shape = input._type.shape
+    first, last, _ = slice(start, end).indices(shape[dim])
+    _check(src._type, (*shape[:dim], len(range(first, last, step)), *shape[dim + 1 :]))
+    return _slice_scatter, input, src, first, last, dim, step
 
 
 @overload("diagonal_scatter", "DiagonalScatterBackward0", strides=as_first, gradient_views={"src": _diagonal_geometry})
@@ -122,7 +128,8 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
     offset = base.offset if storage_offset is None else int(storage_offset)
     part = checked_strided(input, tuple(map(int, size)), tuple(map(int, stride)), offset)
     _check(src._type, part.sizes)
-    return apply(AS_STRIDED_SCATTER, (input, src.to(input._type.dtype)), (base, part))
+    start, params = located(base, part)
+    return apply(AS_STRIDED_SCATTER, (input, src.to(input._type.dtype), start), params)
 
 
 @composite(function=False)
