@@ -43,6 +43,29 @@ class NotConcreteError(
         TypeError.__init__(self, message)
 
 
+class CopiedOutError(jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
+    """A traced value would be copied out of its recording as a plain number, and its derivative silently lost.
+
+    >>> import fgrad, numpy as np
+    >>> fgrad.grad(lambda x: np.asarray(x).sum())(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    fgrad.errors.CopiedOutError: ...
+    """
+
+    def __init__(self, message: str):
+        TypeError.__init__(self, message)
+
+
+class NumPyFunctionError(CopiedOutError, NotImplementedError):
+    """A function of NumPy or SciPy was called on a traced value, and cannot be recorded.
+
+    >>> import fgrad, numpy as np
+    >>> fgrad.grad(lambda x: np.sum(x, out=np.zeros(())))(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    fgrad.errors.NumPyFunctionError: ...
+    """
+
+
 def leaked(tracer: Any) -> LeakedTracerError:
     source = tracer.source
     where = f"at {source.file}:{source.line} (in {source.function})" if source else "as an argument of the function"
@@ -50,19 +73,43 @@ def leaked(tracer: Any) -> LeakedTracerError:
         f"A traced value {tracer.aval.str_short()} was used after the function that was being differentiated had "
         "returned.\n"
         f"It was made {where}, and kept in a global, an attribute or a list from there.\n"
-        "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or store "
-        "fgrad.stop_gradient of its concrete value, e.g. float(x) or np.asarray(x)."
+        "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or store the number, "
+        "x.item() or np.asarray(fgrad.stop_gradient(x))."
     )
 
 
 def not_concrete(tracer: Any, what: str) -> NotConcreteError:
-    source = tracer.source
-    where = f"{source.file}:{source.line} (in {source.function})" if source else "the function's arguments"
     return NotConcreteError(
         f"{what} needs the number behind a traced value {tracer.aval.str_short()}, and here only its type is known.\n"
-        f"The value comes from {where}; the function is being staged (jit, vmap, make_graph, or a loop body).\n"
+        f"The value comes from {_origin(tracer)}; "
+        "the function is being staged (jit, vmap, make_graph, or a loop body).\n"
         "Ways out: take the value as a static argument (static_argnums), use jnp.where or jax.lax.cond / while_loop "
         "instead of Python's if and while, or call the function without jit: fgrad.grad alone keeps values concrete."
+    )
+
+
+def _origin(tracer: Any) -> str:
+    source = tracer.source
+    return f"{source.file}:{source.line} (in {source.function})" if source else "the function's arguments"
+
+
+def copied_out(tracer: Any, what: str) -> CopiedOutError:
+    return CopiedOutError(
+        f"{what} would copy the number out of a traced value {tracer.aval.str_short()}, and no derivative would pass "
+        f"through the copy.\nThe value comes from {_origin(tracer)}.\n"
+        "Ways out: use jax.numpy, jax.scipy or NumPy's own functions, which are differentiated: jnp.stack([x, y]) "
+        "instead of np.array([x, y]), y = y.at[i].set(x) of a jax.numpy array instead of y[i] = x, jnp.sin instead of "
+        "math.sin.\nWhere no derivative is wanted, convert fgrad.stop_gradient(x) (jax.lax.stop_gradient). "
+        "x.item() shows a number."
+    )
+
+
+def numpy_function(tracer: Any, name: str, why: str, instead: str) -> NumPyFunctionError:
+    return NumPyFunctionError(
+        f"{name} cannot be recorded on a traced value {tracer.aval.str_short()}: {why}.\n"
+        f"The value comes from {_origin(tracer)}.\n"
+        f"Ways out: {instead}; or, where no derivative is wanted, apply it to fgrad.stop_gradient(x) "
+        "(jax.lax.stop_gradient)."
     )
 
 

@@ -89,7 +89,7 @@ def checkpoint(
         # a recording runs the function in a recording of its own, which may know values; any other trace knows types
         types = [typeof(x) for x in flat.values]
         recording = isinstance(trace, Recording)
-        body, lifted = trace.inner(flat_fun, flat.values) if recording else stage(flat_fun, types)
+        body, lifted = trace.inner(flat_fun, flat.values, range(len(types))) if recording else stage(flat_fun, types)
         values = [*flat.values, *lifted]
         params = {"body": body, "policy": policy, "barrier": False if prevent_cse else None}
         return kept.pop().unflatten(_emit(trace, intern(remat_region, params, [typeof(x) for x in values]), values))

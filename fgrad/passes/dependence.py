@@ -8,7 +8,7 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray
-from fgrad.rules.kinds import RULES, Region, Rule, Zero
+from fgrad.rules.kinds import RULES, Linear, Region, Rule, Zero
 
 
 def of_integers(types: Iterable[ShapedArray]) -> bool:
@@ -87,6 +87,29 @@ def _passed_on(op: Op, node: Node, varied: set[int]) -> Sequence[bool] | None:
     if found is None:
         found = op.derived[key] = at_node(node, rule.varied, op, key[1])
     return found
+
+
+def passed_on(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
+    """Through which results of an operation a derivative passes that passes through its ``live`` inputs."""
+    if True not in live:
+        return ()
+    found = op.derived.get(("passed on", live))
+    if found is None:
+        found = op.derived["passed on", live] = _worked_out(op, live)
+    return found
+
+
+def _worked_out(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
+    inexact = [is_inexact(t) for t in op.out_types]
+    try:
+        rule = rule_of(op)
+        if is_zero(op) or (isinstance(rule, Linear) and rule.args is not None and not any(live[i] for i in rule.args)):
+            return ()
+        if isinstance(rule, Region) and rule.varied is not None:
+            return [a and b for a, b in zip(inexact, rule.varied(op, live), strict=True)]
+    except Exception:  # what is wrong with a rule is said where the derivative is made
+        pass
+    return inexact
 
 
 def passed_on_by(graph: Graph, wrt: Sequence[int]) -> list[bool]:

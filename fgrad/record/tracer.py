@@ -1,7 +1,14 @@
 """The tracer: a JAX tracer with a number on a tape.
 
-It is a JAX tracer, so that any JAX code accepts it; its own operators take the fast lane, and ``bool``, ``float``,
-``np.asarray`` and ``print`` work out the value where the recording knows its inputs.
+It is a JAX tracer, so that any JAX code accepts it; its own operators take the fast lane, and ``bool``, ``int``,
+``item`` and ``print`` work out the value where the recording knows its inputs.
+
+NOTE [No way out through NumPy]
+A number copied out of a recording loses its derivative, and nobody would see it: the gradient would be zero.  So what
+other libraries call to copy one (``__array__``, ``__float__``, ``tolist``, ...) refuses a value through which a
+derivative passes, and gives the number of one through which none does: integers, truth values, what comes from
+``stop_gradient``.  A write into a NumPy array and ``math.sin`` call ``__float__`` and cannot be told from ``float``.
+What looks at a number in order to branch or to show it (``bool``, ``int``, ``item``, ``print``) gets it, as in JAX.
 """
 
 import operator
@@ -44,6 +51,13 @@ class Tracer(JaxTracer):
             raise errors.not_concrete(self, what)
         return value
 
+    def _free_value(self, what: str) -> Any:
+        """The value for somebody who copies it; see NOTE [No way out through NumPy]."""
+        value = self._value(what)
+        if is_inexact(self.aval) and self._trace.carries(self.number):
+            raise errors.copied_out(self, what)
+        return value
+
     def __bool__(self) -> bool:
         return bool(self._value("bool()"))
 
@@ -51,10 +65,10 @@ class Tracer(JaxTracer):
         return int(self._value("int()"))
 
     def __float__(self) -> float:
-        return float(self._value("float()"))
+        return float(self._free_value("float() (or a write into a NumPy array, or math)"))
 
     def __complex__(self) -> complex:
-        return complex(self._value("complex()"))
+        return complex(self._free_value("complex() (or a write into a NumPy array, or cmath)"))
 
     def __index__(self) -> int:
         return operator.index(self._value("an integer index"))
@@ -71,13 +85,16 @@ class Tracer(JaxTracer):
         return rounded.astype(int) if ndigits is None else rounded
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._value("numpy.asarray()"), dtype=dtype)
+        return np.array(self._free_value("numpy.asarray()"), dtype=dtype)
 
     def item(self, *args: Any) -> Any:
         return np.asarray(self._value(".item()")).item(*args)
 
     def tolist(self) -> Any:
-        return np.asarray(self._value(".tolist()")).tolist()
+        return np.asarray(self._free_value(".tolist()")).tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        return np.asarray(self._free_value(".tobytes()")).tobytes(order)
 
     def __format__(self, spec: str) -> str:
         if not spec:

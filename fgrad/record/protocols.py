@@ -1,0 +1,258 @@
+"""NumPy's functions on traced values: each is recorded as the function of the same name in ``jax.numpy``.
+
+NumPy asks its arguments (``__array_ufunc__``, ``__array_function__``) before it computes.  What has no counterpart is
+refused by name where a derivative would be lost, and else NumPy gets the numbers; see NOTE [No way out through NumPy].
+"""
+
+import dis
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import jax.scipy.special
+import numpy as np
+from jax import tree_util
+
+from fgrad import errors
+from fgrad.record.templates import apply, apply_pair
+from fgrad.record.tracer import Tracer
+
+#: where the functions of NumPy's public modules have their counterparts
+_NAMESPACES = {"numpy": jnp, "numpy.linalg": jnp.linalg, "numpy.fft": jnp.fft}
+
+#: arguments of ufuncs that change nothing when they have these values
+_UFUNC_DEFAULTS: dict[str, Any] = {
+    "out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True, "signature": None,
+}  # fmt: skip
+
+#: parameters that have other names in ``jax.numpy``, by the function
+_RENAMED: dict[str, dict[str, str]] = {"clip": {"a_min": "min", "a_max": "max"}}
+
+
+class _Refused(Exception):
+    """A call cannot be recorded: why, and what to do instead."""
+
+    def __init__(self, why: str, instead: str):
+        super().__init__(why)
+        self.why, self.instead = why, instead
+
+
+_Absent: type = type(inspect.signature(np.sum).parameters["initial"].default)
+_DO_WITHOUT = "call the function without it, and work on the result with jax.numpy"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# ufuncs
+
+
+@functools.cache
+def ufunc_twin(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """The function of ``jax.numpy`` that stands for one of NumPy's own ufuncs.
+
+    >>> ufunc_twin(np.abs) is jnp.absolute
+    True
+    """
+    name = ufunc.__name__
+    return getattr(jnp, name, None) if getattr(np, name, None) is ufunc else None
+
+
+def _name(ufunc: np.ufunc) -> str:
+    for module in ("numpy", "scipy.special"):
+        if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
+            return f"{module}.{ufunc.__name__}"
+    return f"The ufunc {ufunc.__name__!r}"
+
+
+def _elsewhere(ufunc: np.ufunc) -> str:
+    """Where JAX has a function for a ufunc that is not NumPy's."""
+    special = jax.scipy.special
+    scipys = sys.modules.get("scipy.special")
+    for name in (ufunc.__name__, *(n for n in dir(special) if getattr(scipys, n, None) is ufunc)):
+        if not name.startswith("_") and hasattr(special, name):
+            return f"use jax.scipy.special.{name}"
+        if hasattr(jnp, name):
+            return f"use jax.numpy.{name}"
+    return "write it with jax.numpy, or give it a derivative of its own with fgrad.custom_vjp"
+
+
+@functools.cache
+def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
+    """``ufunc.reduce`` and its like, over arrays of JAX."""
+    twin = ufunc_twin(ufunc)
+    if not isinstance(twin, jnp.ufunc):
+        assert twin is not None
+        twin = jnp.frompyfunc(twin, ufunc.nin, ufunc.nout, identity=ufunc.identity)
+    return getattr(twin, method)
+
+
+def _is_inplace(frame: Any, inputs: Sequence[Any], out: Any) -> bool:
+    """Whether a ufunc is called by ``array += x``, which gives the name a new array, as in JAX."""
+    operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return operation == "BINARY_OP" and len(out) == 1 and out[0] is inputs[0]
+
+
+def _ufunc_call(
+    ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any], frame: Any
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    if ufunc_twin(ufunc) is None:
+        raise _Refused("it is compiled code that takes numbers only", _elsewhere(ufunc))
+    name = ufunc.__name__
+    if method == "at":
+        raise _Refused("it writes into a NumPy array", "use y.at[indices].add(x) and its like, of jax.numpy arrays")
+    if "out" in kwargs and not _is_inplace(frame, inputs, kwargs["out"]):
+        raise _Refused("its argument out= is a NumPy array, which holds numbers only", "use the result that it returns")
+    kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+    if method == "__call__":
+        for key, value in kwargs.items():
+            if not _same(value, _UFUNC_DEFAULTS.get(key, inspect.Parameter.empty)):
+                raise _Refused(f"jax.numpy.{name} has no argument {key}=", _without(key))
+        return ufunc_twin(ufunc), {}  # type: ignore[return-value]
+    function = _ufunc_method(ufunc, method)
+    _check_names(f"jax.numpy.{name}.{method}", inspect.signature(function).parameters, kwargs)
+    if kwargs.get("dtype") is not None:
+        raise _Refused(f"jax.numpy.{name}.{method} has no argument dtype=", _without("dtype"))
+    return function, kwargs
+
+
+def _without(name: str) -> str:
+    return {
+        "where": "use jax.numpy.where on the result",
+        "dtype": "use .astype on the arguments or on the result",
+    }.get(name, _DO_WITHOUT)
+
+
+def __array_ufunc__(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    frame = sys._getframe(1)
+    for x in (*inputs, *kwargs.get("out", ())):
+        kind = type(x)
+        if kind is not Tracer and not _ours(kind) and hasattr(kind, "__array_ufunc__"):
+            return NotImplemented
+    try:
+        function, kwargs_of_twin = _ufunc_call(ufunc, method, inputs, kwargs, frame)
+    except _Refused as refused:
+        name = _name(ufunc) if method == "__call__" else f"{_name(ufunc)}.{method}"
+        return _on_numbers(getattr(ufunc, method), inputs, kwargs, name, refused)
+    inputs = tuple([jnp.asarray(x) if type(x) in (list, tuple) else x for x in inputs])
+    if len(inputs) == 2 and not kwargs_of_twin:
+        return apply_pair(function, *inputs, frame)
+    return apply(function, inputs, kwargs_of_twin, frame)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# functions
+
+
+@functools.cache
+def function_twin(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The function of ``jax.numpy``, of its ``linalg`` or of its ``fft`` that stands for one of NumPy's.
+
+    >>> function_twin(np.linalg.norm) is jnp.linalg.norm
+    True
+    """
+    twin = getattr(_NAMESPACES.get(function.__module__), function.__name__, None)
+    # jax.numpy hands on some functions that work on numbers, such as save
+    return None if twin is function else twin
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether an argument has its default, which is a constant of Python."""
+    return value is default or (type(value) is str and value == default)
+
+
+def _check_names(name: str, parameters: Mapping[str, inspect.Parameter], kwargs: Mapping[str, Any]) -> None:
+    for key in kwargs:
+        if key not in parameters:
+            raise _Refused(f"{name} has no argument {key}=", _without(key))
+
+
+def _function_call(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
+    """The function of JAX for a call of one of NumPy's, and the arguments as it takes them."""
+    twin = function_twin(function)
+    module, name = function.__module__, function.__name__
+    if twin is None:
+        where = f"jax.{module}" if module in _NAMESPACES else "jax.numpy"
+        raise _Refused(f"{where} has no function of that name", "write it with jax.numpy")
+    full = f"jax.{module}.{name}"
+    theirs, ours = _parameters(function), _parameters(twin)
+    if "inplace" in ours:
+        raise _Refused(
+            "it writes into its first argument, a NumPy array, which holds numbers only",
+            f"use {full}(..., inplace=False), which returns the new array, or y.at[i].set(x)",
+        )
+    if any(p.kind is p.VAR_POSITIONAL for p in theirs.values()):
+        given, named = list(args), dict(kwargs)
+    else:
+        given, named = [], {}
+        places = [p.name for p in ours.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        for i, (key, value) in enumerate([*zip(theirs, args, strict=False), *kwargs.items()]):
+            key = _RENAMED.get(name, {}).get(key, key)
+            in_place = i == len(given) < len(args) and i < len(places)
+            if in_place and key != "out" and (places[i] == key or places[i] not in theirs):
+                given.append(value)
+            else:
+                named[key] = value
+    if named.get("out") is not None:
+        raise _Refused("its argument out= is a NumPy array, which holds numbers only", "use the result that it returns")
+    for key in list(named):
+        default = theirs[key].default if key in theirs else inspect.Parameter.empty
+        # NumPy's mark of an argument that is not given is nothing to JAX
+        if _same(named[key], default) and (key not in ours or isinstance(default, _Absent)):
+            del named[key]
+    _check_names(full, ours, named)
+    return twin, given, named
+
+
+def __array_function__(
+    self: Tracer, function: Callable[..., Any], types: Sequence[type], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    if not all(map(_ours, types)):
+        return NotImplemented
+    try:
+        twin, given, named = _function_call(function, args, kwargs)
+    except _Refused as refused:
+        return _on_numbers(function, args, kwargs, f"{function.__module__}.{function.__name__}", refused)
+    return apply(twin, given, named, sys._getframe(1))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _ours(kind: type) -> bool:
+    """Whether JAX takes values of a class, as far as NumPy asks them at all."""
+    return issubclass(kind, Tracer | np.ndarray | np.generic)
+
+
+def _on_numbers(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str, refused: _Refused) -> Any:
+    """Call a function of NumPy on the numbers, where no derivative passes through any of them.
+
+    Raises:
+      NumPyFunctionError: a derivative passes through one, or the numbers are not known.
+    """
+    leaves, tree = tree_util.tree_flatten((tuple(args), dict(kwargs)))
+    for i, x in enumerate(leaves):
+        if type(x) is Tracer:
+            try:
+                leaves[i] = np.asarray(x)
+            except errors.CONCRETIZATIONS:
+                raise errors.numpy_function(x, name, refused.why, refused.instead) from None
+    args, kwargs = tree_util.tree_unflatten(tree, leaves)
+    return function(*args, **kwargs)
+
+
+def install() -> None:
+    """Have NumPy ask the tracer class."""
+    Tracer.__array_ufunc__ = __array_ufunc__  # type: ignore[attr-defined]
+    Tracer.__array_function__ = __array_function__  # type: ignore[attr-defined]
+
+
+install()
