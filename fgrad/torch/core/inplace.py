@@ -303,8 +303,7 @@ class CopySlices(Node):
         return found
 
     def release(self, source: RawSource | None = None) -> None:
-        if self.function is not None:
-            self.function.release(source)
+        # what the function saved stays: in a backward through gradients its own turn may come yet
         self.function = None
 
 

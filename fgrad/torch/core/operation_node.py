@@ -78,7 +78,7 @@ class OperationNode(Node):
         plan = self.plan
         numbers = self.numbers
         views = [None if p is None else passed_on(cotangents[p[0]], p[1], numbers) for p in pullback.passed]
-        if pullback.whole and None not in views and not self.saved:
+        if pullback.whole and not self.saved and all(view is not None for view in views):
             return views  # type: ignore[return-value]
         values = self._read(grads, SavedTensor.value)
         values += [g._value() for g in cotangents]

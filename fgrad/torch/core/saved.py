@@ -188,9 +188,14 @@ class SavedTensor:
         if not self.output or self.leaf:
             return tensor if self.array is None else self._snapshot(tensor)
         handle = alias(tensor) if self.array is None else self._as_it_was(tensor)
-        handle._grad_fn = node if self.written is None else self.written()
+        handle._grad_fn = self._maker(node)
         handle._output_nr, handle._tangents = tensor._output_nr, tensor._tangents
         return handle
+
+    def _maker(self, node: Node) -> Node:
+        """The ``grad_fn`` of a saved output: the saving node, once nobody holds a view's own any more."""
+        found = None if self.written is None else self.written()
+        return node if found is None else found
 
     def _snapshot(self, tensor: Tensor) -> Tensor:
         """The tensor as it was, where a later write has replaced its storage's array."""
@@ -237,10 +242,7 @@ class SavedTensor:
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[{name} {list(tensor._type.shape)}]"
         )
-        if self.output and not self.leaf:
-            maker = node if self.written is None else self.written()
-        else:
-            maker = gradient_function(tensor)
+        maker = self._maker(node) if self.output and not self.leaf else gradient_function(tensor)
         if maker is not None:
             name = maker.name() if modes.release == "1.x" else function_name(maker)
             text += f", which is output {tensor._output_nr} of {name},"
