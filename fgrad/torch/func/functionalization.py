@@ -5,6 +5,12 @@ A function that makes tensors, writes to them and calls ``backward`` on them is 
 own. Run on tensors that hold traced values it becomes, operation by operation, a graph without any write in it (NOTE
 [Capture]).  What it writes to its inputs stays its own affair too, since arrays have no identity; ``return_inputs``
 gives it back.  Only writes to tensors from outside would be lost when a recorded graph runs again, and are refused.
+
+NOTE [Arrays at the border]
+Unless ``jax_enable_x64`` is set, JAX makes 32-bit arrays of NumPy's 64-bit ones.  Arguments that JAX traces arrive so.
+NumPy's floats that nobody traces are halved too: else they would meet halved ones, and PyTorch multiplies no matrices
+of two types.  Integers keep their 64 bits, which labels and indices need; those of two widths go together in PyTorch.
+Inside, ``long()`` and ``double()`` give 64 bits whatever the flag says.
 """
 
 import functools
@@ -16,7 +22,7 @@ import numpy as np
 from jax import tree_util
 
 from fgrad.torch.core.capture import flatten
-from fgrad.torch.core.evaluation import as_jax
+from fgrad.torch.core.evaluation import as_jax, constant
 from fgrad.torch.core.levels import capturing
 from fgrad.torch.core.tensor import Tensor, new_tensor
 from fgrad.torch.core.types import type_of
@@ -56,7 +62,7 @@ def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Call
             result = f(*args, **kwargs)
             return (result, args) if return_inputs else result
         with capturing():
-            inside = [new_tensor(_array(x), type_of(x)) if _is_array(x) else x for x in leaves]
+            inside = [_tensor(x) if isinstance(x, np.ndarray | jax.Array) else x for x in leaves]
             args, kwargs = tree_util.tree_unflatten(structure, inside)
             result = f(*args, **kwargs)
             return _arrays((result, args) if return_inputs else result)
@@ -64,12 +70,11 @@ def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Call
     return wrapped
 
 
-def _is_array(x: Any) -> bool:
-    return isinstance(x, np.ndarray | jax.Array)
-
-
-def _array(x: Any) -> Any:
-    return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
+def _tensor(x: Any) -> Tensor:
+    """An array as a tensor: see NOTE [Arrays at the border]."""
+    if isinstance(x, np.ndarray):
+        x = constant(x) if x.dtype.kind in "iu" else jax.numpy.asarray(x)
+    return new_tensor(x, type_of(x))
 
 
 def _arrays(tree: Any) -> Any:

@@ -124,3 +124,48 @@ def test_transformations_leave_no_history() -> None:
 def test_places_are_counted_without_jaxs_wide_types(function: Any) -> None:
     pure = torch.functionalize(function)
     np.testing.assert_array_equal(jax.jit(pure)(X), pure(X))
+
+
+LABELS = np.array([0, 2, 1, 1])
+ROWS = np.random.default_rng(0).normal(size=(4, 5))
+WEIGHTS = np.random.default_rng(1).normal(size=(5, 3))
+WIDE = {
+    "cross_entropy": lambda y, t: torch.nn.functional.cross_entropy(y, t),
+    "nll_loss": lambda y, t: torch.nn.functional.nll_loss(y.log_softmax(1), t),
+    "gather": lambda y, t: y.gather(1, t[:, None]).sum(),
+    "index_select": lambda y, t: y.index_select(0, t).pow(2).sum(),
+    "one_hot": lambda y, t: (torch.nn.functional.one_hot(t, 3) * y).sum(),
+    "argmax": lambda y, t: (y.gather(1, y.argmax(1, keepdim=True)) * t).sum(),
+    "arange": lambda y, t: y[torch.arange(4), t].sum(),
+    "scatter": lambda y, t: torch.zeros(4, 3).scatter(1, t[:, None], y).pow(2).sum(),
+    "double": lambda y, t: (y.double() ** 2).sum(),
+}
+LANES = {
+    "jax.grad": jax.grad,
+    "fgrad.grad": fgrad.grad,
+    "jax.jit": lambda f: jax.jit(jax.grad(f)),
+    "fgrad.jit": lambda f: fgrad.jit(fgrad.grad(f)),
+    "jax.vmap": lambda f: lambda w, x, t: jax.vmap(jax.grad(f), (0, None, None))(w[None], x, t)[0],
+}
+
+
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("name", WIDE)
+def test_64_bits_inside_whatever_the_flag(name: str, lane: str):
+    """Labels of 64 bits, and inputs that are NumPy's or JAX's, traced or not."""
+
+    def loss(w: Any, x: Any, t: Any) -> Any:
+        return WIDE[name](x @ w, t.long())
+
+    w = torch.tensor(WEIGHTS, dtype=torch.float32, requires_grad=True)
+    loss(w, torch.tensor(ROWS, dtype=torch.float32), torch.tensor(LABELS)).backward()
+    gradient = LANES[lane](torch.functionalize(loss))
+    for array in (np.asarray, jax.numpy.asarray):
+        for labels in (LABELS, LABELS.astype("int32"), jax.numpy.asarray(LABELS)):
+            found = gradient(array(WEIGHTS), array(ROWS), labels)
+            np.testing.assert_allclose(found, w.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_untraced_integers_keep_their_bits():
+    gradient = jax.grad(torch.functionalize(lambda x, n: x * (n // 10**9)))
+    assert gradient(1.0 * X[0], np.array(5 * 10**9)) == 5.0
