@@ -58,7 +58,7 @@ def record(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Recorde
 
     The recorder stays open until ``close``, for the caller to number the outputs.
     """
-    recorder = Recorder(inputs, range(len(inputs)), passed_on)
+    recorder = Recorder(inputs, range(len(inputs)).__contains__, passed_on)
     tracers = recorder.start()
     try:
         with set_trace(recorder):

@@ -105,7 +105,8 @@ def _worked_out(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
         rule = rule_of(op)
         if is_zero(op) or (isinstance(rule, Linear) and rule.args is not None and not any(live[i] for i in rule.args)):
             return ()
-        if isinstance(rule, Region) and rule.varied is not None:
+        # a custom rule is not run before its derivative is wanted
+        if isinstance(rule, Region) and rule.varied is not None and "rule" not in op.params:
             return [a and b for a, b in zip(inexact, rule.varied(op, live), strict=True)]
     except Exception:  # what is wrong with a rule is said where the derivative is made
         pass

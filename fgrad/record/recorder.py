@@ -69,7 +69,7 @@ class Recorder(Recording):
 
     __slots__ = ("parent", "inputs", "known", "within", "moving", "passed_on", "varied", "surveyed")
 
-    def __init__(self, inputs: Sequence[Any], moving: Collection[int], passed_on: PassedOn):
+    def __init__(self, inputs: Sequence[Any], moving: Callable[[int], bool], passed_on: PassedOn):
         super().__init__()
         with take_trace() as parent:
             self.parent = parent
@@ -78,7 +78,7 @@ class Recorder(Recording):
         self.known: dict[int, Any] = {}
         #: the custom rule that is being recorded, if one is: its key, and the rule itself
         self.within: tuple[Hashable, Deferred] | None = None
-        #: the inputs through which a derivative passes, and which results of an operation it then passes through
+        #: whether a derivative passes through an input, and which results of an operation it then passes through
         self.moving = moving
         self.passed_on = passed_on
         #: the values through which a derivative passes, and up to which operation, input and value they are known
@@ -128,7 +128,7 @@ class Recorder(Recording):
     def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
         # the inner recording knows the same values, so that a function with a custom rule may branch on them too
         with set_trace(self):
-            child = Recorder(args, moving, self.passed_on)
+            child = Recorder(args, moving.__contains__, self.passed_on)
         child.within = _ELSEWHERE
         tracers = child.start()
         try:
@@ -164,9 +164,11 @@ class Recorder(Recording):
             outside = self.values(numbers)
         except _Unknown:
             return staged
-        # the rule is not differentiated itself, but by the transformations around this one
-        moving = {i for i, x in enumerate(outside) if _carries(x)}
         values = [_numbers_of(x) for x in outside]
+
+        def moving(i: int) -> bool:
+            # the rule is not differentiated by this recording, but by those around it
+            return i >= len(outside) or _carries(outside[i])
 
         def on_values(own: Deferred, live: Sequence[bool] | None = None) -> tuple[Graph, Sequence[Any]]:
             """The rule on these values; where it calls its own function on them, the rule there is ``own``."""
@@ -209,8 +211,9 @@ class Recorder(Recording):
         made = whole(graph, outs, None)
         rule = Deferred((key, made), lambda: made)
         if any(node.op.params.get("rule") == own for node in graph.nodes):
-            # once more, now that the rule is known by the branch that it took
-            made = whole(*on_values(rule), None)
+            # once more, now that the rule is known by the branch that it took; nobody gets it before it is whole
+            rule = Deferred(rule.key, lambda: whole(*on_values(rule), None))
+            rule()
         return rule
 
     def _knows_numbers(self) -> bool:
@@ -232,7 +235,7 @@ class Recorder(Recording):
         for op in itertools.islice(self.ops, at, None):
             start, end = end, end + len(op.in_types)
             if op.primitive is INPUT:
-                live: Iterable[bool] = (is_inexact(op.out_types[0]) and first in self.moving,)
+                live: Iterable[bool] = (is_inexact(op.out_types[0]) and self.moving(first),)
             elif op.primitive is CONST:
                 live = (_carries(self.known[first]),)
             else:
