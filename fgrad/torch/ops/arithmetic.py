@@ -63,7 +63,7 @@ def _add_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     return _scaled(jnp.add, input, other, alpha)
 
 
-@overloaded(inplace=True, former="alpha")
+@overloaded(inplace=True, former=["input, alpha, other"])
 def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:  # type: ignore[assignment]
     """The sum ``input + alpha * other``, element by element.
 
@@ -98,7 +98,7 @@ def _sub_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     return _scaled(jnp.subtract, input, other, alpha)
 
 
-@overloaded(inplace=True, former="alpha")
+@overloaded(inplace=True, former=["input, alpha, other"])
 def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:
     """The difference ``input - alpha * other``, element by element.
 

@@ -21,7 +21,7 @@ def _addcmul(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any
     return x + value.astype(x.dtype) * a * b
 
 
-@overloaded(inplace=True, former="value")
+@overloaded(inplace=True, former=["input, value, tensor1, tensor2"])
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) -> Choice:
     """``input + value * tensor1 * tensor2``, element by element.
 
@@ -52,7 +52,7 @@ def _addcdiv(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any
     return x + value.astype(x.dtype) * (a / b)
 
 
-@overloaded(inplace=True, former="value")
+@overloaded(inplace=True, former=["input, value, tensor1, tensor2"])
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) -> Choice:
     """``input + value * tensor1 / tensor2``, element by element.
 

@@ -13,11 +13,9 @@ from typing import Any
 from attrs import evolve, frozen
 
 from fgrad.torch.core.inplace import apply_inplace, check_written
-from fgrad.torch.core.once import due
 from fgrad.torch.core.operation import Operation, apply
 from fgrad.torch.core.overridable import raw
 from fgrad.torch.core.tensor import Tensor, find_nodes
-from fgrad.torch.core.warning import warn
 from fgrad.torch.ops.table import NUMBERS, TABLE, Array, Signature, enter_row, operation, operation_of, run_into
 from fgrad.torch.type_names import type_name
 
@@ -75,7 +73,7 @@ def overloaded(
     name: str | None = None,
     namespace: str = "",
     signatures: Sequence[str] = (),
-    former: str = "",
+    former: Sequence[str] = (),
 ) -> Callable[[Callable[..., Choice]], Callable[..., Any]]:
     """Enter a function that chooses an overload: see NOTE [Overloads].
 
@@ -85,13 +83,13 @@ def overloaded(
       namespace: of a function of another namespace than ``torch`` ("special"), which is no method then.
       signatures: how PyTorch lists the overloads in its error for operands that fit none; the operands are those that
         the chooser annotates.
-      former: a keyword that may also stand right behind the first operand, as in PyTorch's first releases.
+      former: the parameters in orders that PyTorch still takes: NOTE [Former orders].
     """
 
     def enter(chooser: Callable[..., Choice]) -> Callable[..., Any]:
         own = name or chooser.__name__
         called = f"{namespace}_{own}" if namespace else own
-        signature = Signature(called, chooser)
+        signature = Signature(called, chooser, former=former)
         without_tensor = of_method(signatures)
         placed = sum(not only for only in signature.keyword_only)
         by_name = signature.names[placed:]
@@ -102,9 +100,6 @@ def overloaded(
             """The overload, its operands and parameters; ``first`` is asked of the values before the chooser is."""
             # a method's errors leave its tensor out
             listed, skipped = (signatures, 0) if signature.first else (without_tensor, 1)
-            if former and len(args) == len(signature.names) and not isinstance(args[1], Tensor):
-                _warn_of_former(signature, former)
-                args, kwargs = (args[0], *args[2:]), {**kwargs, former: args[1]}
             values = signature.bind(args, kwargs)
             for i in signature.operands:
                 value = values[i]
@@ -157,24 +152,6 @@ def overloaded(
         return outer
 
     return enter
-
-
-def _warn_of_former(signature: Signature, former: str) -> None:
-    if not due("a former order of arguments"):
-        return
-    name = signature.name
-    own, *tensors = [f"Tensor {each}" for each in signature.names if each != former]
-    rest = ", ".join(tensors)
-    if signature.first:
-        before, after = f"{own}, Number {former}, {rest}, *, Tensor out = None", ", Tensor out = None"
-        rest = f"{own}, {rest}"
-    else:
-        before, after = f"Number {former}, {rest}", ""
-    warn(
-        f"This overload of {name} is deprecated:\n\t{name}({before})\nConsider using one of the following signatures "
-        f"instead:\n\t{name}({rest}, *, Number {former} = 1{after})",
-        UserWarning,
-    )
 
 
 def chooser_of(public: Any) -> Callable[..., Choice]:

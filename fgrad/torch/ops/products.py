@@ -370,7 +370,7 @@ def _addmm_scaled(input: Array, mat1: Array, mat2: Array, beta: Number, alpha: N
     return _added(input, _unrounded(mat1, mat2, ((1,), (0,))), beta, alpha)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, former=["beta, input, alpha, mat1, mat2", "beta, input, mat1, mat2"])
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Number = 1) -> Choice:
     """A tensor plus the product of two matrices: ``beta * input + alpha * (mat1 @ mat2)``.
 
@@ -386,7 +386,7 @@ def _scalar(array: Any) -> str:
     return dtypes.from_numpy(array.dtype).scalar_name
 
 
-@operation("AddmvBackward0", inplace=True)
+@operation("AddmvBackward0", inplace=True, former=["beta, input, alpha, mat, vec", "beta, input, mat, vec"])
 def addmv(input: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A vector plus the product of a matrix and a vector.
 
@@ -403,7 +403,9 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Numb
     return _added(input, _unrounded(mat, vec, ((1,), (0,))), beta, alpha)
 
 
-@operation("AddbmmBackward0", inplace=True)
+@operation(
+    "AddbmmBackward0", inplace=True, former=["beta, input, alpha, batch1, batch2", "beta, input, batch1, batch2"]
+)
 def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A matrix plus the sum of the products of two batches of matrices.
 
@@ -426,7 +428,9 @@ def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alph
     return _added(input, product, beta, alpha)
 
 
-@operation("BaddbmmBackward0", inplace=True)
+@operation(
+    "BaddbmmBackward0", inplace=True, former=["beta, input, alpha, batch1, batch2", "beta, input, batch1, batch2"]
+)
 def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A batch of matrices plus the products of two others.
 
@@ -438,7 +442,7 @@ def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alp
     return _added(input, product, beta, alpha)
 
 
-@operation("AddrBackward0", inplace=True)
+@operation("AddrBackward0", inplace=True, former=["beta, input, alpha, vec1, vec2", "beta, input, vec1, vec2"])
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A matrix plus the outer product of two vectors.
 

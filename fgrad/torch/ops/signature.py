@@ -1,4 +1,10 @@
-"""Signatures: what the parameters of a function of the table are, and how a call's arguments are bound to them."""
+"""Signatures: what the parameters of a function of the table are, and how a call's arguments are bound to them.
+
+NOTE [Former orders]
+In PyTorch's first releases the numbers of some functions stood between the tensors: ``torch.addmm(beta, input, alpha,
+mat1, mat2)``, ``x.add_(alpha, other)``.  PyTorch still takes them so, and warns.  A row of the table lists such orders.
+An order is meant if it is given whole, with a keyword-only parameter in its place.
+"""
 
 import copy
 import inspect
@@ -8,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgrad.torch.core.once import due
 from fgrad.torch.core.tensor import Tensor
+from fgrad.torch.core.warning import warn
 from fgrad.torch.dtypes import bool_
 from fgrad.torch.type_names import type_name
 
@@ -62,9 +70,10 @@ class Signature:
         "plain",
         "first",
         "checked",
+        "former",
     )
 
-    def __init__(self, name: str, function: Callable[..., Any], first: int = 1):
+    def __init__(self, name: str, function: Callable[..., Any], first: int = 1, former: Sequence[str] = ()):
         self.name = name
         #: how errors number the first argument: the tensor whose method is called does not count, in ``of_method``
         self.first = first
@@ -82,18 +91,27 @@ class Signature:
         #: whether there is something to check of the arguments
         named = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
         self.checked = named and any(kind is not None for kind in self.kinds)
+        #: see NOTE [Former orders]
+        self.former = [order.split(", ") for order in former]
 
     def of_method(self, name: str | None = None) -> "Signature":
         """The same of the method, or of one of another name."""
         found = copy.copy(self)
         found.name = name or self.name
         found.first = 0
+        own = self.names[:1]
+        found.former = [own + [each for each in order if each not in own] for order in self.former]
         return found
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in."""
         if not kwargs and len(args) in self.plain:
             return [*args, *self.defaults[len(args) :]]
+        for order in self.former:
+            if self._is_in(order, args, kwargs):
+                self._warn_of(order)
+                args, kwargs = (), {**dict(zip(order, args, strict=False)), **kwargs}
+                break
         names = self.names
         values: list[Any] = [inspect.Parameter.empty] * len(names)
         for i, value in enumerate(args):
@@ -127,6 +145,37 @@ class Signature:
                     )
                 values[i] = self.defaults[i]
         return values
+
+    def _is_in(self, order: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether arguments are in a former order."""
+        if kwargs.keys() != set(order[len(args) :]) or len(args) > len(order):
+            return False
+        placed = [self.names.index(name) for name in order[: len(args)]]
+        return any(self.keyword_only[i] for i in placed) and all(map(self._fits, placed, args))
+
+    def _fits(self, i: int, value: Any) -> bool:
+        if isinstance(value, Tensor):
+            return self.kinds[i] is not Number or not (value._type.shape or value.requires_grad)
+        return self.kinds[i] is Number and isinstance(value, (*NUMBERS, np.generic))
+
+    def _warn_of(self, order: Sequence[str]) -> None:
+        if not due("a former order of arguments"):
+            return
+        of_function, start = bool(self.first), 1 - self.first
+        typed = {
+            name: f"{'Number' if kind is Number else 'Tensor'} {name}"
+            for name, kind in zip(self.names, self.kinds, strict=True)
+        }
+        now = [typed[name] for name, only in zip(self.names, self.keyword_only, strict=True) if not only]
+        only = [f"{typed[name]} = 1" for name, only in zip(self.names, self.keyword_only, strict=True) if only]
+        out = ["Tensor out = None"] if of_function else []
+        before = ", ".join([*[typed[name] for name in order[start:]], *(["*", *out] if out else [])])
+        after = ", ".join([*now[start:], "*", *only, *out])
+        warn(
+            f"This overload of {self.name} is deprecated:\n\t{self.name}({before})\nConsider using one of the following"
+            f" signatures instead:\n\t{self.name}({after})",
+            UserWarning,
+        )
 
     def split(self, values: Sequence[Any], given: int | None = None) -> tuple[list[Any], tuple[Any, ...]]:
         """The operands, sequences of tensors spread out, and the static parameters.

@@ -93,6 +93,7 @@ def operation(
     gradient_strides: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     undefined: Callable[..., bool] | None = None,
     refuse: Callable[..., None] | None = None,
+    former: Sequence[str] = (),
     method: bool = True,
     inplace: bool = False,
     function: bool = True,
@@ -109,13 +110,14 @@ def operation(
       fused: the name of the node of its backward, where PyTorch has one.
       kept, auxiliary, overlap, constants, single, gradient_views, gradient_strides, undefined, refuse: see
         ``Operation``.
+      former: the parameters in orders that PyTorch still takes: NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
     """
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
-        signature = Signature(called.replace(".", "_"), array_function)
+        signature = Signature(called.replace(".", "_"), array_function, former=former)
         made = Operation(
             called,
             _by_name(array_function, signature),
