@@ -5,6 +5,7 @@ Each says how it runs, through JAX's public control flow.  Their derivatives sta
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
+from threading import get_ident
 from typing import Any
 
 import jax
@@ -137,10 +138,11 @@ class While(Region):
 class Deferred:
     """Something recorded when first asked for, and told apart by ``key``.
 
-    The rule of a function may call that function again, so recording rules eagerly would never end.
+    The rule of a function may call that function again, so recording rules eagerly would never end.  Asked for while it
+    is being recorded, it raises ``RecursionError``: what there is of it then is not yet the whole.
     """
 
-    __slots__ = ("_make", "_made", "key", "function", "native")
+    __slots__ = ("_make", "_made", "_maker", "key", "function", "native")
 
     def __init__(self, key: Hashable, make: Callable[[], Any]):
         self.key = key
@@ -150,10 +152,19 @@ class Deferred:
         self.native: Callable[..., Sequence[Any]] | None = None
         self._make: Callable[[], Any] | None = make
         self._made: Any = None
+        #: the thread that is recording it
+        self._maker: int | None = None
 
     def __call__(self) -> Any:
-        if self._make is not None:
-            self._made = self._make()
+        make = self._make
+        if make is not None:
+            if self._maker == get_ident():
+                raise RecursionError("a custom rule differentiates the very call whose rule it is")
+            self._maker = get_ident()
+            try:
+                self._made = make()
+            finally:
+                self._maker = None
             self._make = None
         return self._made
 
@@ -180,14 +191,14 @@ class DeferredByZeros(Deferred):
     def __init__(self, whole: Deferred, of: Callable[[tuple[bool, ...]], Any]):
         super().__init__(("by zeros", whole.key), whole)
         self._of = of
-        self._by_pattern: dict[tuple[bool, ...], Any] = {}
+        self._by_pattern: dict[tuple[bool, ...], Deferred] = {}
 
     def of(self, live: tuple[bool, ...]) -> Any:
         if all(live):
             return self()
         if live not in self._by_pattern:
-            self._by_pattern[live] = self._of(live)
-        return self._by_pattern[live]
+            self._by_pattern[live] = Deferred((self.key, live), functools.partial(self._of, live))
+        return self._by_pattern[live]()
 
 
 class CustomJvp(Region):

@@ -333,3 +333,54 @@ def test_unknown_tangents_are_refused_in_reverse_mode():
 def test_forward_mode_through_a_bwd_that_asks_is_refused():
     with pytest.raises(errors.UndefinedDerivativeError, match="branches on numbers"):
         fgrad.jvp(branching_bwd(fgrad), (0.5,), (1.0,))
+
+
+@pytest.mark.parametrize("symbolic_zeros", [False, True])
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_rule_that_is_asked_for_while_it_is_recorded(symbolic_zeros, order):
+    """The rule calls its own function, and then another one whose rule asks what varies: the first is not whole yet."""
+    calls = []
+
+    def make(library):
+        @library.custom_jvp
+        def g(x):
+            return jnp.sin(x)
+
+        @g.defjvp
+        def rule(primals, tangents):
+            return g(primals[0]), tangents[0] * (2.0 if primals[0] > 0 else primals[0])
+
+        @library.custom_jvp
+        def f(x):
+            return g(x) * x
+
+        def rule_of_f(primals, tangents):
+            calls.append(library)
+            y = f(primals[0])
+            return y, tangents[0] * (library.grad(g)(primals[0]) * library.grad(g)(y) if primals[0] > 0.1 else 3.0)
+
+        f.defjvp(rule_of_f, symbolic_zeros=symbolic_zeros)
+        return f
+
+    def derivative(library):
+        f = make(library)
+        program = lambda x: x * f(x)  # noqa: E731
+        for _ in range(order):
+            program = library.grad(program)
+        return program(0.5)
+
+    np.testing.assert_allclose(derivative(fgrad), derivative(jax), rtol=1e-5)
+    assert calls.count(fgrad) < 6
+
+
+def test_a_rule_that_differentiates_its_own_call_is_refused_at_once():
+    @fgrad.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        return f(primals[0]), tangents[0] * fgrad.grad(f)(primals[0])
+
+    with pytest.raises(RecursionError, match="the very call"):
+        fgrad.grad(f)(1.0)
