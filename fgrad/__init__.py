@@ -12,11 +12,10 @@ from fgrad.api.reverse import grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
 from fgrad.run.executable import cache_info, clear_cache
-from fgrad.run.policy import Policy, policy
+from fgrad.run.policy import policy
 
 __all__ = [
     "Graph",
-    "Policy",
     "cache_info",
     "check_rule",
     "checkpoint",

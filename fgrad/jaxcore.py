@@ -5,6 +5,7 @@ through what this file exports.
 """
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,9 +28,11 @@ __all__ = [
     "HiZero",
     "Primitive",
     "ShapedArray",
+    "WIDE",
     "Trace",
     "Tracer",
     "all_primitives",
+    "as_wide_as",
     "bind_custom_jvp",
     "bind_custom_vjp",
     "checks_each_primitive",
@@ -50,11 +53,14 @@ __all__ = [
     "primitive",
     "remember_primitive",
     "scan_counts",
+    "leave",
+    "set_again",
     "set_trace",
     "outcome",
     "settle_outputs",
     "settled",
     "staged_number",
+    "steadily",
     "symbolic_zero",
     "take_trace",
     "tangent_dtype",
@@ -62,6 +68,7 @@ __all__ = [
     "typeof",
     "varying_axes",
     "when_mapped",
+    "widely",
     "wrapped_function",
     "zero_tangent",
 ]
@@ -92,6 +99,74 @@ def current_trace() -> Any:
     """The trace that JAX operations go to at present (None, or JAX's evaluating trace, when nothing is traced)."""
     with take_trace() as trace:
         return trace
+
+
+def set_again(trace: Any) -> None:
+    """Make ``trace`` the one that JAX operations go to, where a block that should have done so was interrupted.
+
+    JAX's blocks begin and end in functions of Python, which a signal can leave before their first line is run.
+    """
+    set_trace(trace).__enter__()
+
+
+def steadily(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in which JAX traces or compiles; after an exception JAX's trace is what it was before."""
+    taken = take_trace()
+    with taken:
+        pass  # it has looked what the trace is
+    try:
+        return function(*args)
+    except BaseException:
+        taken.__exit__(None, None, None)
+        raise
+
+
+def widely(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in which JAX has types of 64 bits; after an exception it has them as before."""
+    block = jax.enable_x64(True)
+    try:
+        with block:
+            return function(*args)
+    except BaseException:
+        leave(block)
+        raise
+
+
+#: the types that JAX has only where its flag ``jax_enable_x64`` is on
+WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
+
+
+def as_wide_as(types: Sequence[Any], function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that makes values of such types as these: ``widely`` if one of them has 64 bits.
+
+    Else JAX would make 32-bit constants and zeros beside 64-bit values where its flag is off.
+    """
+    if any([getattr(t, "dtype", None) in WIDE for t in types]):  # noqa: C419  (a list is faster here)
+        return widely(function, *args)
+    return function(*args)
+
+
+def leave(block: Any) -> None:
+    """Put back, once more, what a block of ``jax.enable_x64`` has set, however far it has come."""
+    try:
+        block.__exit__(None, None, None)
+    except AttributeError:  # it does not know yet what was set before
+        _by_default().__exit__(None, None, None)
+
+
+@functools.cache
+def _by_default() -> Any:
+    """A block of ``jax.enable_x64`` that was entered in a thread in which nothing was set."""
+    block = jax.enable_x64(True)
+
+    def enter() -> None:
+        with block:
+            pass
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    return block
 
 
 def is_evaluating(trace: Any) -> bool:

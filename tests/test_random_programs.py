@@ -103,9 +103,10 @@ def test_against_jax(lane, program, seed):
             np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lane", ["default", *LANES])
 @given(steps, st.integers(0, 2**16))
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_unjitted(lane, program, seed):
     """Outside jit, in every lane, from the first run on."""
     rng = np.random.default_rng(seed)

@@ -74,11 +74,11 @@ class device:
         return device, (self.type,) if self.index is None else (self.type, self.index)
 
     def __enter__(self) -> Self:
-        _defaults.entered.append(self)
+        _defaults.entered = (*_defaults.entered, self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _defaults.entered.pop()
+        _defaults.entered = _defaults.entered[:-1]
 
 
 def _place(place: Any) -> tuple[str, int | None]:
@@ -235,7 +235,7 @@ class _Defaults(threading.local):
 
     def __init__(self) -> None:
         self.chosen = device("cpu")
-        self.entered: list[device] = []
+        self.entered: tuple[device, ...] = ()
 
 
 _defaults = _Defaults()

@@ -1,6 +1,7 @@
 """Questions to a program: where would PyTorch raise or be wrong (``audit``), and why is there no gradient."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from attrs import frozen
@@ -43,7 +44,7 @@ class inplace(Mode):
         if mode not in ("strict", "snapshot"):
             raise ValueError(f'inplace() takes "strict" or "snapshot", not {mode!r}.')
         self.mode = mode
-        self.previous = modes.snapshot
+        self.close = partial(vars(modes).update, snapshot=modes.snapshot)
         modes.snapshot = mode == "snapshot"
 
     def clone(self) -> "inplace":
@@ -51,9 +52,6 @@ class inplace(Mode):
 
     def __enter__(self) -> None:
         modes.snapshot = self.mode == "snapshot"
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.snapshot = self.previous
 
 
 class compat(Mode):
@@ -71,7 +69,7 @@ class compat(Mode):
         if release not in ("2.13", "1.x"):
             raise ValueError(f'compat() takes "2.13" or "1.x", not {release!r}.')
         self.release = release
-        self.previous = modes.release
+        self.close = partial(vars(modes).update, release=modes.release)
         modes.release = release
 
     def clone(self) -> "compat":
@@ -79,9 +77,6 @@ class compat(Mode):
 
     def __enter__(self) -> None:
         modes.release = self.release
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.release = self.previous
 
 
 # -- audit -----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from fgrad.torch._C import (
     _is_torch_function_mode_enabled,
     _len_torch_function_stack,
 )
-from fgrad.torch.core.modes import modes
+from fgrad.torch.core.modes import ITSELF, Scope, modes
 from fgrad.torch.core.overridable import Attribute, behind, raw
 from fgrad.torch.core.overrides import (
     ALL,
@@ -27,8 +27,7 @@ from fgrad.torch.core.overrides import (
     hand_over,
     overloaded,
     overrides,
-    pop_mode,
-    push_mode,
+    watch,
 )
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.core.warning import warn
@@ -154,7 +153,7 @@ def is_tensor_like(inp: Any) -> bool:
 # -- modes -----------------------------------------------------------------------------------------------------------
 
 
-class TorchFunctionMode:
+class TorchFunctionMode(Scope):
     """A mode: inside its block, its ``__torch_function__`` answers every call, functions without tensors too.
 
     What it calls itself goes on to the mode around it, and then to the classes of the arguments.
@@ -179,12 +178,11 @@ class TorchFunctionMode:
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError
 
-    def __enter__(self) -> Self:
-        push_mode(self)
-        return self
+    given = ITSELF
 
-    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
-        pop_mode()
+    def values(self) -> dict[str, Any]:
+        watch.enter()
+        return {"handlers": (*modes.handlers, self), "handled": True}
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
@@ -199,15 +197,11 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class _enable_torch_function:
+class _enable_torch_function(Scope):
     """Inside, the classes of arguments are asked again, and modes are."""
 
-    def __enter__(self) -> None:
-        self.previous = modes.overriding
-        modes.overriding = ALL
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.overriding = self.previous
+    def values(self) -> dict[str, Any]:
+        return {"overriding": ALL}
 
 
 #: inside of ``__torch_dispatch__`` this lets it be asked again; nobody asks it here
@@ -223,15 +217,12 @@ def _get_current_function_mode_stack() -> list[Any]:
     return [_get_function_stack_at(i) for i in range(_len_torch_function_stack())]
 
 
-class _pop_mode_temporarily:
+class _pop_mode_temporarily(Scope):
     """Inside, the innermost mode is left; it is what ``with`` gives."""
 
-    def __enter__(self) -> Any:
-        self.mode = pop_mode()
-        return self.mode
-
-    def __exit__(self, *exception: Any) -> None:
-        push_mode(self.mode)
+    def values(self) -> dict[str, Any]:
+        self.given = modes.handlers[-1]
+        return {"handlers": modes.handlers[:-1]}
 
 
 def redispatch_function(func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:

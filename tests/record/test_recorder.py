@@ -11,7 +11,7 @@ import pytest
 
 import fgrad
 import fgrad.numpy as fnp
-from fgrad.run import program
+from fgrad.run import executable
 
 
 def test_a_later_write_to_numpy_changes_nothing():
@@ -130,7 +130,7 @@ def test_memory_stays_flat():
 
 
 def test_caches_are_bounded(monkeypatch):
-    monkeypatch.setattr(program._programs, "limit", 8)
+    monkeypatch.setattr(executable._executables, "limit", 8)
     for i in range(20):
         fgrad.vjp(lambda x, i=i: fnp.sum(x[: i + 1]), jnp.ones(30))
     assert fgrad.cache_info().programs <= 8

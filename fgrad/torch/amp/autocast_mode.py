@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from fgrad.torch import cuda, dtypes
+from fgrad.torch.amp.casting import settings
 from fgrad.torch.amp.settings import (
-    autocast_decrement_nesting,
-    autocast_increment_nesting,
     clear_autocast_cache,
     get_autocast_dtype,
     is_autocast_available as is_autocast_available,
@@ -76,18 +75,31 @@ class autocast:
         self.prev_cache_enabled = is_autocast_cache_enabled()
         self.prev = is_autocast_enabled(self.device)
         self.prev_fastdtype = get_autocast_dtype(self.device)
-        set_autocast_enabled(self.device, self._enabled)
-        set_autocast_dtype(self.device, self.fast_dtype)
-        autocast_increment_nesting()
-        set_autocast_cache_enabled(self._cache_enabled)
+        self._nesting = settings.nesting
+        try:
+            set_autocast_enabled(self.device, self._enabled)
+            set_autocast_dtype(self.device, self.fast_dtype)
+            set_autocast_cache_enabled(self._cache_enabled)
+            settings.nesting = self._nesting + 1
+        except BaseException:
+            self._leave()
+            raise
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        if autocast_decrement_nesting() == 0:
-            clear_autocast_cache()
+    def _leave(self) -> None:
         set_autocast_enabled(self.device, self.prev)
         set_autocast_dtype(self.device, self.prev_fastdtype)
         set_autocast_cache_enabled(self.prev_cache_enabled)
+        settings.nesting = self._nesting
+        if not settings.nesting:
+            clear_autocast_cache()
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self._leave()
+        except BaseException:
+            self._leave()
+            raise
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):

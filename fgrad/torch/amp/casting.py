@@ -72,14 +72,14 @@ class Settings(threading.local):
 
     def set(self, device: str, enabled: bool, dtype: Dtype) -> None:
         """Set whether tensors of a device are cast, and to what."""
-        before = bool(self.targets)
-        # another dict, for the one that is being used is put back after a call
-        self.targets = {key: value for key, value in self.targets.items() if key != device}
         if enabled:
-            self.targets[device] = dtype
+            watch.enter()
+        # another dict, for the one that is being used is put back after a call
+        targets = {key: value for key, value in self.targets.items() if key != device}
+        if enabled:
+            targets[device] = dtype
         self.dtypes[device] = dtype
-        if bool(self.targets) != before:
-            watch.count(1 if enabled else -1)
+        self.targets, modes.casting = targets, targets != {}
 
 
 settings = Settings()
@@ -101,8 +101,8 @@ def run(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: di
         return function(*args, **kwargs)
     args = [_each(cast, x) for x in args]
     kwargs = {key: _each(cast, x) for key, x in kwargs.items()}
-    settings.targets = {}
     try:
+        settings.targets = {}
         return function(*args, **kwargs)
     finally:
         settings.targets = targets

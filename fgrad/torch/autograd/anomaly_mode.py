@@ -3,6 +3,7 @@
 Source: `Anomaly detection <https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection>`_.
 """
 
+from functools import partial
 from typing import Any
 
 from fgrad.torch.core import engine
@@ -26,7 +27,7 @@ class set_detect_anomaly(Mode):
 
     def __init__(self, mode: bool, check_nan: bool = True):
         check_switch("set_anomaly_enabled", mode)
-        self.previous = modes.anomaly, modes.check_nan
+        self.close = partial(vars(modes).update, anomaly=modes.anomaly, check_nan=modes.check_nan)
         self.mode, self.check = mode, check_nan
         modes.anomaly, modes.check_nan = mode, check_nan
 
@@ -35,9 +36,6 @@ class set_detect_anomaly(Mode):
 
     def __enter__(self) -> None:
         return None
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.anomaly, modes.check_nan = self.previous
 
 
 class detect_anomaly(Mode):
@@ -59,12 +57,8 @@ class detect_anomaly(Mode):
     def clone(self) -> "detect_anomaly":
         return detect_anomaly(self.check)
 
-    def __enter__(self) -> None:
-        self.previous = modes.anomaly, modes.check_nan
-        modes.anomaly, modes.check_nan = True, self.check
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.anomaly, modes.check_nan = self.previous
+    def values(self) -> dict[str, Any]:
+        return {"anomaly": True, "check_nan": self.check}
 
 
 def _report(node: Node) -> None:

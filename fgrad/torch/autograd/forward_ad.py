@@ -21,6 +21,9 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
+NESTED = "Nested forward mode AD is not supported at the moment"
+
+
 def enter_dual_level() -> int:
     """Open the level of forward mode, and return its number.
 
@@ -28,8 +31,11 @@ def enter_dual_level() -> int:
       RuntimeError: it is open already.
     """
     if modes.dual_level >= 0:
-        raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    return forward.enter_level()
+        raise RuntimeError(NESTED)
+    opened = forward.another_level()
+    held = vars(modes)
+    held |= opened
+    return modes.dual_level
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
@@ -44,7 +50,8 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
-    forward.exit_level()
+    held = vars(modes)
+    held |= forward.one_level_less()
 
 
 def __getattr__(name: str) -> Any:
@@ -64,11 +71,8 @@ class _set_fwd_grad_enabled(Mode):
     def __init__(self, mode: bool):
         self.mode = mode
 
-    def __enter__(self) -> None:
-        self.previous, modes.forward_grad = modes.forward_grad, self.mode
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.forward_grad = self.previous
+    def values(self) -> dict[str, Any]:
+        return {"forward_grad": self.mode}
 
     def clone(self) -> "_set_fwd_grad_enabled":
         return _set_fwd_grad_enabled(self.mode)
@@ -85,11 +89,12 @@ class dual_level(Mode):
     tensor(6.)
     """
 
-    def __enter__(self) -> int:
-        return enter_dual_level()
+    given = 0
 
-    def __exit__(self, *exception: Any) -> None:
-        exit_dual_level()
+    def values(self) -> dict[str, Any]:
+        if modes.dual_level >= 0:
+            raise RuntimeError(NESTED)
+        return forward.another_level()
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fgrad.torch.core import engine
 from fgrad.torch.core.hooks import RemovableHandle
-from fgrad.torch.core.modes import Mode, modes
+from fgrad.torch.core.modes import ITSELF, Mode, modes
 from fgrad.torch.core.node import Node
 from fgrad.torch.core.tensor import GradientEdge, Tensor, gradient_edge
 from fgrad.torch.methods.autograd import increment_version
@@ -44,13 +44,10 @@ class saved_tensors_hooks(Mode):
     def clone(self) -> "saved_tensors_hooks":
         return type(self)(self.pack_hook, self.unpack_hook)
 
-    def __enter__(self) -> None:
+    def values(self) -> dict[str, Any]:
         if modes.saved_hooks_disabled is not None:
             raise RuntimeError(modes.saved_hooks_disabled)
-        modes.saved_hooks = (*modes.saved_hooks, (self.pack_hook, self.unpack_hook))
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.saved_hooks = modes.saved_hooks[:-1]
+        return {"saved_hooks": (*modes.saved_hooks, (self.pack_hook, self.unpack_hook))}
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -81,14 +78,10 @@ class disable_saved_tensors_hooks(Mode):
     def clone(self) -> "disable_saved_tensors_hooks":
         return disable_saved_tensors_hooks(self.message)
 
-    def __enter__(self) -> None:
+    def values(self) -> dict[str, Any]:
         if modes.saved_hooks:
             raise RuntimeError(self.message)
-        self.previous = modes.saved_hooks_disabled
-        modes.saved_hooks_disabled = self.message
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.saved_hooks_disabled = self.previous
+        return {"saved_hooks_disabled": self.message}
 
 
 class set_warn_on_accumulate_grad_stream_mismatch(Mode):
@@ -97,11 +90,8 @@ class set_warn_on_accumulate_grad_stream_mismatch(Mode):
     def __init__(self, enabled: bool):
         self.enabled = enabled
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exception: Any) -> None:
-        return None
+    def values(self) -> dict[str, Any]:
+        return {}
 
 
 class allow_mutation_on_saved_tensors(Mode):
@@ -120,14 +110,12 @@ class allow_mutation_on_saved_tensors(Mode):
     tensor([8., 8.])
     """
 
-    def __enter__(self) -> Any:
+    given = ITSELF
+
+    def values(self) -> dict[str, Any]:
         if modes.snapshot:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        modes.snapshot = True
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.snapshot = False
+        return {"snapshot": True}
 
     def clear(self) -> None:
         """Accepted as in PyTorch; there are no copies to forget."""

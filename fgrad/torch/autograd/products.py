@@ -20,7 +20,7 @@ from fgrad.torch.autograd.strictness import (
     untupled,
     vector,
 )
-from fgrad.torch.core.modes import enable_grad, is_grad_enabled, set_grad_enabled
+from fgrad.torch.core.modes import enable_grad, is_grad_enabled, recording
 
 Function = Callable[..., Any]
 
@@ -61,7 +61,7 @@ def vjp(
                     "The vector v can only be None if the user-provided function returns a single Tensor with a single "
                     "element."
                 )
-    with set_grad_enabled(create_graph or is_grad_enabled()):
+    with recording(create_graph or is_grad_enabled()):
         found = gradients(outputs, made, vectors, create_graph=create_graph)
         products = filled(found, made, strict, create_graph, "back")
     return (
@@ -101,7 +101,7 @@ def jvp(
         pulled = gradients(outputs, made, cotangents, create_graph=True)
         if strict:
             check_dependent(pulled, "grad_inputs")
-    with set_grad_enabled(create_graph or is_grad_enabled()):
+    with recording(create_graph or is_grad_enabled()):
         found = gradients(pulled, cotangents, vectors, create_graph=create_graph)
         products = filled(found, outputs, strict, create_graph, "back_trick")
     return (
@@ -125,7 +125,7 @@ def vhp(
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.vhp.html>`_.
     """
     several, made, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "vhp")
-    with set_grad_enabled(create_graph or is_grad_enabled()):
+    with recording(create_graph or is_grad_enabled()):
         found = gradients(jacobian, made, vectors, create_graph=create_graph)
         products = filled(found, made, strict, create_graph, "double_back")
     return released(outputs, create_graph)[0], untupled(released(products, create_graph), several)
@@ -151,7 +151,7 @@ def hvp(
         pulled = gradients(jacobian, made, cotangents, create_graph=True)
         if strict:
             check_dependent(jacobian, "hessian")
-    with set_grad_enabled(create_graph or is_grad_enabled()):
+    with recording(create_graph or is_grad_enabled()):
         found = gradients(pulled, cotangents, vectors, create_graph=create_graph)
         products = filled(found, made, strict, create_graph, "double_back_trick")
     return released(outputs, create_graph)[0], untupled(released(products, create_graph), several)

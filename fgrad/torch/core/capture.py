@@ -94,6 +94,4 @@ def assign(tensors: Sequence[Tensor], new: Sequence[Tensor], writes: int = 1) ->
     """Write the elements of ``new`` into tensors of the same types, unrecorded, and count ``writes`` writes of each."""
     source = here(4)
     for tensor, value in zip(tensors, new, strict=True):
-        tensor._write(value._value())
-        for _ in range(writes):
-            tensor._bump("optimizer step", source)
+        tensor._overwrite(value._value(), "optimizer step", source, writes)

@@ -161,10 +161,10 @@ def run_backward(
         if not task.dependencies.get(node):
             _push(ready, node)
     before = running.tasks
-    running.tasks = (*before, task)
     grad_mode = modes.grad
-    modes.grad = create_graph
     try:
+        running.tasks = (*before, task)
+        modes.grad = create_graph
         while ready:
             node = heapq.heappop(ready).node
             task.node = node
@@ -268,8 +268,7 @@ def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> No
         if old is None:
             buffer[number] = grad
         elif not modes.grad and is_ours(old):
-            old._write(apply(ADD, (old, grad))._value())
-            old._bump("add_", None)
+            old._overwrite(apply(ADD, (old, grad))._value(), "add_", None)
         else:
             buffer[number] = apply(ADD, (old, grad))
 
@@ -299,8 +298,9 @@ def step(
     grads = tensor_hooks(node, [*grads])
     if node.pre_hooks:
         grads = pre_hooks(node, grads)
-    before, modes.evaluating = modes.evaluating, node
+    before = modes.evaluating
     try:
+        modes.evaluating = node
         if isinstance(node, AccumulateGrad):
             accumulate_grad(node.variable, grads[0])
             found: Sequence[Tensor | None] = ()
@@ -386,8 +386,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     elif old is None:
         leaf._grad = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
     elif not modes.grad:
-        old._write(apply(ADD, (old, grad))._value())
-        old._bump("add_", None)
+        old._overwrite(apply(ADD, (old, grad))._value(), "add_", None)
     else:
         leaf._grad = apply(ADD, (old, grad))
     for hook in list((leaf._post_accumulate_grad_hooks or {}).values()):

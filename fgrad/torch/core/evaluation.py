@@ -27,7 +27,7 @@ import numpy as np
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.op import Region
-from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied, widely
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, widely
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.executable import SILENT, Executable
@@ -35,8 +35,6 @@ from fgrad.run.policy import PaceOf, Policy, operations
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Reading
 from fgrad.torch.core.placing import Absent, accelerated, accelerator_of, elsewhere, on_cpu
-
-_WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
 
 #: the classes of concrete arrays; JAX's as they are met
 _ARRAYS: set[type] = {np.ndarray}
@@ -55,7 +53,7 @@ class Routine(Executable):
         self.passed: tuple[int, ...] | None = None
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
-        self.wide = any(t.dtype in _WIDE for t in graph.types) or any(
+        self.wide = any(t.dtype in WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )
         self._reading: dict[Readings, Routine] = {}

@@ -13,10 +13,10 @@ of those levels, and no level mistakes another's perturbation for its own.
 """
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from attrs import evolve
 
@@ -32,30 +32,20 @@ from fgrad.torch.core.types import tensor_type
 from fgrad.torch.core.views import view_of
 
 
-class _Opened(threading.local):
-    """For each open level, the tensors that have tangents at it; closing it takes these away."""
+class Level:
+    """A level that is open; tensors hold their tangents by it, weakly, so that they lose them when it is closed."""
 
-    def __init__(self) -> None:
-        self.levels: list[list[Tensor]] = []
-
-
-_opened = _Opened()
+    __slots__ = ("__weakref__",)
 
 
-def enter_level() -> int:
-    """Open a level inside those that are open, and return its number."""
-    _opened.levels.append([])
-    modes.dual_level = len(_opened.levels) - 1
-    return modes.dual_level
+def another_level() -> dict[str, Any]:
+    """The modes in which one level more is open, inside of the others."""
+    return {"duals": (*modes.duals, Level()), "dual_level": len(modes.duals)}
 
 
-def exit_level() -> None:
-    """Close the innermost level."""
-    level = len(_opened.levels) - 1
-    for tensor in _opened.levels.pop():
-        if tensor._tangents is not None:
-            tensor._tangents.pop(level, None)
-    modes.dual_level = level - 1
+def one_level_less() -> dict[str, Any]:
+    """The modes in which the innermost level is closed."""
+    return {"duals": modes.duals[:-1], "dual_level": len(modes.duals) - 2}
 
 
 def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
@@ -67,7 +57,7 @@ def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
         return None
     number = modes.dual_level if level is None else level
     tangents = tensor._tangents
-    found = None if tangents is None else tangents.get(number)
+    found = None if tangents is None or number < 0 else tangents.get(modes.duals[number])
     base = _base(tensor)
     if found is None and base is not None:
         above = tangent_of(base, number)
@@ -98,9 +88,8 @@ def _base(tensor: Tensor) -> Tensor | None:
 def enter_tangent(tensor: Tensor, tangent: Tensor, level: int) -> None:
     """Make a tensor the tangent of another at a level."""
     if tensor._tangents is None:
-        tensor._tangents = {}
-    tensor._tangents[level] = tangent
-    _opened.levels[level].append(tensor)
+        tensor._tangents = WeakKeyDictionary()
+    tensor._tangents[modes.duals[level]] = tangent
 
 
 def _same_place(view: Tensor, base: Tensor, tangent: Tensor) -> Geometry:

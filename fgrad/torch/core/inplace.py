@@ -182,8 +182,6 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     if modes.dual_level >= 0:
         forward_mode.push(plan, operands, (tensor,))
     write(tensor, outs[0], operation.name, node)
-    if node is not None:
-        save_outputs(node, plan, tensor)
     return tensor
 
 
@@ -213,7 +211,7 @@ def _in_sequence(operation: Operation, plan: Planned, operands: Sequence[Any], p
     return in_sequence(plan.graph, wide.graph, written, tuple([read.get(i) for i in plan.present[1:]]))
 
 
-def write(tensor: Tensor, value: Any, operation: str, node: Node | None) -> None:
+def write(tensor: Tensor, value: Any, operation: str, node: OperationNode | None) -> None:
     """Replace a tensor's elements, count the write, and make ``node`` part of its history.
 
     Raises:
@@ -222,11 +220,51 @@ def write(tensor: Tensor, value: Any, operation: str, node: Node | None) -> None
     if modes.level:
         check_captured(tensor, operation)
         levels.check_write(tensor, value)
-    tensor._write(value)
-    check_inference(tensor)
-    tensor._bump(operation + "_", here(2))
-    if node is not None:
+    if tensor._inference:
+        tensor._write(value)
+        check_inference(tensor)
+    if node is None:
+        tensor._overwrite(value, operation + "_", here(2))
+        return
+    before = Before(tensor)
+    try:
+        tensor._overwrite(value, operation + "_", here(2))
         rebase(tensor, node)
+        save_outputs(node, tensor)
+    except BaseException:
+        before.put_back()
+        raise
+
+
+class Before:
+    """What a tensor was before a write, which is made whole or, where a signal comes, not at all (NOTE [Signals])."""
+
+    __slots__ = ("tensor", "root", "written", "looks", "makers", "retains")
+
+    def __init__(self, tensor: Tensor):
+        view = tensor._view
+        self.tensor = tensor
+        self.root = root = tensor if view is None else view.base
+        self.written = tensor._storage.array, tensor._counter.value
+        self.looks = tensor._geometry, tensor._type, None if view is None else view.version
+        self.makers = [(x, x._grad_fn, x._output_nr, x._backward_hooks) for x in (tensor, root)]
+        #: where gradients are retained
+        self.retains = [
+            (node, dict(node.retains))
+            for x, node, _, _ in self.makers
+            if x._retains_grad and node is not None and node.retains is not None
+        ]
+
+    def put_back(self) -> None:
+        tensor = self.tensor
+        tensor._storage.array, tensor._counter.value = self.written
+        tensor._geometry, tensor._type, version = self.looks
+        if tensor._view is not None:
+            tensor._view.version = version
+        for x, *maker in self.makers:
+            x._grad_fn, x._output_nr, x._backward_hooks = maker
+        for node, retains in self.retains:
+            node.retains = retains
 
 
 def check_inference(tensor: Tensor) -> None:
@@ -235,8 +273,9 @@ def check_inference(tensor: Tensor) -> None:
         raise RuntimeError(INFERENCE)
 
 
-def save_outputs(node: OperationNode, plan: Planned, tensor: Tensor) -> None:
+def save_outputs(node: OperationNode, tensor: Tensor) -> None:
     """Save the written tensor, where backward reads the operation's result."""
+    plan = node.plan
     for k in node.pullback.outputs:
         written = tensor._grad_fn if tensor._view is not None else None
         node.saved.append(SavedTensor(tensor, plan.operation.outputs[k], output=True, written=written))
@@ -246,26 +285,29 @@ def rebase(tensor: Tensor, node: Node) -> None:
     """Make a node the maker of a tensor that was just written; of a view, its base's by way of ``CopySlices``."""
     view = tensor._view
     if view is None:
-        old = tensor._grad_fn
-        tensor._grad_fn, tensor._output_nr = node, 0
-        move_hooks(tensor, old, node)
+        make(tensor, node)
         return
     base = view.base
-    tensor._output_nr = 0
     copy = CopySlices(base, tensor._geometry_of(), node)
-    old = gradient_function(base)
-    base._grad_fn, base._output_nr = copy, 0
-    move_hooks(base, old, copy)
+    gradient_function(base)
+    make(base, copy)
     gradient_function(tensor)
 
 
-def move_hooks(tensor: Tensor, old: Node | None, new: Node) -> None:
-    """After a write: ordinary hooks stay with the old node, ``retain_grad`` follows the tensor."""
-    tensor._backward_hooks = None
-    if tensor._retains_grad and old is not None and old.retains is not None:
-        if new.retains is None:
-            new.retains = {}
-        new.retains[tensor._output_nr] = old.retains.pop(tensor._output_nr)
+def make(tensor: Tensor, node: Node) -> None:
+    """Make a new node the maker of a tensor: ordinary hooks stay with the old one, ``retain_grad`` follows the tensor.
+
+    Nothing is called here: see NOTE [Signals].
+    """
+    old, number = tensor._grad_fn, tensor._output_nr
+    retains = old.retains if tensor._retains_grad and old is not None else None
+    if retains is not None:
+        node.retains = {0: retains[number]}
+    tensor._grad_fn, tensor._output_nr, tensor._backward_hooks = node, 0, None
+    if retains is not None:
+        del retains[number]
+    if tensor._view is not None:
+        tensor._view.version = tensor._counter.value
 
 
 class CopySlices(Node):
@@ -322,12 +364,8 @@ def renew(tensor: Tensor) -> None:
     base = view.base
     start, params = located(base._geometry_of(), tensor._geometry_of())
     plan = AS_STRIDED.planned((base._type, int), params, None)
-    old = tensor._grad_fn
     # a base that needs no gradient has lost one by now: the node is there, and leads nowhere
-    node = tensor._grad_fn = node_of(plan, (base, start)) or plan.node_class(plan, NOTHING, [None], [])
-    if old is not None:
-        move_hooks(tensor, old, node)
-    view.version = tensor._counter.value
+    make(tensor, node_of(plan, (base, start)) or plan.node_class(plan, NOTHING, [None], []))
 
 
 tensors.renewal.renew = renew

@@ -23,7 +23,7 @@ from fgrad.torch.core import operation as operations
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.evaluation import Routine, array_type, concrete, constant, recorded
 from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.modes import modes
+from fgrad.torch.core.modes import Scope, modes
 from fgrad.torch.core.node import Edge, Node
 from fgrad.torch.core.tensor import Tensor, alias, gradient_edge, is_tracked, new_tensor
 from fgrad.torch.core.types import TensorType, tensor_type
@@ -48,59 +48,49 @@ class MapLevel:
     around: tuple[int, int]
 
 
-class mapping:
+class mapping(Scope):
     """Opens a level of ``vmap`` for a block."""
 
     def __init__(self, size: int, randomness: str):
-        self.level = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
+        self.given = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
 
-    def __enter__(self) -> MapLevel:
-        self.before = modes.transforms, modes.maps, modes.level
-        modes.transforms = (*modes.transforms, self.level)
-        modes.maps = (*modes.maps, self.level)
-        modes.level = self.level.number
-        return self.level
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.transforms, modes.maps, modes.level = self.before
+    def values(self) -> dict[str, Any]:
+        level = self.given
+        return {
+            "transforms": (*modes.transforms, level),
+            "maps": (*modes.maps, level),
+            "level": level.number,
+        }
 
 
-class capturing:
+class capturing(Scope):
     """Opens a level for a function that is recorded: tensors from outside may not be written in the block."""
 
-    def __enter__(self) -> None:
-        self.before = modes.level, modes.capture
-        modes.level = modes.capture = next(_numbers)
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.level, modes.capture = self.before
+    def values(self) -> dict[str, Any]:
+        number = next(_numbers)
+        return {"level": number, "capture": number}
 
 
-class deriving:
-    """Opens a level for a function that is differentiated: tensors from outside may not be written in the block."""
-
-    def __enter__(self) -> None:
-        self.before = modes.level, modes.derived
-        modes.level = modes.derived = next(_numbers)
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.level, modes.derived = self.before
+def deriving() -> dict[str, Any]:
+    """What opens a level for a function that is differentiated: tensors from outside may not be written inside."""
+    number = next(_numbers)
+    return {"level": number, "derived": number}
 
 
-class below:
+class below(Scope):
     """Leaves the levels from a given one inwards for a block: what runs there sees whole batches."""
 
     def __init__(self, level: MapLevel):
         self.level = level
 
-    def __enter__(self) -> None:
-        self.before = modes.transforms, modes.maps, modes.level, modes.derived
-        modes.transforms = modes.transforms[: modes.transforms.index(self.level)]
-        modes.maps = modes.maps[: modes.maps.index(self.level)]
-        modes.level, modes.derived = self.level.around
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.transforms, modes.maps, modes.level, modes.derived = self.before
+    def values(self) -> dict[str, Any]:
+        number, derived = self.level.around
+        return {
+            "transforms": modes.transforms[: modes.transforms.index(self.level)],
+            "maps": modes.maps[: modes.maps.index(self.level)],
+            "level": number,
+            "derived": derived,
+        }
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,16 @@
-"""The modes of autograd, one set for each thread: whether operations are recorded, inference mode, anomaly mode."""
+"""The modes of autograd, one set for each thread: whether operations are recorded, inference mode, anomaly mode.
+
+NOTE [Signals]
+A signal may be handled, and raise ``KeyboardInterrupt``, where a function of Python begins, after a call and at the end
+of a loop's round.  Nothing may be left set then.  What is set for a call is therefore set inside of the ``try`` whose
+``finally`` first puts the earlier values back, by plain assignments.  A block's ``__exit__`` that is written in Python
+can be left before its first line; so that of ``Scope`` is not.  Other state is entered in one piece, when it is
+complete.
+"""
 
 import functools
 import inspect
+import io
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -21,13 +30,16 @@ class Modes(threading.local):
     check_nan = True
     #: the node that the engine is running
     evaluating: Any = None
-    #: the levels of forward-mode differentiation that are open
+    #: the number of the innermost level of forward-mode differentiation that operations see, and all that are open
     dual_level = -1
+    duals: tuple[Any, ...] = ()
     #: runs operations in place of their routine: (operation, plan, values, operands) to the outputs' values
     interceptor: Any = None
     #: the levels of ``torch.func`` that are open, the innermost last, and those of ``vmap`` alone
     transforms: tuple[Any, ...] = ()
     maps: tuple[Any, ...] = ()
+    #: the calls of ``grad`` and ``vjp`` whose functions are running
+    differentiating: tuple[Any, ...] = ()
     #: the number of the innermost level of ``torch.func`` or ``functionalize``; 0 for none
     level = 0
     #: the same of ``functionalize`` alone, and of the transformations that differentiate
@@ -47,6 +59,9 @@ class Modes(threading.local):
     release = "2.13"
     #: the modes of ``torch.overrides.TorchFunctionMode`` that are entered, the innermost last
     handlers: tuple[Any, ...] = ()
+    #: whether one is entered, if only set aside for the moment, and whether ``torch.autocast`` is on
+    handled = False
+    casting = False
     #: whether classes of arguments (1: not they) and modes (2: nobody) may answer calls: see NOTE [Overriding]
     overriding = 0
 
@@ -69,7 +84,35 @@ def is_inference_mode_enabled() -> bool:
     return modes.inference
 
 
-class Mode:
+#: stands for a block's own manager as what ``with`` gives
+ITSELF: Any = object()
+
+
+class Scope(io.IOBase):
+    """A ``with`` block that sets attributes of ``modes`` while it lasts: see NOTE [Signals].
+
+    Its ``__exit__`` is that of Python's streams: it is written in C, and calls ``close``, which is a function in C too.
+    Nothing else of a stream is used.
+    """
+
+    #: one that is collected is not closed once more
+    closed = True  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    #: what ``with`` gives
+    given: Any = None
+
+    def values(self) -> dict[str, Any]:
+        """What the block sets; called where it begins."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        held = vars(modes)
+        values = self.values()
+        self.close = functools.partial(held.update, {name: getattr(modes, name) for name in values})
+        held |= values  # no call comes after this one
+        return self if self.given is ITSELF else self.given
+
+
+class Mode(Scope):
     """A context manager that also decorates functions, generators and coroutines.
 
     A decorated generator or coroutine runs each of its steps in the mode, and hands the caller's back in between
@@ -79,12 +122,6 @@ class Mode:
     def clone(self) -> "Mode":
         """A fresh manager of the same settings, for one more entry."""
         return type(self)()
-
-    def __enter__(self) -> Any:
-        raise NotImplementedError
-
-    def __exit__(self, *exception: Any) -> None:
-        raise NotImplementedError
 
     def __call__(self, function: F) -> F:
         clone = self.clone
@@ -149,13 +186,21 @@ class _Flag(Mode):
     attribute: str
     value: Any
 
-    def __enter__(self) -> Any:
-        self.previous = getattr(modes, self.attribute)
-        setattr(modes, self.attribute, self.value)
-        return None
+    def values(self) -> dict[str, Any]:
+        return {self.attribute: self.value}
 
-    def __exit__(self, *exception: Any) -> None:
-        setattr(modes, self.attribute, self.previous)
+
+class recording(Mode):
+    """Sets whether operations are recorded, for a block."""
+
+    def __init__(self, enabled: bool):
+        self.enabled = enabled
+
+    def values(self) -> dict[str, Any]:
+        return {"grad": self.enabled}
+
+    def clone(self) -> "recording":
+        return recording(self.enabled)
 
 
 class no_grad(_Flag):
@@ -174,7 +219,7 @@ class no_grad(_Flag):
     value = False
 
     def __new__(cls, function: Any = None) -> Any:
-        return object.__new__(cls) if function is None else object.__new__(cls)(function)
+        return super().__new__(cls) if function is None else super().__new__(cls)(function)
 
 
 class enable_grad(_Flag):
@@ -193,7 +238,7 @@ class enable_grad(_Flag):
     value = True
 
     def __new__(cls, function: Any = None) -> Any:
-        return object.__new__(cls) if function is None else object.__new__(cls)(function)
+        return super().__new__(cls) if function is None else super().__new__(cls)(function)
 
 
 def check_switch(function: str, enabled: object) -> None:
@@ -216,6 +261,7 @@ class set_grad_enabled(Mode):
     def __init__(self, mode: bool):
         check_switch("set_grad_enabled", mode)
         self.previous = modes.grad
+        self.close = functools.partial(vars(modes).update, grad=self.previous)
         self.mode = mode
         modes.grad = mode
 
@@ -225,9 +271,6 @@ class set_grad_enabled(Mode):
 
     def __enter__(self) -> None:
         modes.grad = self.mode
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.grad = self.previous
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
@@ -249,7 +292,7 @@ class inference_mode(Mode):
     """
 
     def __new__(cls, mode: Any = True) -> Any:
-        return object.__new__(cls) if isinstance(mode, bool) else object.__new__(cls)._decorating(mode)
+        return super().__new__(cls) if isinstance(mode, bool) else super().__new__(cls)._decorating(mode)
 
     def __init__(self, mode: bool = True):
         self.mode = mode
@@ -258,14 +301,8 @@ class inference_mode(Mode):
         self.mode = True
         return self(function)
 
-    def __enter__(self) -> None:
-        self.previous = modes.inference, modes.grad, modes.forward_grad
-        modes.inference = self.mode
-        modes.grad = not self.mode
-        modes.forward_grad = not self.mode
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.inference, modes.grad, modes.forward_grad = self.previous
+    def values(self) -> dict[str, Any]:
+        return {"inference": self.mode, "grad": not self.mode, "forward_grad": not self.mode}
 
     def clone(self) -> "inference_mode":
         return inference_mode(self.mode)
@@ -281,15 +318,12 @@ class set_multithreading_enabled(Mode):
 
     def __init__(self, mode: bool):
         check_switch("set_multithreading_enabled", mode)
-        self.previous = modes.multithreading
+        self.close = functools.partial(vars(modes).update, multithreading=modes.multithreading)
         self.mode = mode
         modes.multithreading = mode
 
     def __enter__(self) -> None:
         return None
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.multithreading = self.previous
 
     def clone(self) -> "set_multithreading_enabled":
         return set_multithreading_enabled(self.mode)

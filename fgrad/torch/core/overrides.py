@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from fgrad.torch.core.modes import modes
+from fgrad.torch.core.modes import Scope, modes
 from fgrad.torch.core.warning import warn
 from fgrad.torch.devices import device
 from fgrad.torch.dtypes import dtype
@@ -43,7 +43,7 @@ ALL, MODES, NOBODY = range(3)
 class Watch:
     """Whether anybody could want to answer a call on tensors."""
 
-    __slots__ = ("on", "subclasses", "entered", "lock", "cast")
+    __slots__ = ("on", "subclasses", "threads", "lock", "cast")
 
     def __init__(self) -> None:
         self.on = False
@@ -51,19 +51,30 @@ class Watch:
         self.cast: Callable[..., Any] = lambda name, function, args, kwargs: function(*args, **kwargs)
         #: whether there is a class of tensors that has a handler
         self.subclasses = False
-        #: how many modes all threads have entered
-        self.entered = 0
+        #: the threads that are in modes, and perhaps some that have left them since
+        self.threads: set[int] = set()
         self.lock = threading.Lock()
 
     def subclass(self) -> None:
         """A class of tensors with a handler was made."""
         self.subclasses = self.on = True
 
-    def count(self, change: int) -> None:
-        """A mode was entered or left."""
+    def enter(self) -> None:
+        """This thread is about to enter a mode."""
         with self.lock:
-            self.entered += change
-            self.on = self.subclasses or self.entered > 0
+            self.threads.add(threading.get_ident())
+            self.on = True
+
+    def within(self) -> bool:
+        """Whether this thread may be in a mode; that it is in none any more is found out here, and noted."""
+        if modes.handled or modes.casting:
+            return True
+        thread = threading.get_ident()
+        if thread in self.threads:
+            with self.lock:
+                self.threads.discard(thread)
+                self.on = self.subclasses or bool(self.threads)
+        return False
 
 
 watch = Watch()
@@ -86,17 +97,13 @@ class _Disabled:
 disabled_torch_function_impl = _Disabled()
 
 
-class _Level:
+class _Level(Scope):
     """A context manager that sets who is asked in this thread."""
 
     who: int
 
-    def __enter__(self) -> None:
-        self.previous = modes.overriding
-        modes.overriding = max(self.previous, self.who)
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.overriding = self.previous
+    def values(self) -> dict[str, Any]:
+        return {"overriding": max(modes.overriding, self.who)}
 
 
 class DisableTorchFunctionSubclass(_Level):
@@ -132,15 +139,14 @@ class DisableTorchFunction(_Level):
 
 def push_mode(mode: Any) -> None:
     """Enter a mode in this thread."""
-    modes.handlers = (*modes.handlers, mode)
-    watch.count(1)
+    watch.enter()
+    modes.handlers, modes.handled = (*modes.handlers, mode), True
 
 
 def pop_mode() -> Any:
     """Leave the innermost mode of this thread."""
     mode = modes.handlers[-1]
     modes.handlers = modes.handlers[:-1]
-    watch.count(-1)
     return mode
 
 
@@ -203,7 +209,7 @@ def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 
 def asked(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether somebody is to be asked for the answer to a call."""
-    if not watch.entered:
+    if not watch.within():
         return _given(args, kwargs) and modes.overriding == ALL
     who = modes.overriding
     return who != NOBODY and (bool(modes.handlers) or (who == ALL and _given(args, kwargs)))
@@ -286,8 +292,8 @@ def _ask_mode(mode: Any, call: tuple[Any, ...]) -> Any:
             "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a plain method"
         )
     stack = modes.handlers
-    modes.handlers = stack[:-1]  # what the mode calls goes on to the mode around it
     try:
+        modes.handlers = stack[:-1]  # what the mode calls goes on to the mode around it
         return handler(*call)
     finally:
         modes.handlers = stack

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fgrad.jaxcore import Tracer
+from fgrad.jaxcore import Tracer, widely
 from fgrad.torch import devices
 from fgrad.torch.core.batched import Batched
 from fgrad.torch.core.geometry import Ints
@@ -103,5 +103,4 @@ def placed(value: Any, where: Device) -> Any:
     if isinstance(value, Tracer) or place_of(value) == devices.settled(where):
         return value
     elsewhere.exist = True
-    with jax.enable_x64(True):
-        return jax.device_put(np.array(value) if where.type == "cpu" else value, target)
+    return widely(jax.device_put, np.array(value) if where.type == "cpu" else value, target)

@@ -16,13 +16,13 @@ from attrs import frozen
 from jax import lax
 
 from fgrad.graph.graph import Builder, Graph, evaluate
-from fgrad.jaxcore import ShapedArray
+from fgrad.jaxcore import ShapedArray, widely
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import trim
 from fgrad.passes.vjp import vjp
-from fgrad.torch.core.evaluation import Routine, recorded, wide_types
+from fgrad.torch.core.evaluation import Routine, recorded
 from fgrad.torch.core.geometry import Ints
 from fgrad.torch.core.motion import Passed, passed
 from fgrad.torch.core.types import TensorType, type_of
@@ -117,15 +117,12 @@ class Plan:
 
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
-        with wide_types():
-            return _pullback(self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
+        return widely(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
         found = self._pushforwards.get(varied)
         if found is None:
-            with wide_types():
-                found = _pushforward(self.graph, varied, self.inexact)
-            self._pushforwards[varied] = found
+            found = self._pushforwards[varied] = widely(_pushforward, self.graph, varied, self.inexact)
         return found
 
 

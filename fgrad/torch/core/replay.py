@@ -87,7 +87,9 @@ def _whole(graph: Graph, name: str, node: str) -> Operation:
 def tensor_of(value: Any) -> Tensor:
     """A constant as a tensor."""
     array = constant(value)
-    return new_tensor(array, type_of(array))
+    made = new_tensor(array, type_of(array))
+    made._wrapped_number = not array.ndim
+    return made
 
 
 def _elements(of: Const) -> Any:

@@ -74,7 +74,7 @@ class SavedTensor:
         self.tensor: Tensor | None = kept
         self.hooks: Any = None
         self.packed: Any = None
-        if modes.saved_hooks:
+        if modes.saved_hooks and not tensor._wrapped_number:
             # hooks of a context are given the tensor itself, with its history: that tells them what not to pack
             self._pack(tensor, *modes.saved_hooks[-1])
 

@@ -58,6 +58,8 @@ class Tensor:
     _grad: "Tensor | None" = None
     _view: ViewOf | None = None
     _inference: bool = False
+    #: whether it stands for a number of a formula, which saved-tensor hooks are not given (PyTorch's wrapped numbers)
+    _wrapped_number: bool = False
     #: (the storage's array, what the view read of it)
     _cache: tuple[Any, Any] | None = None
     _retains_grad: bool = False
@@ -67,7 +69,7 @@ class Tensor:
     #: gives the node that its gradient goes into, None once that is gone
     _accumulator: "Callable[[], Node | None] | None" = None
     #: the tangents at the open levels of forward mode
-    _tangents: "dict[int, Tensor] | None" = None
+    _tangents: "weakref.WeakKeyDictionary[Any, Tensor] | None" = None
     #: the level of ``torch.func.vmap`` that it was made in; see NOTE [Levels]
     _level: int = 0
     #: where it came from, when it could have had a history and has none (NOTE [Origins])
@@ -131,6 +133,18 @@ class Tensor:
         else:
             self._storage.write(geometry, value)
             self._cache = (self._storage.array, value)
+
+    def _overwrite(self, value: Any, operation: str, source: Any, writes: int = 1) -> None:
+        """Write these elements and count it: both, or nothing where a signal comes (NOTE [Signals])."""
+        storage, counter = self._storage, self._counter
+        before = storage.array, counter.value
+        try:
+            self._write(value)
+            for _ in range(writes):
+                self._bump(operation, source)
+        except BaseException:
+            storage.array, counter.value = before
+            raise
 
     def _geometry_of(self) -> Geometry:
         """The geometry, also of a tensor that covers its storage."""

@@ -11,11 +11,10 @@ to a leaf or to a level that is still open.  Only when a path does is the backwa
 from collections.abc import Sequence
 from typing import Any
 
-from fgrad.torch.autograd.graph import disable_saved_tensors_hooks
 from fgrad.torch.core import engine
 from fgrad.torch.core.forward import carry
 from fgrad.torch.core.levels import brought_in, deriving
-from fgrad.torch.core.modes import modes
+from fgrad.torch.core.modes import ITSELF, Scope, modes
 from fgrad.torch.core.node import Edge, Node, next_sequence
 from fgrad.torch.core.operation_node import zeros
 from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, gradient_edge, is_tracked
@@ -39,7 +38,7 @@ class Entry(Node):
         return grads
 
 
-class GradLevel:
+class GradLevel(Scope):
     """One call of ``grad`` or ``vjp``: open while the function runs.
 
     Attributes:
@@ -47,31 +46,23 @@ class GradLevel:
       start: every node of this level has a greater sequence number, every older one a smaller.
     """
 
-    def __init__(self) -> None:
-        self.hooks = disable_saved_tensors_hooks(SAVED_HOOKS)
+    given = ITSELF
 
-    def __enter__(self) -> "GradLevel":
-        self.hooks.__enter__()
+    def values(self) -> dict[str, Any]:
+        if modes.saved_hooks:
+            raise RuntimeError(SAVED_HOOKS)
         self.recording = modes.grad
-        self.inference, modes.inference = modes.inference, False
-        self.open = True
         self.start = next_sequence()
-        self.before = modes.transforms
-        modes.transforms = (*modes.transforms, self)
-        self.deriving = deriving()
-        self.deriving.__enter__()
-        modes.grad = True
         #: nodes from which no path leads out
         self.dead: set[Node] = set()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        modes.grad = self.recording
-        modes.inference = self.inference
-        modes.transforms = self.before
-        self.deriving.__exit__()
-        self.hooks.__exit__(*exception)
-        self.open = False
+        return {
+            "grad": True,
+            "inference": False,
+            "transforms": (*modes.transforms, self),
+            "differentiating": (*modes.differentiating, self),
+            "saved_hooks_disabled": SAVED_HOOKS,
+            **deriving(),
+        }
 
     def enter(self, x: Any) -> Tensor:
         """A handle of an input that can be differentiated with respect to.
@@ -105,7 +96,7 @@ class GradLevel:
             node = stack.pop()
             if isinstance(node, AccumulateGrad) or node.sequence < self.start:
                 return True
-            if isinstance(node, Entry) and node.level is not self and node.level.open:
+            if isinstance(node, Entry) and node.level is not self and node.level in modes.differentiating:
                 return True
             for following in node.next_edges:
                 if following is not None and following[0] not in seen and following[0] not in self.dead:

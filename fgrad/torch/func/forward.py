@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fgrad.torch.autograd.forward_ad import make_dual, unpack_dual
-from fgrad.torch.core.forward import enter_level, exit_level
+from fgrad.torch.core.forward import another_level
 from fgrad.torch.core.levels import deriving
-from fgrad.torch.core.modes import modes
+from fgrad.torch.core.modes import ITSELF, Scope, modes
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
 from fgrad.torch.func.entries import GradLevel
@@ -15,24 +15,21 @@ from fgrad.torch.func.trees import flatten, unflatten
 _JVP = "jvp(f, primals, tangents)"
 
 
-class JvpLevel:
+class JvpLevel(Scope):
     """Opens a level of forward mode for a block, which ``no_grad`` and ``inference_mode`` around it do not concern."""
 
-    def __enter__(self) -> "JvpLevel":
-        self.before = modes.transforms
-        modes.transforms = (*modes.transforms, self)
-        self.deriving = deriving()
-        self.deriving.__enter__()
-        self.number = enter_level()
-        self.around = modes.forward_grad, modes.inference
-        modes.forward_grad, modes.inference = True, False
-        return self
+    given = ITSELF
 
-    def __exit__(self, *exception: Any) -> None:
-        modes.forward_grad, modes.inference = self.around
-        exit_level()
-        self.deriving.__exit__()
-        modes.transforms = self.before
+    def values(self) -> dict[str, Any]:
+        opened = another_level()
+        self.number: int = opened["dual_level"]
+        return {
+            "transforms": (*modes.transforms, self),
+            "forward_grad": True,
+            "inference": False,
+            **deriving(),
+            **opened,
+        }
 
 
 def jvp(

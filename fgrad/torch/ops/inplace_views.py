@@ -8,7 +8,7 @@ import numpy as np
 from fgrad.graph.source import here
 from fgrad.torch.core.evaluation import concrete
 from fgrad.torch.core.geometry import Geometry
-from fgrad.torch.core.inplace import check_captured, check_inference, check_inplace, move_hooks
+from fgrad.torch.core.inplace import Before, check_captured, check_inference, check_inplace, make
 from fgrad.torch.core.modes import modes
 from fgrad.torch.core.operation import node_of
 from fgrad.torch.core.strided import AS_STRIDED, located, viewed_geometry
@@ -63,15 +63,18 @@ def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...], 
     geometry: Geometry = operation.geometry(tensor._geometry_of(), *rest, **static)
     types = (tensor._type, *[x.__class__ for x in rest])
     node = node_of(operation.planned(types, params, None), (tensor, *rest)) if recorded else None
-    tensor._geometry = geometry
-    tensor._type = tensor_type(geometry.dtype, geometry.sizes)
-    tensor._cache = None
-    tensor._bump(operation.name + "_", here(2))
-    if node is not None:
-        old, tensor._grad_fn, tensor._output_nr = tensor._grad_fn, node, 0
-        move_hooks(tensor, old, node)
-    if tensor._view is not None:
-        tensor._view.version = tensor._counter.value
+    source, type = here(2), tensor_type(geometry.dtype, geometry.sizes)
+    before = Before(tensor)
+    try:
+        tensor._geometry, tensor._type, tensor._cache = geometry, type, None
+        tensor._bump(operation.name + "_", source)
+        if node is not None:
+            make(tensor, node)
+        elif tensor._view is not None:
+            tensor._view.version = tensor._counter.value
+    except BaseException:
+        before.put_back()
+        raise
     for tangent in (tensor._tangents or {}).values():
         _looking(tangent, operation, params, rest)
     return tensor

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fgrad.torch import ops
 from fgrad.torch.core.capture import assign, fused
-from fgrad.torch.core.modes import enable_grad, set_grad_enabled
+from fgrad.torch.core.modes import enable_grad, recording
 from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.dtypes import float32, float64, get_default_dtype
 from fgrad.torch.optim.optimizer import Group, Optimizer
@@ -158,7 +158,7 @@ class UpdateOptimizer(Optimizer):
         Returns:
           What ``closure`` returned.
         """
-        with set_grad_enabled(self.defaults.get("differentiable", False)):
+        with recording(self.defaults.get("differentiable", False)):
             loss = None
             if closure is not None:
                 with enable_grad():

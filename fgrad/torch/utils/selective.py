@@ -14,7 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.graph.source import Source, here
-from fgrad.torch.core.modes import modes
+from fgrad.torch.core.modes import ITSELF, Scope
 from fgrad.torch.ops.table import TABLE
 from fgrad.torch.utils.checkpoint_texts import REPORT
 from fgrad.torch.utils.recomputation import CheckpointError
@@ -46,16 +46,13 @@ class SelectiveCheckpointContext:
 _TAKEN: Any = object()
 
 
-class _Intercepting:
+class _Intercepting(Scope):
     """A block in which operations run through a method of this object."""
 
-    def __enter__(self) -> Any:
-        self.before = modes.interceptor
-        modes.interceptor = self.run
-        return self
+    given = ITSELF
 
-    def __exit__(self, *exception: Any) -> None:
-        modes.interceptor = self.before
+    def values(self) -> dict[str, Any]:
+        return {"interceptor": self.run}
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         """The values of an operation's outputs."""
@@ -99,9 +96,9 @@ class _Taking(_Intercepting):
         self.kept = kept
         self.counts: Counter[Any] = Counter()
 
-    def __enter__(self) -> Any:
+    def values(self) -> dict[str, Any]:
         self.counts.clear()
-        return super().__enter__()
+        return super().values()
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         function = _function(operation)
@@ -178,9 +175,9 @@ class _Log(_Intercepting):
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
-    def __enter__(self) -> Any:
+    def values(self) -> dict[str, Any]:
         self.lines.clear()
-        return super().__enter__()
+        return super().values()
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         types = ", ".join([repr(t) for t in plan.out_types])

@@ -1,0 +1,638 @@
+"""Programs that are interrupted, and what has to hold afterwards: used by the test beside it, and a campaign by itself.
+
+``python -m tests.interrupts 5000`` interrupts programs with a timer's signal at random moments, and raises as many
+errors in hooks, rules and callbacks.  After each the thread's state must be as before, a program run next must give the
+right numbers, and what was being written must have been written whole or not at all.
+"""
+
+import dis
+import gc
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import fgrad
+import fgrad.torch as torch
+from fgrad.jaxcore import current_trace, eval_context, is_evaluating, set_again
+from fgrad.torch import devices
+from fgrad.torch.amp.casting import settings
+from fgrad.torch.core.engine import running
+from fgrad.torch.core.modes import Modes, modes
+from fgrad.torch.core.overrides import watch
+from fgrad.torch.utils import checkpoint as checkpoints
+
+#: what interrupts, and what is asked of the program's own tensors afterwards
+Made = tuple[Callable[[], Any], Callable[[], None]]
+
+
+def state() -> dict[str, Any]:
+    """All that one program could leave behind for the next, of this thread."""
+    found = {f"modes.{name}": getattr(modes, name) for name in vars(Modes) if not name.startswith("__")}
+    return found | {
+        "tasks": running.tasks,
+        "threads": watch.within(),
+        "locked": watch.lock.locked(),
+        "autocast": (dict(settings.targets), dict(settings.dtypes), settings.nesting, settings.cache_enabled),
+        "devices": tuple(devices._defaults.entered),
+        "checkpoint": (checkpoints._settings.early_stop, checkpoints._settings.debug),
+        "evaluating": is_evaluating(current_trace()),
+        "wide": jax.config.jax_enable_x64,  # type: ignore[attr-defined]
+    }
+
+
+_jitted = jax.jit(lambda z: z + 1)
+_gradient = fgrad.grad(lambda z: jnp.sum(jnp.sin(z) * z))
+
+
+def probe() -> None:
+    """A program of both kinds, whose results are known."""
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * x
+    y[0].mul_(2.0)
+    (y * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [4.0, 8.0, 18.0])
+    n = torch.arange(3) + 2**40
+    assert n.dtype is torch.int64 and n.tolist() == [2**40, 2**40 + 1, 2**40 + 2]
+    np.testing.assert_allclose(_gradient(2.0), np.sin(2.0) + 2 * np.cos(2.0), 1e-6)
+    np.testing.assert_allclose(_jitted(1.0), 2.0)
+
+
+# -- programs --------------------------------------------------------------------------------------------------------
+# each takes a size, which makes the shapes new, and gives what is to be interrupted
+
+
+def nothing() -> None:
+    pass
+
+
+def gradient(n: int) -> Made:
+    x = jnp.linspace(0.0, 1.0, n)
+    return lambda: fgrad.grad(lambda z: jnp.sum(jnp.tanh(z) * z))(x), nothing
+
+
+def jitted(n: int) -> Made:
+    x = jnp.linspace(0.0, 1.0, n)
+    return lambda: fgrad.jit(fgrad.value_and_grad(lambda z: jnp.sum(jnp.exp(z) / (1.0 + z))))(x), nothing
+
+
+def nested(n: int) -> Made:
+    x = jnp.linspace(0.0, 1.0, n)
+    return lambda: fgrad.jvp(fgrad.grad(lambda z: jnp.prod(jnp.cos(z) + 2.0)), (x,), (x,)), nothing
+
+
+def ruled(n: int) -> Made:
+    @jax.custom_vjp
+    def f(z: Any) -> Any:
+        return jnp.sin(z)
+
+    def f_fwd(z: Any) -> Any:
+        return jnp.sin(z), z
+
+    f.defvjp(f_fwd, lambda z, ct: (ct * jnp.cos(z),))
+    x = jnp.linspace(0.0, 1.0, n)
+    return lambda: fgrad.grad(lambda z: jnp.sum(f(z) if z[0] < 2 else z))(x), nothing
+
+
+def looped(n: int) -> Made:
+    x = jnp.linspace(0.0, 1.0, n)
+    return lambda: fgrad.grad(lambda z: jax.lax.fori_loop(0, 3, lambda i, c: jnp.sin(c), z).sum())(x), nothing
+
+
+def trained(n: int) -> Made:
+    model = torch.nn.Linear(n, 2)
+    x = torch.ones(3, n)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def run() -> None:
+        for _ in range(2):
+            optimiser.zero_grad()
+            torch.tanh(model(x)).sum().backward()
+            optimiser.step()
+
+    return run, nothing
+
+
+def accumulated(n: int) -> Made:
+    x = torch.full((n,), 2.0, requires_grad=True)
+    (x * x).sum().backward()
+
+    def check() -> None:
+        done = x.grad._version
+        assert done in (0, 1)
+        assert x.grad.tolist() == [4.0 + 4.0 * done] * n
+
+    return lambda: (x * x).sum().backward(), check
+
+
+def written(n: int) -> Made:
+    x = torch.full((n,), 3.0, requires_grad=True)
+    y = x * x
+    part = y[1:]
+
+    def check() -> None:
+        done = y._version
+        assert done in (0, 1) and part._version == done
+        assert y.tolist() == [9.0] + [18.0 if done else 9.0] * (n - 1)
+        assert y.grad_fn.name() == ("torch::autograd::CopySlices" if done else "MulBackward0")
+        y.sum().backward()
+        assert x.grad.tolist() == [6.0] + [12.0 if done else 6.0] * (n - 1)
+
+    return lambda: part.mul_(2.0), check
+
+
+def written_whole(n: int) -> Made:
+    x = torch.full((n,), 3.0, requires_grad=True)
+    y = x * x
+    y.retain_grad()
+
+    def check() -> None:
+        done = y._version
+        assert y.tolist() == [18.0 if done else 9.0] * n
+        y.sum().backward()
+        assert y.grad.tolist() == [1.0] * n
+        assert x.grad.tolist() == [12.0 if done else 6.0] * n
+
+    return lambda: y.mul_(2.0), check
+
+
+def unrecorded(n: int) -> Made:
+    x = torch.zeros(n, requires_grad=True)
+
+    def run() -> None:
+        with torch.no_grad():
+            x.add_(1.0)
+        with torch.inference_mode():
+            x * 2
+        with torch.no_grad(), torch.enable_grad():
+            x * 3
+
+    def check() -> None:
+        assert x.tolist() == [float(x._version)] * n
+        assert x.requires_grad and x.is_leaf
+
+    return run, check
+
+
+def hooked(n: int) -> Made:
+    x = torch.ones(n, requires_grad=True)
+
+    def run() -> None:
+        y = x * 2
+        y.register_hook(lambda grad: grad * 2)
+        x.register_post_accumulate_grad_hook(lambda leaf: None)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+            z = (y * y).sum()
+        torch.autograd.grad(z, x, create_graph=True)
+        z.backward()
+
+    return run, nothing
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * grad
+
+
+def custom(n: int) -> Made:
+    x = torch.ones(n, requires_grad=True)
+    return lambda: Cube.apply(x).sum().backward(), nothing
+
+
+def transformed(n: int) -> Made:
+    x = torch.ones(3, n)
+
+    def run() -> None:
+        torch.func.vmap(torch.func.grad(lambda z: (z * z.exp()).sum()))(x)
+        torch.func.jvp(torch.func.vjp(lambda z: z.sin().sum(), x[0])[1], (torch.tensor(1.0),), (torch.tensor(1.0),))
+
+    return run, nothing
+
+
+def forward_mode(n: int) -> Made:
+    x = torch.ones(n)
+
+    def run() -> None:
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, x)
+            torch.autograd.forward_ad.unpack_dual(dual * dual)
+
+    return run, nothing
+
+
+def recomputed(n: int) -> Made:
+    x = torch.ones(n, requires_grad=True)
+
+    def run() -> None:
+        for reentrant in (True, False):
+            torch.utils.checkpoint.checkpoint(lambda z: z.sin().exp(), x, use_reentrant=reentrant).sum().backward()
+
+    return run, nothing
+
+
+def captured(n: int) -> Made:
+    x = torch.ones(n)
+
+    def f(z: Any) -> Any:
+        y = z.clone()
+        y[0].mul_(3.0)
+        return y * z
+
+    return lambda: torch.func.functionalize(f)(x), nothing
+
+
+def cast(n: int) -> Made:
+    x = torch.ones(n, n, requires_grad=True)
+
+    def run() -> None:
+        with torch.autocast("cpu"):
+            y = x @ x
+        y.float().sum().backward()
+
+    return run, nothing
+
+
+class Doubled(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def overridden(n: int) -> Made:
+    x = torch.ones(n)
+
+    def run() -> None:
+        with Doubled(), torch.device("cpu"):
+            torch.ones(n) + x * 2
+
+    return run, nothing
+
+
+def wide(n: int) -> Made:
+    x = torch.arange(n)
+    return lambda: (x * x).cumsum(0)[x.flip(0)].double().exp(), nothing
+
+
+PROGRAMS: tuple[Callable[[int], Made], ...] = (
+    gradient, jitted, nested, ruled, looped, trained, accumulated, written, written_whole, unrecorded, hooked, custom,
+    transformed, forward_mode, recomputed, captured, cast, overridden, wide,
+)  # fmt: skip
+
+_sizes = iter(range(5, 1 << 30))
+
+
+def fresh(program: Callable[[int], Made], warm: bool) -> Made:
+    """A program with shapes that nothing has been kept for, or with some that have been met."""
+    return program(4 if warm else next(_sizes))
+
+
+# -- at every place where Python looks for signals -------------------------------------------------------------------
+
+#: the instructions after which it does; it does too where a function begins
+_LOOKS = frozenset(
+    n for n, name in enumerate(dis.opname) if name.startswith(("CALL", "JUMP_BACKWARD")) and "NO_INTERRUPT" not in name
+)
+_WATCHED = ("/fgrad/", "/tests/interrupts.py", "/contextlib.py", "/jax/_src/core.py", "/jax/_src/config.py")
+
+Place = tuple[Any, int]
+
+
+class Struck(KeyboardInterrupt):
+    """Raised by the tests, at a place of their choice."""
+
+
+def watched(run: Callable[[], Any], reach: Callable[[Place], None]) -> None:
+    """Call a function, and ``reach`` at each place where a signal could be handled in what it calls."""
+
+    def begin(frame: Any, event: str, arg: Any) -> Any:
+        code = frame.f_code
+        if not any(part in code.co_filename for part in _WATCHED) or code in _OWN:
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        reach((code, -1))
+        looks = False
+        opcodes = code.co_code
+
+        def follow(frame: Any, event: str, arg: Any) -> Any:
+            nonlocal looks
+            if event == "opcode":
+                at = frame.f_lasti
+                if looks:
+                    reach((code, at))
+                looks = opcodes[at] in _LOOKS
+            return follow
+
+        return follow
+
+    before = sys.gettrace()
+    sys.settrace(begin)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+
+
+#: the functions of this file that do not belong to the programs
+_OWN = {f.__code__ for f in (watched, state, probe)}
+
+
+def places(program: Callable[[int], Made], warm: bool) -> Counter[Place]:
+    """Where a program could be interrupted, and how often it comes there."""
+    found: Counter[Place] = Counter()
+    run, _ = fresh(program, warm)
+
+    def reach(place: Place) -> None:
+        found[place] += 1
+
+    watched(run, reach)
+    return found
+
+
+def strike(run: Callable[[], Any], place: Place, times: int) -> bool:
+    """Interrupt a program when it is at a place for the so-manieth time; whether it came there."""
+    left = times
+
+    def reach(here: Place) -> None:
+        nonlocal left
+        if here == place:
+            left -= 1
+            if not left:
+                raise Struck
+
+    try:
+        watched(run, reach)
+    except Struck:
+        return True
+    return False
+
+
+def is_delicate(place: Place) -> bool:
+    return place[0].co_name in ("__enter__", "__exit__", "write", "rebase", "bump", "run_backward")
+
+
+def is_exposed(place: Place) -> bool:
+    """Whether it is the beginning of an ``__exit__`` that is written in Python, as ``torch.autocast``'s in PyTorch."""
+    code, at = place
+    return code.co_name == "__exit__" and at == -1 and code.co_filename.endswith(("autocast_mode.py", "/devices.py"))
+
+
+def told(place: Place) -> str:
+    code, at = place
+    line = next((line for start, end, line in code.co_lines() if start <= at < end), code.co_firstlineno)
+    return f"{code.co_filename.rpartition('site-packages/')[2]}:{line} {code.co_name} at {at}"
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+
+
+def faults(check: Callable[[], None], before: dict[str, Any]) -> list[str]:
+    """What an interrupted program has left wrong; it is put right for the next."""
+    found = [f"{name}: {old} became {new}" for name, (old, new) in differences(before, state()).items()]
+    for each in (check, probe):
+        try:
+            each()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not isinstance(error, Struck):
+                raise
+            found.append(f"{each.__qualname__}: {type(error).__name__}: {str(error)[:300]}")
+    return found
+
+
+def sampled(
+    program: Callable[[int], Made], warm: bool, count: int, chance: random.Random
+) -> Iterator[tuple[Place, int]]:
+    """Places of a program to interrupt it at, the delicate ones first, and the how-manieth time there."""
+    found = places(program, warm)
+    for place in [place for place in found if is_exposed(place)]:
+        del found[place]
+    delicate = [place for place in found if is_delicate(place)]
+    others = [place for place in found if not is_delicate(place)]
+    half = min(len(delicate), max(count // 2, count - len(others)))
+    for place in chance.sample(delicate, half) + chance.sample(others, min(len(others), count - half)):
+        yield place, chance.randint(1, found[place])
+
+
+# -- at random moments, by a signal ----------------------------------------------------------------------------------
+
+
+def timed(run: Callable[[], Any], delay: float) -> bool:
+    """Interrupt a program by a timer's signal after some seconds; whether it was still running."""
+    try:
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        run()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Struck:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return False
+
+
+def _strike(number: int, frame: Any) -> None:
+    raise Struck
+
+
+def by_signals(count: int, seed: int) -> tuple[int, list[str]]:
+    """Interrupt programs by signals: how many were hit, and what went wrong."""
+    chance = random.Random(seed)
+    signal.signal(signal.SIGALRM, _strike)
+    lengths: dict[Any, float] = {}
+    for program in PROGRAMS:
+        program(4)[0]()
+    before = state()
+    hit, wrong = 0, []
+    while hit < count:
+        program, warm = chance.choice(PROGRAMS), chance.random() < 0.8
+        run, check = fresh(program, warm)
+        start = time.perf_counter()
+        struck = timed(run, max(1e-6, chance.random() * lengths.get((program, warm), 0.01)))
+        if not struck:
+            lengths[program, warm] = time.perf_counter() - start
+            continue
+        hit += 1
+        wrong += [f"{program.__name__}, {'warm' if warm else 'new'}: {fault}" for fault in faults(check, before)]
+        mend()
+    return hit, wrong
+
+
+def mend() -> None:
+    """Put the state right that a fault has left, lest every later program fail."""
+    if not is_evaluating(current_trace()):
+        with eval_context():
+            set_again(current_trace())
+    modes.__dict__.clear()
+
+
+# -- by errors in what the user has given ----------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """Raised by a hook, a rule or a callback."""
+
+
+class Fragile:
+    """Raises at one of its calls."""
+
+    def __init__(self, at: int):
+        self.left = at
+
+    def __call__(self, value: Any = None, *rest: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            raise Refused
+        return value
+
+
+class Breaking(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, fragile: Fragile) -> Any:
+        ctx.save_for_backward(fragile(x))
+        ctx.fragile = fragile
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return ctx.fragile(grad) * 2, None
+
+
+def hooks(x: Any, fragile: Fragile) -> None:
+    y = torch.sin(x)
+    y.register_hook(fragile)
+    y.grad_fn.register_prehook(fragile)
+    y.grad_fn.register_hook(fragile)
+    handle = x.register_hook(fragile)
+    with torch.autograd.graph.saved_tensors_hooks(fragile, fragile):
+        z = y * y
+    try:
+        z.sum().backward(create_graph=False)
+    finally:
+        handle.remove()
+
+
+def functions(x: Any, fragile: Fragile) -> None:
+    with torch.no_grad():
+        fragile()
+    Breaking.apply(x, fragile).sum().backward()
+
+
+def transforms(x: Any, fragile: Fragile) -> None:
+    torch.func.vmap(torch.func.grad(lambda z: fragile(z * z)))(x.detach())
+    torch.func.jvp(lambda z: fragile(z.sin()), (x.detach(),), (x.detach(),))
+    with torch.autograd.forward_ad.dual_level(), torch.inference_mode(False):
+        fragile()
+
+
+def checkpoints_again(x: Any, fragile: Fragile) -> None:
+    for reentrant in (True, False):
+        y = torch.utils.checkpoint.checkpoint(lambda z: fragile(z.sin()), x, use_reentrant=reentrant)
+        y.sum().backward()
+
+
+def optimisers(x: Any, fragile: Fragile) -> None:
+    optimiser = torch.optim.SGD([x], lr=0.0)
+
+    def closure() -> Any:
+        optimiser.zero_grad()
+        loss = fragile((x * x).sum())
+        loss.backward()
+        fragile()
+        return loss
+
+    optimiser.step(closure)
+
+
+def overrides_and_casts(x: Any, fragile: Fragile) -> None:
+    class Asked(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            fragile()
+            return func(*args, **(kwargs or {}))
+
+    with torch.autocast("cpu"), Asked(), torch.device("cpu"):
+        torch.ones(2) + x[:1]
+
+
+def core_rules(x: Any, fragile: Fragile) -> None:
+    @fgrad.custom_vjp
+    def f(z: Any) -> Any:
+        fragile()
+        return jnp.sin(z)
+
+    def forward(z: Any) -> Any:
+        fragile()
+        return jnp.sin(z), z
+
+    def backward(z: Any, ct: Any) -> Any:
+        fragile()
+        return (ct * jnp.cos(z),)
+
+    f.defvjp(forward, backward)
+    fgrad.grad(lambda z: jnp.sum(fragile(f(z)) * z))(jnp.ones(len(x)))
+
+
+def core_callbacks(x: Any, fragile: Fragile) -> None:
+    @jax.custom_jvp
+    def f(z: Any) -> Any:
+        fragile()
+        return z * z
+
+    @f.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        fragile()
+        return f(*primals), 2 * primals[0] * tangents[0]
+
+    def looped(z: Any) -> Any:
+        return jax.lax.fori_loop(0, 2, lambda i, c: fragile(f(c)), z)
+
+    fgrad.jvp(fgrad.grad(lambda z: looped(z)), (float(len(x)),), (1.0,))
+
+
+ERRING: tuple[Callable[[Any, Fragile], None], ...] = (
+    hooks, functions, transforms, checkpoints_again, optimisers, overrides_and_casts, core_rules, core_callbacks,
+)  # fmt: skip
+
+
+def by_errors(count: int, seed: int) -> tuple[int, list[str]]:
+    """Raise errors in what the user gives: how many there were, and what went wrong."""
+    chance = random.Random(seed)
+    before = state()
+    raised, wrong = 0, []
+    while raised < count:
+        program, at = chance.choice(ERRING), chance.randint(1, 9)
+        x = torch.ones(chance.randint(1, 4), requires_grad=True)
+        try:
+            program(x, Fragile(at))
+        except Refused:
+            raised += 1
+            found = faults(nothing, before)
+            x.grad = None
+            program(x, Fragile(0))
+            wrong += [f"{program.__name__}, call {at}: {fault}" for fault in found]
+    return raised, wrong
+
+
+def main(count: int) -> None:
+    gc.freeze()
+    for name, campaign in (("errors", by_errors), ("signals", by_signals)):
+        start = time.process_time()
+        done, wrong = campaign(count, 0)
+        print(f"{name}: {done}, faults: {len(wrong)}, {time.process_time() - start:.0f} s of CPU")
+        for fault, times in Counter(wrong).most_common(20):
+            print(f"  {times} times: {fault}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
