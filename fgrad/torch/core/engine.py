@@ -279,7 +279,8 @@ def is_ours(grad: Tensor) -> bool:
     PyTorch adds in place then (torch/csrc/autograd/input_buffer.cpp), which versions of captured gradients show.
     """
     # references to the tensor: the buffer, the caller's variable, the parameter, the argument below
-    return grad._geometry is None and sys.getrefcount(grad) <= 4 and sys.getrefcount(grad._storage) <= 2
+    lone = grad._geometry is None and sys.getrefcount(grad) <= 4 and sys.getrefcount(grad._storage) <= 2
+    return lone and not grad._tangents
 
 
 def step(
