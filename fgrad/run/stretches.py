@@ -24,8 +24,6 @@ from fgrad.run.policy import active
 
 PART_LIMIT = 512
 UNFUSED = {"xla_disable_hlo_passes": "fusion"}
-#: what XLA has computed wrongly without fusion (transposed convolutions, at backend optimization level 0)
-NEEDS_FUSION = "conv_general_dilated"
 
 
 class Part:
@@ -44,8 +42,7 @@ class Part:
         self.met += 1
         if self.met > active().stretch_runs:
             graph = self.graph
-            options = {} if any(node.op.name == NEEDS_FUSION for node in graph.nodes) else UNFUSED
-            self.compiled = jax.jit(lambda *args: evaluate(graph, args), compiler_options=options)
+            self.compiled = jax.jit(lambda *args: evaluate(graph, args), compiler_options=UNFUSED)
         return evaluate(self.graph, args)
 
 
