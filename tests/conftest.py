@@ -6,14 +6,12 @@ Nearly all of a test's time is XLA's, compiling what runs once: so it is told no
 import importlib.metadata
 import os
 
-OLDER = importlib.metadata.version("jaxlib").startswith("0.10.")
-
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 "
     "--xla_llvm_disable_expensive_passes=true"
     # the older emitters compile in a third of the newer ones' time; later versions of XLA are without them
-    + (" --xla_cpu_use_fusion_emitters=false" if OLDER else ""),
+    + (" --xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.10.") else ""),
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -22,7 +20,7 @@ import pytest
 
 from fgrad.run import stretches
 
-if OLDER:
+if "emitters=false" in os.environ["XLA_FLAGS"]:
     # with fusion switched off, the older emitters compute a transpose followed by a reshape wrongly
     stretches.UNFUSED["xla_cpu_use_fusion_emitters"] = True
 
