@@ -1,6 +1,6 @@
 """The table of the mutable layer's operations, made from the table of the library."""
 
-from fgrad.torch.ops.table import TABLE
+from fgrad.torch.ops.table.table import TABLE
 
 
 def table() -> str:

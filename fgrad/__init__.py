@@ -1,6 +1,6 @@
 """fgrad: functional automatic differentiation on immutable graphs, over ``jax.numpy``."""
 
-import fgrad.passes.regions  # noqa: F401  (enters the regions' rules)
+import fgrad.passes.regions  # enters the regions' rules
 import fgrad.record.protocols  # noqa: F401  (has NumPy ask the tracer)
 from fgrad import errors, lax as lax, nn as nn, numpy as numpy, random as random, scipy as scipy, testing
 from fgrad.api.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat

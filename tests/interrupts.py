@@ -22,11 +22,11 @@ import numpy as np
 import fgrad
 import fgrad.torch as torch
 from fgrad.jaxcore import current_trace, eval_context, is_evaluating, set_again
-from fgrad.torch import devices
+from fgrad.mutable.backward.engine import running
+from fgrad.mutable.context.modes import Modes, modes
+from fgrad.mutable.context.torch_function.protocol import watch
+from fgrad.mutable.types import devices
 from fgrad.torch.amp.casting import settings
-from fgrad.torch.core.engine import running
-from fgrad.torch.core.modes import Modes, modes
-from fgrad.torch.core.overrides import watch
 from fgrad.torch.utils import checkpoint as checkpoints
 
 #: what interrupts, and what is asked of the program's own tensors afterwards

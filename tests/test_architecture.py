@@ -13,8 +13,21 @@ SOURCES = sorted((ROOT / "fgrad").rglob("*.py"))
 #: The floors from the ground up: a file imports from its own floor and from those below.  ``run`` is below ``record``,
 #: since a recorder runs what is on its tape when somebody asks for a value.
 FLOORS = ("errors", "jaxcore", "graph", "run", "record", "rules", "passes", "api")
-#: What stands on all floors, beside each other: the package itself, the namespaces and the tools for tests.
+#: What stands on all floors of the core, beside each other: the package, the namespaces and the tools for tests.
 ROOF = len(FLOORS)
+#: What stands on the core: the seam, which has the names of it that the mutable layer may use, that layer, and its users.
+UPPER = {"seam": ROOF + 1, "mutable": ROOF + 2, "torch": ROOF + 3}
+#: The rooms of the mutable layer from its ground up; those of one floor know nothing of each other.
+ROOMS = (
+    ("types",),
+    ("context", "layout"),
+    ("values",),
+    ("tensor",),
+    ("operation",),
+    ("write", "transforms"),
+    ("backward",),
+    ("explain",),
+)
 
 #: JAX's own differentiation
 BORROWED = {
@@ -136,8 +149,8 @@ def test_imports_stand_at_the_top(path):
 
 def floor_of(module: str) -> int:
     """The floor of a module by its dotted name."""
-    parts = module.split(".")
-    return FLOORS.index(parts[1]) if len(parts) > 1 and parts[1] in FLOORS else ROOF
+    room = (*module.split("."), "")[1]
+    return FLOORS.index(room) if room in FLOORS else UPPER.get(room, ROOF)
 
 
 def modules_imported(path: Path) -> Iterator[tuple[int, str]]:
@@ -158,6 +171,57 @@ def test_imports_lead_downwards(path):
         if floor_of(module) > own:
             wrong.append(f"{name_of(path)}:{line}: {module} is on a higher floor")
     assert not wrong
+
+
+def room_of(module: str) -> str | None:
+    """The room of a module of the mutable layer."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 2 and parts[1] == "mutable" else None
+
+
+def misplaced(path: Path) -> Iterator[str]:
+    """The imports of a file of the mutable layer that lead up, across, or past the seam."""
+    floors = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
+    own = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    for line, module in modules_imported(path):
+        where = f"{name_of(path)}:{line}: {module}"
+        room = room_of(module)
+        if room is None:
+            if module != "fgrad.seam":
+                yield f"{where} is reached past fgrad/seam.py"
+        elif own is None or (room != own and floors[room] >= floors[own]):
+            yield f"{where} is not below"
+
+
+MUTABLE = [path for path in SOURCES if path.is_relative_to(ROOT / "fgrad" / "mutable")]
+
+
+@pytest.mark.parametrize("path", MUTABLE, ids=name_of)
+def test_the_mutable_layer_is_built_floor_by_floor(path):
+    assert not list(misplaced(path))
+
+
+def test_a_misplaced_import_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.test_architecture.ROOT", tmp_path)
+    path = tmp_path / "fgrad" / "mutable" / "layout" / "wrong.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "from fgrad.graph.graph import Graph\nfrom fgrad.mutable.tensor.node import Node\n"
+        "from fgrad.mutable.context.modes import modes\nfrom fgrad.mutable.types.dtypes import dtype\n"
+    )
+    assert len(list(misplaced(path))) == 3
+
+
+def test_every_room_has_a_floor():
+    rooms = {path.relative_to(ROOT / "fgrad" / "mutable").parts[0] for path in MUTABLE} - {"__init__.py"}
+    assert rooms == {room for rooms in ROOMS for room in rooms}
+
+
+def test_the_seam_has_what_is_used_and_no_more():
+    seam = parsed(ROOT / "fgrad" / "seam.py")
+    given = {name for _, module, name, _ in imports(seam) if module.startswith("fgrad")}
+    used = {name for path in MUTABLE for _, module, name, _ in imports(parsed(path)) if module == "fgrad.seam"}
+    assert given == used
 
 
 def test_nothing_imports_itself_in_a_circle():

@@ -1,12 +1,13 @@
 """An interrupt or an error at a bad moment leaves nothing behind: see NOTE [Signals]."""
 
+import contextlib
 import random
 import zlib
 
 import pytest
 
 import fgrad.torch as torch
-from fgrad.torch.core.modes import modes
+from fgrad.mutable.context.modes import modes
 from tests import interrupts
 from tests.interrupts import ERRING, PROGRAMS, faults, fresh, is_delicate, places, sampled, state, strike, told
 
@@ -50,10 +51,8 @@ def test_errors_in_what_the_user_gives(program):
     before = state()
     for at in range(1, 5):
         x = torch.ones(2, requires_grad=True)
-        try:
+        with contextlib.suppress(interrupts.Refused):
             program(x, interrupts.Fragile(at))
-        except interrupts.Refused:
-            pass
         assert not faults(interrupts.nothing, before)
 
 

@@ -3,11 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from fgrad.torch.autograd.function import Function, delayed_error
-from fgrad.torch.core.engine import running
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.node import Node
-from fgrad.torch.core.overrides import (
+from fgrad.mutable.backward.engine import running
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.torch_function.protocol import (
     ALL,
     NOBODY,
     DisableTorchFunction as DisableTorchFunction,
@@ -16,9 +14,11 @@ from fgrad.torch.core.overrides import (
     pop_mode,
     push_mode,
 )
-from fgrad.torch.core.tensor import AccumulateGrad, Tensor
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
+from fgrad.mutable.types.type_names import type_name
+from fgrad.torch.autograd.function import Function, delayed_error
 from fgrad.torch.methods.subclasses import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
-from fgrad.torch.type_names import type_name
 
 __all__ = ["_disabled_torch_dispatch_impl", "_disabled_torch_function_impl"]
 

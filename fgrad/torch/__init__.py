@@ -9,6 +9,38 @@ tensor([2., 4.])
 
 from typing import TYPE_CHECKING, Any
 
+from fgrad.mutable.backward import replay as _replay  # noqa: F401  (fills its port)
+from fgrad.mutable.context.modes import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+from fgrad.mutable.explain import explain as _explain  # noqa: F401  (fills its ports)
+from fgrad.mutable.explain.diagnosis import (
+    audit as audit,
+    compat as compat,
+    inplace as inplace,
+    why_no_grad as why_no_grad,
+)
+from fgrad.mutable.tensor.tensor import Tensor as Tensor
+from fgrad.mutable.types import dtypes, formats
+from fgrad.mutable.types.devices import (
+    device as device,
+    get_default_device as get_default_device,
+    set_default_device as set_default_device,
+)
+from fgrad.mutable.types.dtypes import (
+    dtype as dtype,
+    get_default_dtype as get_default_dtype,
+    set_default_dtype as set_default_dtype,
+)
+from fgrad.mutable.types.formats import layout as layout, memory_format as memory_format
+from fgrad.mutable.types.limits import finfo as finfo, iinfo as iinfo
+from fgrad.mutable.types.promotion import can_cast as can_cast, promote_types as promote_types
+from fgrad.mutable.types.size import Size as Size
 from fgrad.torch import (
     _C as _C,
     accelerator as accelerator,
@@ -20,10 +52,8 @@ from fgrad.torch import (
     cuda as cuda,
     distributed as distributed,
     distributions as distributions,
-    dtypes,
     fft as fft,
     foreach as _foreach,
-    formats,
     func as func,
     futures as futures,
     jit as jit,
@@ -58,35 +88,12 @@ from fgrad.torch.autograd.anomaly_mode import (
 from fgrad.torch.compiler import compile as compile
 from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as newaxis, pi as pi
 from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
-from fgrad.torch.core import explain as _explain, replay as _replay  # noqa: F401  (they enter what they give)
-from fgrad.torch.core.modes import (
-    enable_grad as enable_grad,
-    inference_mode as inference_mode,
-    is_grad_enabled as is_grad_enabled,
-    is_inference_mode_enabled as is_inference_mode_enabled,
-    no_grad as no_grad,
-    set_grad_enabled as set_grad_enabled,
-)
-from fgrad.torch.core.tensor import Tensor as Tensor
 from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)
 from fgrad.torch.cuda import amp as _cuda_amp  # noqa: F401
-from fgrad.torch.devices import (
-    device as device,
-    get_default_device as get_default_device,
-    set_default_device as set_default_device,
-)
-from fgrad.torch.diagnosis import audit as audit, compat as compat, inplace as inplace, why_no_grad as why_no_grad
-from fgrad.torch.dtypes import (
-    dtype as dtype,
-    get_default_dtype as get_default_dtype,
-    set_default_dtype as set_default_dtype,
-)
-from fgrad.torch.formats import layout as layout, memory_format as memory_format
 from fgrad.torch.func import vmap as vmap
 from fgrad.torch.func.functionalization import functionalize as functionalize
 from fgrad.torch.futures import Future as Future
 from fgrad.torch.legacy import set_default_tensor_type as set_default_tensor_type
-from fgrad.torch.limits import finfo as finfo, iinfo as iinfo
 from fgrad.torch.methods import (
     autograd as _a,  # noqa: F401  (methods of tensors)
     conversion as _c,  # noqa: F401
@@ -95,9 +102,8 @@ from fgrad.torch.methods import (
     memory as _m,  # noqa: F401
 )
 from fgrad.torch.methods.entrances import enter_methods
-from fgrad.torch.ops.table import TABLE
+from fgrad.torch.ops.table.table import TABLE
 from fgrad.torch.printing import set_printoptions as set_printoptions
-from fgrad.torch.promotion import can_cast as can_cast, promote_types as promote_types
 from fgrad.torch.random import (
     default_generator as default_generator,
     get_rng_state as get_rng_state,
@@ -124,7 +130,6 @@ from fgrad.torch.settings import (
     set_warn_always as set_warn_always,
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
-from fgrad.torch.size import Size as Size
 from fgrad.torch.storage import FORMER, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
 from fgrad.torch.version import __version__ as __version__
 

@@ -3,8 +3,8 @@
 Source: `torch.accelerator <https://docs.pytorch.org/docs/2.13/accelerator.html>`_.
 """
 
+from fgrad.mutable.types.devices import device
 from fgrad.torch import cuda
-from fgrad.torch.devices import device
 
 
 def device_count() -> int:

@@ -6,7 +6,7 @@ Source: `Control Flow - Cond <https://docs.pytorch.org/docs/2.13/cond.html>`_.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:

@@ -5,8 +5,8 @@ Source: `torch.fft <https://docs.pytorch.org/docs/stable/fft.html>`_.
 
 from typing import TYPE_CHECKING, Any
 
-from fgrad.torch.ops import fourier as fourier
-from fgrad.torch.ops.table import TABLE
+from fgrad.torch.ops.signal import fourier as fourier
+from fgrad.torch.ops.table.table import TABLE
 
 globals().update({name.removeprefix("fft."): entry.call for name, entry in TABLE.items() if name.startswith("fft.")})
 

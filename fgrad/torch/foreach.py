@@ -14,11 +14,11 @@ Source: PyTorch: aten/src/ATen/native/ForeachOpsKernels.cpp and ForeachUtils.h
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import linalg, ops
-from fgrad.torch.core.inplace import apply_inplace
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.table import TABLE
-from fgrad.torch.type_names import type_name
+from fgrad.torch.ops.table.table import TABLE
 
 #: the functions that are a method of each tensor, and write it where their names end in ``_``
 _METHODS = (

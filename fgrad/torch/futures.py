@@ -4,7 +4,7 @@ import concurrent.futures
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from fgrad.torch.devices import device as _device
+from fgrad.mutable.types.devices import device as _device
 
 __all__ = ["Future", "collect_all", "wait_all"]
 

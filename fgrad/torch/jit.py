@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterator
 from types import UnionType
 from typing import Any, Final as Final, NoReturn, TypeVar, get_args, get_origin
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 from fgrad.torch.futures import Future as Future
 from fgrad.torch.nn.modules.module import Module
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.torch import dtypes, formats
-from fgrad.torch.core.tensor import Tensor, of_class
-from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype, set_default_dtype
+from fgrad.mutable.tensor.tensor import Tensor, of_class
+from fgrad.mutable.types import dtypes, formats
+from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype, set_default_dtype
+from fgrad.mutable.types.size import Size
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.subclasses import checked_class
-from fgrad.torch.ops.creation import filled, sizes_of
-from fgrad.torch.ops.data import made_of
-from fgrad.torch.ops.overloads import no_match
-from fgrad.torch.ops.sequences import is_sequence
-from fgrad.torch.ops.views import alias_of
+from fgrad.torch.ops.creation.creation import filled, sizes_of
+from fgrad.torch.ops.creation.data import made_of
+from fgrad.torch.ops.creation.sequences import is_sequence
+from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.views.views import alias_of
 from fgrad.torch.random.scalars import cpp_name
-from fgrad.torch.size import Size
-from fgrad.torch.type_names import type_name
 
 _SIGNATURES = (
     "*, torch.device device = None",

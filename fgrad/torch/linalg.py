@@ -5,9 +5,9 @@ Source: `torch.linalg <https://docs.pytorch.org/docs/stable/linalg.html>`_.
 
 from typing import TYPE_CHECKING, Any
 
-from fgrad.torch.ops import matrix_functions as matrix_functions
-from fgrad.torch.ops.matrices import LinAlgError as LinAlgError
-from fgrad.torch.ops.table import TABLE
+from fgrad.torch.ops.linalg import matrix_functions as matrix_functions
+from fgrad.torch.ops.linalg.matrices import LinAlgError as LinAlgError
+from fgrad.torch.ops.table.table import TABLE
 
 globals().update(
     {name.removeprefix("linalg."): entry.call for name, entry in TABLE.items() if name.startswith("linalg.")}

@@ -15,12 +15,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, float32, int64, uint8
+from fgrad.mutable.types.limits import iinfo
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import bool_, dtype as Dtype, float32, int64, uint8
-from fgrad.torch.limits import iinfo
 from fgrad.torch.nn import functional as F
-from fgrad.torch.ops.matrix_functions import vector_norm
+from fgrad.torch.ops.linalg.matrix_functions import vector_norm
 
 #: one axis, several, or None for all
 Dims = int | Sequence[int] | None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 
 __all__ = [
     "set_sharing_strategy", "get_sharing_strategy", "get_all_sharing_strategies", "ProcessContext", "ProcessException",

@@ -12,15 +12,8 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, Self
 
-from fgrad.torch import fft, linalg, random, special
-from fgrad.torch._C import (
-    _get_function_stack_at,
-    _is_torch_function_mode_enabled,
-    _len_torch_function_stack,
-)
-from fgrad.torch.core.modes import ITSELF, Scope, modes
-from fgrad.torch.core.overridable import Attribute, behind, raw
-from fgrad.torch.core.overrides import (
+from fgrad.mutable.context.modes import ITSELF, Scope, modes
+from fgrad.mutable.context.torch_function.protocol import (
     ALL,
     HANDLER,
     Rule,
@@ -29,12 +22,19 @@ from fgrad.torch.core.overrides import (
     overrides,
     watch,
 )
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.torch_function.wrap import Attribute, behind, raw
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch import fft, linalg, random, special
+from fgrad.torch._C import (
+    _get_function_stack_at,
+    _is_torch_function_mode_enabled,
+    _len_torch_function_stack,
+)
 from fgrad.torch.methods.subclasses import nowrap_functions
 from fgrad.torch.nn import functional, init
-from fgrad.torch.ops.entrances import IN_PYTHON, names
-from fgrad.torch.ops.table import TABLE
+from fgrad.torch.ops.table.answers import IN_PYTHON, names
+from fgrad.torch.ops.table.table import TABLE
 
 __all__ = [
     "get_ignored_functions",

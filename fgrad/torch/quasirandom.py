@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype, int64
+from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch import ops
-from fgrad.torch.core.evaluation import concrete
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import dtype as Dtype, get_default_dtype, int64
-from fgrad.torch.ops.creation import made
+from fgrad.torch.ops.creation.creation import made
 from fgrad.torch.random.public import Generator
 
 _BITS = 30

@@ -8,8 +8,8 @@ import os
 
 from attrs import define
 
-from fgrad.torch.core.once import once
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.first_time import once
+from fgrad.mutable.context.warning import warn
 
 _MODES = {"default": 0, "warn": 1, "error": 2}
 _PRECISIONS = ("highest", "high", "medium")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 
 
 def apart(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:

@@ -9,8 +9,8 @@ Source: `torch.special <https://docs.pytorch.org/docs/stable/special.html>`_.
 
 from typing import TYPE_CHECKING, Any
 
-from fgrad.torch.core.overridable import overridable, raw
-from fgrad.torch.ops.elementary import (
+from fgrad.mutable.context.torch_function.wrap import overridable, raw
+from fgrad.torch.ops.elementwise.elementary import (
     exp2 as exp2,
     expm1 as expm1,
     log1p as log1p,
@@ -18,10 +18,8 @@ from fgrad.torch.ops.elementary import (
     sigmoid as expit,
     xlogy as xlogy,
 )
-from fgrad.torch.ops.reductions import logsumexp as logsumexp
-from fgrad.torch.ops.rounding import round as round
-from fgrad.torch.ops.softmax import log_softmax as log_softmax, softmax as softmax
-from fgrad.torch.ops.special import (
+from fgrad.torch.ops.elementwise.rounding import round as round
+from fgrad.torch.ops.elementwise.special import (
     digamma as digamma,
     erf as erf,
     erfc as erfc,
@@ -33,8 +31,10 @@ from fgrad.torch.ops.special import (
     mvlgamma as multigammaln,
     polygamma as polygamma,
 )
-from fgrad.torch.ops.table import TABLE
-from fgrad.torch.ops.trigonometric import sinc as sinc
+from fgrad.torch.ops.elementwise.trigonometric import sinc as sinc
+from fgrad.torch.ops.reductions.reductions import logsumexp as logsumexp
+from fgrad.torch.ops.reductions.softmax import log_softmax as log_softmax, softmax as softmax
+from fgrad.torch.ops.table.table import TABLE
 
 #: those imported by another name
 __all__ = ["expit", "gammainc", "gammaincc", "gammaln", "multigammaln", "psi"]

@@ -8,15 +8,15 @@ from typing import Any
 from attrs import frozen
 from jax import numpy as jnp
 
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.padding import pad
-from fgrad.torch.ops.fourier import fft, ifft, irfft, rfft
-from fgrad.torch.ops.overloads import overload
-from fgrad.torch.ops.table import Array, composite
-from fgrad.torch.ops.views import slice_axis
-from fgrad.torch.type_names import tensor_type_name
+from fgrad.torch.ops.signal.fourier import fft, ifft, irfft, rfft
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.views.views import slice_axis
 
 _NO_WINDOW = "A window was not provided. A rectangular window will be applied"
 _ASK_FOR_IT = (

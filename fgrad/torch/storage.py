@@ -15,17 +15,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from fgrad.torch import dtypes
-from fgrad.torch.core.capacity import check_room
-from fgrad.torch.core.evaluation import concrete, constant
-from fgrad.torch.core.exported import address_of, in_order, is_resizable, over
-from fgrad.torch.core.geometry import Geometry
-from fgrad.torch.core.once import due
-from fgrad.torch.core.placing import Absent, place_of, placed
-from fgrad.torch.core.storage import Storage
-from fgrad.torch.core.warning import warn
-from fgrad.torch.devices import device as Device
-from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.mutable.context.first_time import due
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Geometry
+from fgrad.mutable.tensor.exported import address_of, in_order, is_resizable, over
+from fgrad.mutable.tensor.storage import Storage
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.devices import device as Device
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.values.capacity import check_room
+from fgrad.mutable.values.device_of_value import Absent, place_of, placed
+from fgrad.mutable.values.evaluation import concrete, constant
 
 _DEPRECATED = (
     "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "

@@ -3,11 +3,11 @@
 import builtins
 from collections.abc import Sequence
 
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.devices import device as _device
-from fgrad.torch.dtypes import dtype as _dtype
-from fgrad.torch.formats import layout as _layout
-from fgrad.torch.size import Size
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.devices import device as _device
+from fgrad.mutable.types.dtypes import dtype as _dtype
+from fgrad.mutable.types.formats import layout as _layout
+from fgrad.mutable.types.size import Size
 
 _int = builtins.int
 _float = builtins.float

@@ -17,11 +17,11 @@ from types import FunctionType
 import pytest
 
 import fgrad.torch as torch
-from fgrad.torch.core.overridable import Attribute
-from fgrad.torch.core.overrides import watch
+from fgrad.mutable.context.torch_function.protocol import watch
+from fgrad.mutable.context.torch_function.wrap import Attribute
 from fgrad.torch.methods import entrances
-from fgrad.torch.ops.entrances import CLOSED, FUNCTIONAL, names
-from fgrad.torch.ops.table import TABLE
+from fgrad.torch.ops.table.answers import CLOSED, FUNCTIONAL, names
+from fgrad.torch.ops.table.table import TABLE
 
 theirs = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 needs_torch = pytest.mark.skipif(theirs is None, reason="real torch is the oracle")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
-from fgrad.torch import dtypes, printing
-from fgrad.torch.devices import device
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.devices import device
+from fgrad.torch import printing
 from fgrad.torch.printing import options as own_options
 
 torch = pytest.importorskip("torch")

@@ -6,7 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from fgrad.torch import cuda, dtypes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch import cuda
 from fgrad.torch.amp.casting import settings
 from fgrad.torch.amp.settings import (
     clear_autocast_cache,
@@ -18,9 +22,6 @@ from fgrad.torch.amp.settings import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import dtype as Dtype
 
 _SUPPORTED = (dtypes.bfloat16, dtypes.float16)
 

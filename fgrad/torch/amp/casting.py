@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.torch import dtypes
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.overrides import watch
-from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.torch_function.protocol import watch
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.methods.conversion import to
-from fgrad.torch.ops.entrances import names
+from fgrad.torch.ops.table.answers import names
 
 #: functions computed in the lower precision
 LOWER = names(

@@ -7,10 +7,11 @@ from typing import Any
 
 from attrs import define, field
 
-from fgrad.torch import cuda, dtypes, ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.torch import cuda, ops
 
 
 class OptState(Enum):

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.types.devices import device
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.amp.casting import DEVICES, settings
-from fgrad.torch.core.warning import warn
-from fgrad.torch.devices import device
-from fgrad.torch.dtypes import dtype as Dtype
-from fgrad.torch.type_names import type_name
 
 
 def is_autocast_available(device_type: str) -> bool:

@@ -1,12 +1,6 @@
 """``torch.autograd``: backward and gradients, functions with a derivative of their own, modes, hooks, checks."""
 
-from fgrad.torch.autograd import forward_ad, function, functional, grad_mode, graph
-from fgrad.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from fgrad.torch.autograd.backward import backward, grad
-from fgrad.torch.autograd.function import Function
-from fgrad.torch.autograd.gradcheck import gradcheck, gradgradcheck
-from fgrad.torch.autograd.variable import Variable
-from fgrad.torch.core.modes import (
+from fgrad.mutable.context.modes import (
     enable_grad,
     inference_mode,
     is_multithreading_enabled,
@@ -14,6 +8,12 @@ from fgrad.torch.core.modes import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from fgrad.torch.autograd import forward_ad, function, functional, grad_mode, graph
+from fgrad.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from fgrad.torch.autograd.backward import backward, grad
+from fgrad.torch.autograd.function import Function
+from fgrad.torch.autograd.gradcheck import gradcheck, gradgradcheck
+from fgrad.torch.autograd.variable import Variable
 
 __all__ = [
     "Function",

@@ -6,10 +6,10 @@ Source: `Anomaly detection <https://docs.pytorch.org/docs/stable/autograd.html#a
 from functools import partial
 from typing import Any
 
-from fgrad.torch.core import engine
-from fgrad.torch.core.modes import Mode, check_switch, modes
-from fgrad.torch.core.node import Node
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.backward import engine
+from fgrad.mutable.context.modes import Mode, check_switch, modes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.node import Node
 
 
 def is_anomaly_enabled() -> bool:

@@ -4,13 +4,13 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from fgrad.torch.core import engine
-from fgrad.torch.core.evaluation import filled
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.once import due
-from fgrad.torch.core.overridable import overridable
-from fgrad.torch.core.overrides import Rule
-from fgrad.torch.core.tensor import (
+from fgrad.mutable.backward import engine
+from fgrad.mutable.context.first_time import due
+from fgrad.mutable.context.torch_function.protocol import Rule
+from fgrad.mutable.context.torch_function.wrap import overridable
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.tensor.tensor import (
     GradientEdge,
     Tensor,
     accumulator,
@@ -20,11 +20,11 @@ from fgrad.torch.core.tensor import (
     is_tracked,
     new_tensor,
 )
-from fgrad.torch.core.types import TensorType
-from fgrad.torch.core.warning import warn
-from fgrad.torch.ops.copying import kept_strides
-from fgrad.torch.size import Size
-from fgrad.torch.type_names import type_name
+from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.types.size import Size
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.evaluation import filled
+from fgrad.torch.ops.creation.copying import kept_strides
 
 CREATE_GRAPH = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "

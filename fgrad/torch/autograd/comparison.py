@@ -10,6 +10,9 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import complex64, complex128, float32, float64
+from fgrad.mutable.types.promotion import promote_types
 from fgrad.torch import ops
 from fgrad.torch.autograd.finite_differences import (
     Direction,
@@ -23,9 +26,6 @@ from fgrad.torch.autograd.finite_differences import (
     wanted,
 )
 from fgrad.torch.autograd.gradcheck_advice import NOT_REENTRANT_HINT, SLOW_WOULD_PASS
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import complex64, complex128, float32, float64
-from fgrad.torch.promotion import promote_types
 from fgrad.torch.random.public import Generator
 
 _REAL = {complex128: float64, complex64: float32}

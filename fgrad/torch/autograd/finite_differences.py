@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.autograd.backward import grad
 from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from fgrad.torch.core.tensor import Tensor
 
 #: a direction in the space of an input: a vector, or of a complex input its real and imaginary part
 Direction = Any

@@ -5,13 +5,13 @@ Source: `Forward-mode AD <https://docs.pytorch.org/docs/stable/autograd.html#for
 
 from typing import Any, NamedTuple
 
-from fgrad.torch.core import forward
-from fgrad.torch.core.forward import set_tangent, tangent_of
-from fgrad.torch.core.geometry import overlaps
-from fgrad.torch.core.levels import brought_in
-from fgrad.torch.core.modes import Mode, modes
-from fgrad.torch.core.tensor import Tensor, alias
-from fgrad.torch.ops.views import view_sizes
+from fgrad.mutable.context.modes import Mode, modes
+from fgrad.mutable.layout.geometry import overlaps
+from fgrad.mutable.tensor.tensor import Tensor, alias
+from fgrad.mutable.transforms import forward
+from fgrad.mutable.transforms.forward import set_tangent, tangent_of
+from fgrad.mutable.transforms.levels import brought_in
+from fgrad.torch.ops.views.views import view_sizes
 
 
 class UnpackedDualTensor(NamedTuple):

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from fgrad.graph.source import RawSource, here
+from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.context.torch_function.protocol import plain as plain_classes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor.node import TWICE, Edge, Node, named
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
+from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.transforms.forward import tangent_of
+from fgrad.mutable.write.inplace import VIEW_OF_LEAF, rebase
 from fgrad.torch.autograd.function_tangents import push
-from fgrad.torch.core.forward import tangent_of
-from fgrad.torch.core.inplace import VIEW_OF_LEAF, rebase
-from fgrad.torch.core.modes import modes, no_grad
-from fgrad.torch.core.node import TWICE, Edge, Node, named
-from fgrad.torch.core.operation_node import zeros
-from fgrad.torch.core.overrides import plain as plain_classes
-from fgrad.torch.core.saved import SavedTensor
-from fgrad.torch.core.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
-from fgrad.torch.core.types import TensorType
-from fgrad.torch.core.warning import warn
 
 
 class FunctionCtx:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from fgrad.torch.core.forward import set_tangent
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.operation_node import zeros
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.type_names import type_name
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.transforms.forward import set_tangent
+from fgrad.mutable.types.type_names import type_name
 
 
 def push(

@@ -7,6 +7,10 @@ Source: `torch.autograd.functional
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fgrad.mutable.context.modes import enable_grad
+from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping
 from fgrad.torch import ops
 from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from fgrad.torch.autograd.products import hvp, jvp, vhp, vjp
@@ -19,10 +23,6 @@ from fgrad.torch.autograd.strictness import (
     tupled,
     untupled,
 )
-from fgrad.torch.core.levels import cross_in, cross_out, mapping
-from fgrad.torch.core.modes import enable_grad
-from fgrad.torch.core.operation_node import zeros
-from fgrad.torch.core.tensor import Tensor, is_tracked
 
 
 def jacobian(

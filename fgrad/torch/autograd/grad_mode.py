@@ -1,6 +1,6 @@
 """The modes that say what is recorded, by the name of PyTorch's module."""
 
-from fgrad.torch.core.modes import (
+from fgrad.mutable.context.modes import (
     enable_grad,
     inference_mode,
     no_grad,

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge
+from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping
+from fgrad.mutable.types.dtypes import complex128, float64
 from fgrad.torch import ops
 from fgrad.torch.autograd.backward import grad
 from fgrad.torch.autograd.comparison import Comparison, random_vectors
 from fgrad.torch.autograd.finite_differences import GradcheckError, is_inexact, tupled, wanted
 from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from fgrad.torch.autograd.gradcheck_advice import BATCHED_FORWARD_HINT, BATCHED_HINT
-from fgrad.torch.core.levels import cross_in, cross_out, mapping
-from fgrad.torch.core.node import Node
-from fgrad.torch.core.tensor import Tensor, alias, gradient_edge
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import complex128, float64
 
 
 def gradcheck(

@@ -6,11 +6,11 @@ Source: `torch.autograd.graph <https://docs.pytorch.org/docs/stable/autograd.htm
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.torch.core import engine
-from fgrad.torch.core.hooks import RemovableHandle
-from fgrad.torch.core.modes import ITSELF, Mode, modes
-from fgrad.torch.core.node import Node
-from fgrad.torch.core.tensor import GradientEdge, Tensor, gradient_edge
+from fgrad.mutable.backward import engine
+from fgrad.mutable.context.modes import ITSELF, Mode, modes
+from fgrad.mutable.tensor.hooks import RemovableHandle
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.tensor import GradientEdge, Tensor, gradient_edge
 from fgrad.torch.methods.autograd import increment_version
 
 

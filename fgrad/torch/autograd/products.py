@@ -8,6 +8,7 @@ to the cotangent, is the push-forward.
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.mutable.context.modes import enable_grad, is_grad_enabled, recording
 from fgrad.torch.autograd.strictness import (
     Tensors,
     check_dependent,
@@ -20,7 +21,6 @@ from fgrad.torch.autograd.strictness import (
     untupled,
     vector,
 )
-from fgrad.torch.core.modes import enable_grad, is_grad_enabled, recording
 
 Function = Callable[..., Any]
 

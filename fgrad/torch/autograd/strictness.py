@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor.tensor import Tensor, alias, is_tracked
 from fgrad.torch.autograd.backward import grad
-from fgrad.torch.core.operation_node import zeros
-from fgrad.torch.core.tensor import Tensor, alias, is_tracked
 
 Tensors = tuple[Tensor, ...]
 

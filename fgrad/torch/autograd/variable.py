@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor, alias
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor, alias
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.autograd import NO_VOLATILE, ExecutionEngine
-from fgrad.torch.type_names import type_name
 
 
 class _VariableMeta(type):

@@ -1,8 +1,9 @@
 """``torch.cpu.amp``: former names of what is in ``torch.amp``, for the CPU."""
 
-from fgrad.torch import amp, dtypes
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch import amp
 
 
 class autocast(amp.autocast):

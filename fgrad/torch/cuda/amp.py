@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from fgrad.torch import amp, dtypes
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import dtype as Dtype
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch import amp
 
 
 class autocast(amp.autocast):

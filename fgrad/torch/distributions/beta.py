@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.dirichlet import Dirichlet
 from fgrad.torch.distributions.exp_family import ExponentialFamily

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.probabilities import Probabilities, check_one_given

@@ -3,13 +3,14 @@
 import math
 from typing import Any, ClassVar
 
-from fgrad.torch import dtypes, ops
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.limits import finfo
+from fgrad.mutable.types.size import Size
+from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
-from fgrad.torch.limits import finfo
-from fgrad.torch.size import Size
 
 
 class Categorical(Probabilities, Distribution):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.gamma import Gamma
 

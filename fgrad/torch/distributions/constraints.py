@@ -6,9 +6,9 @@ Most constraints are ready-made objects (``real``, ``positive``), those with bou
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.limits import finfo
 from fgrad.torch.linalg import cholesky_ex, eigvalsh
 
 __all__ = [

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.utils import lazy_property
-from fgrad.torch.size import Size
 
 
 class Distribution:

@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.transform import Transform
 from fgrad.torch.distributions.utils import is_number, sum_rightmost
-from fgrad.torch.limits import finfo
 from fgrad.torch.nn import functional
 
 

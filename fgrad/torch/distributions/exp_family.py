@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from fgrad.mutable.context.modes import enable_grad
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.autograd import grad
-from fgrad.torch.core.modes import enable_grad
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.utils import sum_rightmost
 

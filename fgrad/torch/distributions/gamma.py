@@ -2,12 +2,12 @@
 
 from typing import Any, ClassVar
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exp_family import ExponentialFamily
 from fgrad.torch.distributions.utils import broadcast_all
-from fgrad.torch.limits import finfo
 
 
 class Gamma(ExponentialFamily):

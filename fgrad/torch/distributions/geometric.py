@@ -2,14 +2,14 @@
 
 from typing import Any, ClassVar
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
 from fgrad.torch.distributions.utils import broadcast_all
-from fgrad.torch.limits import finfo
 from fgrad.torch.nn import functional
 
 

@@ -3,14 +3,14 @@
 import math
 from typing import Any, ClassVar
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.transformed_distribution import TransformedDistribution
 from fgrad.torch.distributions.transforms import AffineTransform, ExpTransform
 from fgrad.torch.distributions.uniform import Uniform
 from fgrad.torch.distributions.utils import broadcast_all, euler_constant
-from fgrad.torch.limits import finfo
 
 
 class Gumbel(TransformedDistribution):

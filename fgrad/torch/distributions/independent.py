@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.utils import sum_rightmost
-from fgrad.torch.size import Size
 
 
 class Independent(Distribution):

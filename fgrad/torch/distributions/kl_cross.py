@@ -7,8 +7,8 @@ only a few moments of the first.
 import math
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions.bernoulli import Bernoulli
 from fgrad.torch.distributions.beta import Beta
 from fgrad.torch.distributions.binomial import Binomial

@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.distributions.distribution import Distribution
 
 Divergence = Callable[[Any, Any], Tensor]

@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
+from fgrad.mutable.context.modes import enable_grad
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.autograd import grad
-from fgrad.torch.core.modes import enable_grad
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions.bernoulli import Bernoulli
 from fgrad.torch.distributions.beta import Beta
 from fgrad.torch.distributions.binomial import Binomial

@@ -3,8 +3,8 @@
 import math
 from typing import Any, ClassVar
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.transformed_distribution import TransformedDistribution
 from fgrad.torch.distributions.transforms import AffineTransform, PowerTransform

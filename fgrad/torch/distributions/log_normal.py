@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.normal import Normal
 from fgrad.torch.distributions.transformed_distribution import TransformedDistribution

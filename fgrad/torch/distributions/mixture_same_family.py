@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.categorical import Categorical
 from fgrad.torch.distributions.distribution import Distribution
-from fgrad.torch.size import Size
 
 
 class MixtureSameFamily(Distribution):

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.binomial import Binomial
 from fgrad.torch.distributions.categorical import Categorical
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.utils import broadcast_all
-from fgrad.torch.size import Size
 
 
 class Multinomial(Distribution):

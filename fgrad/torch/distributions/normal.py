@@ -3,9 +3,9 @@
 import math
 from typing import Any, ClassVar
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exp_family import ExponentialFamily
 from fgrad.torch.distributions.utils import broadcast_all, standard_normal

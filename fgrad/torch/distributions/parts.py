@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.transform import Transform
 from fgrad.torch.distributions.utils import sum_rightmost

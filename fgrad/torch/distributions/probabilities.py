@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
-from fgrad.torch.size import Size
 
 
 def check_one_given(probs: Any, logits: Any) -> None:

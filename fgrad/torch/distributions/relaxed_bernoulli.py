@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.probabilities import Probabilities, check_one_given

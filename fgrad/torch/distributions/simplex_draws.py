@@ -15,9 +15,9 @@ import numpy as np
 from jax.scipy.special import digamma
 
 from fgrad.api.rules import define_rule
-from fgrad.torch.core.levels import drawn_for
-from fgrad.torch.core.operation import Operation, apply
-from fgrad.torch.core.tensor import Tensor, new_tensor
+from fgrad.mutable.operation.operation import Operation, apply
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.transforms.levels import drawn_for
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.gamma import dirichlet
 

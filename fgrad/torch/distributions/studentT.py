@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.chi2 import Chi2
 from fgrad.torch.distributions.distribution import Distribution

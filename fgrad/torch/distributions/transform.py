@@ -5,10 +5,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.utils import sum_rightmost
-from fgrad.torch.size import Size
 
 
 class Transform:

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.independent import Independent
 from fgrad.torch.distributions.transforms import ComposeTransform, Transform
 from fgrad.torch.distributions.utils import sum_rightmost
-from fgrad.torch.size import Size
 
 
 class TransformedDistribution(Distribution):

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from fgrad.mutable.context.modes import enable_grad
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import get_default_dtype
+from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.core.modes import enable_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import get_default_dtype
-from fgrad.torch.limits import finfo
 from fgrad.torch.nn import functional
 
 T = TypeVar("T")

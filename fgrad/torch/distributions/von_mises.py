@@ -3,13 +3,14 @@
 import math
 from typing import Any, ClassVar
 
-from fgrad.torch import dtypes, ops, special
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.size import Size
+from fgrad.torch import ops, special
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.utils import broadcast_all
-from fgrad.torch.size import Size
 
 
 class VonMises(Distribution):

@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exponential import Exponential
 from fgrad.torch.distributions.transformed_distribution import TransformedDistribution

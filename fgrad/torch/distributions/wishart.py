@@ -4,16 +4,16 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.chi2 import Chi2
 from fgrad.torch.distributions.exp_family import ExponentialFamily
 from fgrad.torch.distributions.multivariate_normal import factor_of_inverse, half_log_det
 from fgrad.torch.distributions.utils import is_number, lazy_property
 from fgrad.torch.linalg import cholesky, slogdet
-from fgrad.torch.size import Size
 
 
 class Wishart(ExponentialFamily):

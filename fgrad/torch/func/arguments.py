@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.func.trees import map_leaves
 
 Argnums = int | tuple[int, ...]

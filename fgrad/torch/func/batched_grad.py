@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.mutable.backward import engine
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping
 from fgrad.torch.autograd.backward import batching
-from fgrad.torch.core import engine
-from fgrad.torch.core.levels import cross_in, cross_out, mapping
-from fgrad.torch.core.tensor import Tensor
 
 
 def batched_gradients(

@@ -11,13 +11,13 @@ to a leaf or to a level that is still open.  Only when a path does is the backwa
 from collections.abc import Sequence
 from typing import Any
 
-from fgrad.torch.core import engine
-from fgrad.torch.core.forward import carry
-from fgrad.torch.core.levels import brought_in, deriving
-from fgrad.torch.core.modes import ITSELF, Scope, modes
-from fgrad.torch.core.node import Edge, Node, next_sequence
-from fgrad.torch.core.operation_node import zeros
-from fgrad.torch.core.tensor import AccumulateGrad, Tensor, alias, gradient_edge, is_tracked
+from fgrad.mutable.backward import engine
+from fgrad.mutable.context.modes import ITSELF, Scope, modes
+from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor.node import Edge, Node, next_sequence
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, alias, gradient_edge, is_tracked
+from fgrad.mutable.transforms.forward import carry
+from fgrad.mutable.transforms.levels import brought_in, deriving
 
 SAVED_HOOKS = (
     "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.mutable.context.modes import ITSELF, Scope, modes
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.transforms.forward import another_level
+from fgrad.mutable.transforms.levels import deriving
 from fgrad.torch.autograd.forward_ad import make_dual, unpack_dual
-from fgrad.torch.core.forward import another_level
-from fgrad.torch.core.levels import deriving
-from fgrad.torch.core.modes import ITSELF, Scope, modes
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
 from fgrad.torch.func.entries import GradLevel
 from fgrad.torch.func.trees import flatten, unflatten

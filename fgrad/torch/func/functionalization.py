@@ -21,11 +21,11 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from fgrad.torch.core.capture import flatten
-from fgrad.torch.core.evaluation import as_jax, constant
-from fgrad.torch.core.levels import capturing
-from fgrad.torch.core.tensor import Tensor, new_tensor
-from fgrad.torch.core.types import type_of
+from fgrad.mutable.operation.capture import flatten
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor_type import type_of
+from fgrad.mutable.transforms.levels import capturing
+from fgrad.mutable.values.evaluation import as_jax, constant
 
 
 def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Callable[..., Any]:

@@ -11,12 +11,12 @@ from typing import Any
 
 from attrs import frozen
 
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.transforms.levels import MapLevel, below, cross_in, cross_out, is_mapped
 from fgrad.torch import ops
 from fgrad.torch.autograd import function as functions
 from fgrad.torch.autograd.function import Function, call
-from fgrad.torch.core.levels import MapLevel, below, cross_in, cross_out, is_mapped
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.func.trees import flatten, spread, unflatten
 
 _PAGE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"

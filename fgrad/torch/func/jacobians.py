@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.func.arguments import Argnums, check_real, chosen
 from fgrad.torch.func.forward import jvp_at
 from fgrad.torch.func.maps import vmap

@@ -5,9 +5,9 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.transforms.levels import cross_in, cross_out, is_mapped, mapping
 from fgrad.torch import ops
-from fgrad.torch.core.levels import cross_in, cross_out, is_mapped, mapping
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.func.trees import TreeSpec, flatten, spread, unflatten
 from fgrad.torch.random import get_rng_state, set_rng_state
 

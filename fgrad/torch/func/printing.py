@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.forward import tangent_of
-from fgrad.torch.core.levels import MapLevel, is_mapped, value_out
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.tensor import Tensor, new_tensor
-from fgrad.torch.core.types import tensor_type
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.transforms.forward import tangent_of
+from fgrad.mutable.transforms.levels import MapLevel, is_mapped, value_out
+from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.func.entries import GradLevel
 from fgrad.torch.func.forward import JvpLevel
 from fgrad.torch.methods import conversion

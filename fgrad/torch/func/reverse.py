@@ -4,9 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.torch.autograd.backward import seeds
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.tensor import Tensor, is_tracked
 from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
 from fgrad.torch.func.entries import GradLevel
 from fgrad.torch.func.trees import flatten, map_leaves, shown, unflatten

@@ -10,11 +10,11 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.torch import ops
 from fgrad.torch.autograd.function import Function, FunctionMeta
-from fgrad.torch.core.modes import modes, no_grad
-from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.core.warning import warn
 from fgrad.torch.library.schema import Schema, schema_of
 
 #: the operators by their names

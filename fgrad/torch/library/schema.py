@@ -9,11 +9,11 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.devices import device as Device
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import types
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.devices import device as Device
-from fgrad.torch.dtypes import dtype as Dtype
-from fgrad.torch.type_names import type_name
 
 _ANY_CAST = "(#define PYBIND11_DETAILED_ERROR_MESSAGES or compile in debug mode for details)"
 #: how errors name what a parameter takes

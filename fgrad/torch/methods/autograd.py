@@ -5,19 +5,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from fgrad.graph.source import here
+from fgrad.mutable.backward.engine import queue_callback
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.operation import note_origin
+from fgrad.mutable.tensor.hooks import RemovableHandle, register
+from fgrad.mutable.tensor.storage import VersionCounter
+from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked
+from fgrad.mutable.transforms.levels import is_mapped
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.device_of_value import elsewhere
+from fgrad.mutable.write.inplace import check_captured
 from fgrad.torch.autograd.backward import backward as run_backward
-from fgrad.torch.core.engine import queue_callback
-from fgrad.torch.core.hooks import RemovableHandle, register
-from fgrad.torch.core.inplace import check_captured
-from fgrad.torch.core.levels import is_mapped
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.operation import note_origin
-from fgrad.torch.core.placing import elsewhere
-from fgrad.torch.core.storage import VersionCounter
-from fgrad.torch.core.tensor import Tensor, alias, gradient_function, is_tracked
-from fgrad.torch.core.warning import warn
 from fgrad.torch.random.scalars import cpp_name
-from fgrad.torch.type_names import type_name
 
 NON_LEAF = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
@@ -48,7 +48,7 @@ TRANSFORMED_RETAIN = (
 
 
 class _Explanation:
-    """What lengthens the warning; ``fgrad.torch.core.explain`` enters it when it is defined."""
+    """What lengthens the warning; ``fgrad.mutable.explain.explain`` enters it when it is defined."""
 
     non_leaf: Any = staticmethod(lambda tensor, text: text)
 

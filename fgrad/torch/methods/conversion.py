@@ -6,24 +6,24 @@ from typing import Any
 import numpy as np
 
 from fgrad.graph.source import here
-from fgrad.torch import devices, dtypes
-from fgrad.torch.core.batched import Batched
-from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.exported import window
-from fgrad.torch.core.forward import tangent_of
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.once import due
-from fgrad.torch.core.origin import left
-from fgrad.torch.core.placing import Absent, elsewhere
-from fgrad.torch.core.tensor import Tensor, gradient_function, is_tracked
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import dtype as Dtype
-from fgrad.torch.formats import preserve_format
+from fgrad.mutable.context.first_time import due
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.exported import window
+from fgrad.mutable.tensor.origin import left
+from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
+from fgrad.mutable.transforms.forward import tangent_of
+from fgrad.mutable.types import devices, dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.formats import preserve_format
+from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.device_of_value import Absent, elsewhere
+from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.methods.autograd import method
-from fgrad.torch.ops.copying import converted, format_strides, suggested_format
-from fgrad.torch.ops.data import from_numpy
-from fgrad.torch.ops.moving import moved
-from fgrad.torch.ops.numbers import check_number
+from fgrad.torch.ops.creation.copying import converted, format_strides, suggested_format
+from fgrad.torch.ops.creation.data import from_numpy
+from fgrad.torch.ops.creation.moving import moved
+from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.printing import tensor_text
 
 

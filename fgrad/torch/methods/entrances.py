@@ -9,11 +9,11 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.overridable import Attribute, operator, overridable, raw
-from fgrad.torch.core.overrides import ALL, Rule, overrides
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.entrances import names
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.torch_function.protocol import ALL, Rule, overrides
+from fgrad.mutable.context.torch_function.wrap import Attribute, operator, overridable, raw
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.table.answers import names
 
 #: what is no call of the user's on a tensor, or asks by the calls that it makes
 CLOSED = names("__new__ __init__ __init_subclass__ __hash__ __iter__ __delattr__ __torch_function__ as_subclass")

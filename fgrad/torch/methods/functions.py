@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.ops.table import Array, composite
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.storage import TypedStorage, UntypedStorage
 
 _LU = (

@@ -8,13 +8,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from fgrad.torch import formats
-from fgrad.torch.core.geometry import memory_order
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import dtype as Dtype
-from fgrad.torch.ops import copying, views
-from fgrad.torch.ops.table import composite
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import memory_order
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import formats
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch.ops.creation import copying
+from fgrad.torch.ops.table.table import composite
+from fgrad.torch.ops.views import views
 
 #: attributes that are False of every tensor
 _NEVER = (

@@ -4,22 +4,22 @@ import copy
 from typing import Any
 
 from fgrad.graph.source import here
-from fgrad.torch.core.batched import Batched
-from fgrad.torch.core.capacity import number_of_elements, storage_size
-from fgrad.torch.core.evaluation import concrete, constant
-from fgrad.torch.core.exported import address_of
-from fgrad.torch.core.geometry import Geometry, contiguous_strides, is_dense
-from fgrad.torch.core.inplace import check_captured, check_inference
-from fgrad.torch.core.overrides import overrides
-from fgrad.torch.core.placing import CPU, Absent, elsewhere, place_of, placed
-from fgrad.torch.core.storage import Storage, VersionCounter
-from fgrad.torch.core.tensor import FIELDS, Tensor, alias, is_tracked, new_tensor, of_class
-from fgrad.torch.core.types import tensor_type
-from fgrad.torch.devices import device as Device
+from fgrad.mutable.context.torch_function.protocol import overrides
+from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, is_dense
+from fgrad.mutable.tensor.exported import address_of
+from fgrad.mutable.tensor.storage import Storage, VersionCounter
+from fgrad.mutable.tensor.tensor import FIELDS, Tensor, alias, is_tracked, new_tensor, of_class
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.types.devices import device as Device
+from fgrad.mutable.types.size import Size
+from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.capacity import number_of_elements, storage_size
+from fgrad.mutable.values.device_of_value import CPU, Absent, elsewhere, place_of, placed
+from fgrad.mutable.values.evaluation import concrete, constant
+from fgrad.mutable.write.inplace import check_captured, check_inference
 from fgrad.torch.methods.autograd import attribute, method
-from fgrad.torch.ops.copying import channels_last
-from fgrad.torch.ops.views import check_sizes, wrap_dim
-from fgrad.torch.size import Size
+from fgrad.torch.ops.creation.copying import channels_last
+from fgrad.torch.ops.views.views import check_sizes, wrap_dim
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
 
 
@@ -122,8 +122,8 @@ def nbytes(self: Tensor) -> int:
 def data_ptr(self: Tensor) -> int:
     """The address of its first element, where its bytes may be read; 0 if it has no elements.
 
-    From then on each write to the storage is copied there (NOTE [Exported memory] in ``core/exported.py``).  What is
-    written at the address alone is not seen.
+    From then on each write to the storage is copied there (NOTE [Exported memory]).  What is written at the address
+    alone is not seen.
 
     Raises:
       RuntimeError: the tensor is one inside a function of ``torch.func``.

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from fgrad.torch.core.overrides import DisableTorchFunctionSubclass
-from fgrad.torch.core.tensor import Tensor, alias, of_class
+from fgrad.mutable.context.torch_function.protocol import DisableTorchFunctionSubclass
+from fgrad.mutable.tensor.tensor import Tensor, alias, of_class
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.autograd import _set_requires_grad, method
-from fgrad.torch.ops.views import alias_of
-from fgrad.torch.type_names import type_name
+from fgrad.torch.ops.views.views import alias_of
 
 _NO_TENSOR = (
     "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "

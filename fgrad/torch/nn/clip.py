@@ -6,11 +6,11 @@ from typing import Any
 
 from attrs import frozen
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.capture import assign, fused
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.capture import assign, fused
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
 from fgrad.torch.sharing import apart
 
 Tensors = Tensor | Iterable[Tensor]

@@ -6,9 +6,9 @@ Source: `torch/nn/grad.py <https://github.com/pytorch/pytorch/blob/v2.13.0/torch
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.mutable.context.modes import enable_grad, modes
 from fgrad.torch import ops
 from fgrad.torch.autograd.backward import grad
-from fgrad.torch.core.modes import enable_grad, modes
 from fgrad.torch.nn.functional.convolution import conv1d, conv2d, conv3d
 
 _CONVOLUTIONS = {3: conv1d, 4: conv2d, 5: conv3d}

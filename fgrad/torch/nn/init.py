@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.torch_function.protocol import Rule
+from fgrad.mutable.context.torch_function.wrap import overridable
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.overridable import overridable
-from fgrad.torch.core.overrides import Rule
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
 
 #: activations whose gain is 1
 _LINEAR = (

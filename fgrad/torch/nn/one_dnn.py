@@ -7,12 +7,12 @@ from typing import Any
 
 from jax import lax, numpy as jnp
 
-from fgrad.torch import dtypes
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
 from fgrad.torch.backends import mkldnn
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.ops.overloads import overload
-from fgrad.torch.ops.table import Array
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array
 
 _OPERANDS = ("input", "weight0", "weight1", "weight2", "weight3", "hx_", "cx_")
 _RESULTS = ("result0", "result1", "result2")

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from jax import lax, numpy as jnp
 
-from fgrad.torch import dtypes, ops
-from fgrad.torch.core.evaluation import concrete
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.evaluation import concrete
+from fgrad.torch import ops
 from fgrad.torch.nn.functional.padding import pad
-from fgrad.torch.ops.overloads import overload
-from fgrad.torch.ops.table import Array, Fixed, Number
-from fgrad.torch.type_names import type_name
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, Fixed, Number
 
 
 class _Fields(NamedTuple):

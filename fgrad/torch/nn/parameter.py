@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from fgrad.mutable.context.torch_function.protocol import disabled_torch_function_impl, plain, watch
+from fgrad.mutable.tensor.tensor import Tensor, alias
 from fgrad.torch import ops
-from fgrad.torch.core.overrides import disabled_torch_function_impl, plain, watch
-from fgrad.torch.core.tensor import Tensor, alias
 from fgrad.torch.methods.autograd import requires_grad_
 from fgrad.torch.methods.conversion import plain_classes
 from fgrad.torch.methods.memory import of_the_user

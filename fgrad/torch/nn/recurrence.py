@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from fgrad.mutable.context.first_time import due
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.once import due
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
 from fgrad.torch.nn import functional as F, one_dnn
 from fgrad.torch.nn.packing import moments
 

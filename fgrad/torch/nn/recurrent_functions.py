@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn import recurrence
-from fgrad.torch.ops.table import composite
+from fgrad.torch.ops.table.table import composite
 
 
 def _run(run: Callable[..., Any], input: Any, *rest: Any, packed: bool) -> tuple[Any, ...]:

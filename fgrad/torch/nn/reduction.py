@@ -1,6 +1,6 @@
 """The deprecated arguments of losses that ``reduction`` has replaced."""
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:

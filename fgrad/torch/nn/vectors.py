@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn.modules.registration import typename
 
 

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from attrs import frozen
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.optim.checks import check_implementation, check_learning_rate, check_not_negative
 from fgrad.torch.optim.optimizer import Group, Parameters
 from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, scalar

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.optim.adam import Adam
 from fgrad.torch.optim.optimizer import Parameters
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 
 
 def check_learning_rate(lr: float | Tensor, text: str = "Invalid learning rate: {}") -> None:

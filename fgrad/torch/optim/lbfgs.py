@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.mutable.context.modes import enable_grad, no_grad
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.modes import enable_grad, no_grad
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.optim.checks import check_learning_rate
 from fgrad.torch.optim.line_search import Trial, strong_wolfe
 from fgrad.torch.optim.optimizer import Optimizer, Parameters

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from attrs import frozen
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 
 
 @frozen(eq=False)

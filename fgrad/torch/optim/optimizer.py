@@ -7,10 +7,10 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from fgrad.torch.core.hooks import RemovableHandle
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import float32
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.hooks import RemovableHandle
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import float32
 from fgrad.torch.nn.modules.registration import typename
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]

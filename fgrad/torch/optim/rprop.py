@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from attrs import frozen
 
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.optim.checks import check_learning_rate
 from fgrad.torch.optim.optimizer import Group, Parameters
 from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, scalar

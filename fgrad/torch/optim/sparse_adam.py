@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from fgrad.torch.core.modes import enable_grad
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.context.modes import enable_grad
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.optim.checks import check_betas, check_learning_rate
 from fgrad.torch.optim.optimizer import Optimizer, Parameters
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Literal
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import int64
 from fgrad.torch import nn, ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import int64
 from fgrad.torch.optim.lr_scheduler.scheduler import LRScheduler, Rates, per_group
 from fgrad.torch.optim.optimizer import Optimizer
 

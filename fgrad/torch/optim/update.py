@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from attrs import frozen
 
+from fgrad.mutable.context.modes import enable_grad, recording
+from fgrad.mutable.operation.capture import assign, fused
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
 from fgrad.torch import ops
-from fgrad.torch.core.capture import assign, fused
-from fgrad.torch.core.modes import enable_grad, recording
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import float32, float64, get_default_dtype
 from fgrad.torch.optim.optimizer import Group, Optimizer
 from fgrad.torch.sharing import apart
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fgrad.torch import dtypes
-from fgrad.torch.devices import device
-from fgrad.torch.dtypes import dtype
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.devices import device
+from fgrad.mutable.types.dtypes import dtype
 from fgrad.torch.printing.elements import array_text
 from fgrad.torch.printing.options import current, get_printoptions, printoptions, set_printoptions
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 from fgrad.torch.random.generator import Draw, Generator
 from fgrad.torch.random.libm import scalar_floor, scalar_log
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64, FLOATING, Array, not_implemented, scalar_name

@@ -13,8 +13,8 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.jaxcore import eval_context
+from fgrad.mutable.values.evaluation import Routine, array_type, concrete, recorded
 from fgrad.run.policy import pieces
-from fgrad.torch.core.evaluation import Routine, array_type, concrete, recorded
 from fgrad.torch.random import libm
 from fgrad.torch.random.fused import fma_double, fma_single
 from fgrad.torch.random.generator import Ahead, Generator

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, SupportsInt
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.random.public import Generator
 
 default_generator = Generator()

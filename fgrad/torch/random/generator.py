@@ -14,8 +14,8 @@ from typing import Any, Self, TypeAlias, cast
 import attrs
 import numpy as np
 
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.random.scalars import Array
-from fgrad.torch.type_names import type_name
 
 #: draws one number
 Draw: TypeAlias = Callable[[], float]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 from fgrad.torch.random.generator import Generator
 from fgrad.torch.random.scalars import (
     BFLOAT16,

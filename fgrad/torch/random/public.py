@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.torch.core.evaluation import concrete, constant
-from fgrad.torch.core.tensor import Tensor, new_tensor
-from fgrad.torch.core.types import type_of
-from fgrad.torch.devices import device as Device
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor_type import type_of
+from fgrad.mutable.types.devices import device as Device
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch.random import generator
-from fgrad.torch.type_names import type_name
 
 
 class Generator(generator.Generator):

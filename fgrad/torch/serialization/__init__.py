@@ -19,14 +19,14 @@ from typing import IO, Any
 import numpy as np
 from attrs import define
 
-from fgrad.torch import devices, dtypes
-from fgrad.torch.core.evaluation import concrete, constant
-from fgrad.torch.core.geometry import Geometry, extent, is_dense
-from fgrad.torch.core.storage import Storage, VersionCounter
-from fgrad.torch.core.tensor import Tensor, alias, new_tensor
-from fgrad.torch.core.types import type_of
+from fgrad.mutable.layout.geometry import Geometry, extent, is_dense
+from fgrad.mutable.tensor.storage import Storage, VersionCounter
+from fgrad.mutable.tensor.tensor import Tensor, alias, new_tensor
+from fgrad.mutable.tensor.tensor_type import type_of
+from fgrad.mutable.types import devices, dtypes
+from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch.nn.parameter import Parameter
-from fgrad.torch.ops.pieces import as_strided
+from fgrad.torch.ops.views.splitting import as_strided
 from fgrad.torch.serialization import safetensors
 from fgrad.torch.serialization.safetensors import METADATA, TensorFileError
 from fgrad.torch.serialization.structure import Encoder, decode

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 from attrs import frozen
 
-from fgrad.torch import dtypes
+from fgrad.mutable.types import dtypes
 
 #: the name in the header that is no array's
 METADATA = "__metadata__"

@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from fgrad.torch import dtypes
-from fgrad.torch.devices import device
-from fgrad.torch.formats import layout
-from fgrad.torch.size import Size
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.devices import device
+from fgrad.mutable.types.formats import layout
+from fgrad.mutable.types.size import Size
 
 _DTYPES = {each.name: each for each in dtypes.NAMES.values() if isinstance(each, dtypes.dtype)}
 _LAYOUTS = {each.name: each for each in layout}

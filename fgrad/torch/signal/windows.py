@@ -13,10 +13,10 @@ from typing import Any
 
 from attrs import frozen
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
+from fgrad.mutable.types.formats import strided
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import float32, float64, get_default_dtype
-from fgrad.torch.formats import strided
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",

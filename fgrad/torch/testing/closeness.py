@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from fgrad.torch import dtypes
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import dtype as Dtype
-from fgrad.torch.ops.data import as_tensor, tensor
-from fgrad.torch.promotion import promote_types
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.promotion import promote_types
+from fgrad.torch.ops.creation.data import as_tensor, tensor
 from fgrad.torch.testing import mismatches
 
 #: rtol and atol for elements of these types; all others have to be equal

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fgrad.torch import dtypes
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.limits import finfo, iinfo
-from fgrad.torch.ops.complex_views import view_as_real
-from fgrad.torch.ops.creation import empty
-from fgrad.torch.ops.random import randint, uniform_
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.limits import finfo, iinfo
+from fgrad.torch.ops.creation.creation import empty
+from fgrad.torch.ops.random.random import randint, uniform_
+from fgrad.torch.ops.views.complex_views import view_as_real
 
 
 def _bounds(low: Any, high: Any, defaults: tuple[int, int], least: Any, most: Any, dtype: Any) -> tuple[Any, Any]:

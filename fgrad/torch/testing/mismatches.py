@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 
 
 def _difference(kind: str, size: Any, index: tuple[int, ...] | None, tolerance: float, exact: bool) -> str:

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fgrad.mutable.backward.engine import running
+from fgrad.mutable.context.modes import enable_grad, modes, no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.amp.autocast_mode import present_autocast
 from fgrad.torch.autograd.backward import backward
 from fgrad.torch.autograd.function import Function
-from fgrad.torch.core.engine import running
-from fgrad.torch.core.modes import enable_grad, modes, no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
 from fgrad.torch.random.default import default_generator, fork_rng
 from fgrad.torch.utils.recomputation import CheckpointError, Frame
 from fgrad.torch.utils.selective import (

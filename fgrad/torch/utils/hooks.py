@@ -1,5 +1,5 @@
 """``torch.utils.hooks``: the handles of hooks."""
 
-from fgrad.torch.core.hooks import RemovableHandle
+from fgrad.mutable.tensor.hooks import RemovableHandle
 
 __all__ = ["RemovableHandle"]

@@ -18,12 +18,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fgrad.mutable.backward.engine import running
+from fgrad.mutable.context.modes import enable_grad
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.autograd.graph import saved_tensors_hooks
-from fgrad.torch.core.engine import running
-from fgrad.torch.core.modes import enable_grad
-from fgrad.torch.core.node import Node
-from fgrad.torch.core.saved import SavedTensor
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.utils.checkpoint_texts import TIP
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.graph.source import Source, here
-from fgrad.torch.core.modes import ITSELF, Scope
-from fgrad.torch.ops.table import TABLE
+from fgrad.mutable.context.modes import ITSELF, Scope
+from fgrad.torch.ops.table.table import TABLE
 from fgrad.torch.utils.checkpoint_texts import REPORT
 from fgrad.torch.utils.recomputation import CheckpointError
 

@@ -9,7 +9,7 @@ import pytest
 
 import fgrad.torch
 import fgrad.torch.cuda.amp
-from fgrad.torch.core.overrides import watch
+from fgrad.mutable.context.torch_function.protocol import watch
 from tests.torch.amp.cast_cases import CASES
 from tests.torch.nn.story import Story, assert_same, played
 

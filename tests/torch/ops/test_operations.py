@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as ours
-from fgrad.torch.ops.table import TABLE
+from fgrad.torch.ops.table.table import TABLE
 from tests.torch.ops.playing import (
     SAMPLES,
     assert_close,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fgrad.torch import dtypes
+from fgrad.mutable.types import dtypes
 from fgrad.torch.random.binomial import binomial
 from fgrad.torch.random.gamma import dirichlet, standard_gamma
 from fgrad.torch.random.generator import Generator

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
-from fgrad.torch import dtypes
+from fgrad.mutable.types import dtypes
 from fgrad.torch.serialization import safetensors
 from fgrad.torch.serialization.safetensors import TensorFileError
 

@@ -8,17 +8,17 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from fgrad.torch import dtypes
-from fgrad.torch.core.evaluation import concrete, constant
-from fgrad.torch.core.geometry import Geometry
-from fgrad.torch.core.storage import VersionCounter
-from fgrad.torch.core.tensor import Tensor, alias, new_tensor
-from fgrad.torch.core.types import tensor_type, type_of
-from fgrad.torch.devices import device
-from fgrad.torch.formats import layout
+from fgrad.mutable.layout.geometry import Geometry
+from fgrad.mutable.tensor.storage import VersionCounter
+from fgrad.mutable.tensor.tensor import Tensor, alias, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type, type_of
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.devices import device
+from fgrad.mutable.types.formats import layout
+from fgrad.mutable.types.size import Size
+from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch.nn.parameter import Parameter
 from fgrad.torch.serialization import TensorFileError, load, safetensors, save
-from fgrad.torch.size import Size
 
 HELD = [each for each in dtypes.ALL if each is not dtypes.complex32]
 

@@ -10,7 +10,7 @@ import pytest
 
 import fgrad.torch as ours
 import fgrad.torch.utils.checkpoint as checkpoints
-from fgrad.torch.core.evaluation import Routine
+from fgrad.mutable.values.evaluation import Routine
 from tests.torch.both import Case, agree
 
 torch = pytest.importorskip("torch")

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
-from fgrad.torch.core.strides import elementwise
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.limits import finfo
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
-from fgrad.torch.ops.table import Array, composite, operation_of, writes_out
+from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
 
 
 @functional

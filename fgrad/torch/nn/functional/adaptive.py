@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.strides import spatial
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import from_numpy
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.output_strides import spatial
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single, takes
 from fgrad.torch.nn.functional.pooling import pooled
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.table import Array, composite, operation_of
+from fgrad.torch.ops.table.table import Array, composite, operation_of
 
 
 def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types.dtypes import bool_, float32
 from fgrad.torch import ops
 from fgrad.torch.backends.cuda import kernels
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.dtypes import bool_, float32
 from fgrad.torch.nn.functional.dropout import drop
 from fgrad.torch.nn.functional.kernels import functional, is_half, kernel, single, takes
-from fgrad.torch.ops.table import Array, Fixed, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, operation_of
 from fgrad.torch.random.scalars import cpp_name
 
 

@@ -7,15 +7,15 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
-from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.strides import spatial
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import from_numpy, int64
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.output_strides import spatial
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy, int64
+from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.kernels import by_rank, check_floating, functional, kernel, takes
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.table import Array, Fixed
+from fgrad.torch.ops.table.table import Array, Fixed
 
 
 def _check_settings(settings: dict[str, Ints]) -> None:

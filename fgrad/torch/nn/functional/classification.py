@@ -5,20 +5,20 @@ from typing import Any
 from jax import nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy, int64, uint8
+from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.run.places import all_below
 from fgrad.torch import ops
-from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import from_numpy, int64, uint8
 from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.linear import linear
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
-from fgrad.torch.ops.arithmetic import scaled_by, shifted_by
-from fgrad.torch.ops.broadcasting import check_broadcast
-from fgrad.torch.ops.promotions import common
-from fgrad.torch.ops.table import Array, Fixed, Number, composite, operation_of
+from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
+from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.promotions import common
+from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
 
 # -- class numbers ---------------------------------------------------------------------------------------------------
 

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.strides import spatial
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import bfloat16, dtype as Dtype, float32, from_numpy, tensor_type as legacy_name
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.output_strides import spatial
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import bfloat16, dtype as Dtype, float32, from_numpy, tensor_type as legacy_name
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.nn.functional.kernels import functional, kernel, single, takes
 from fgrad.torch.nn.functional.padding import constant_pad_nd
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.arithmetic import scaled_by
-from fgrad.torch.ops.complex_views import view_as_real
-from fgrad.torch.ops.overloads import no_match
-from fgrad.torch.ops.table import Array, composite, operation_of
+from fgrad.torch.ops.elementwise.arithmetic import scaled_by
+from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.table.table import Array, composite, operation_of
+from fgrad.torch.ops.views.complex_views import view_as_real
 from fgrad.torch.random.scalars import cpp_name
-from fgrad.torch.type_names import type_name
 
 
 def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: int) -> None:

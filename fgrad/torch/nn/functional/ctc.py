@@ -13,15 +13,15 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor, beside, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.types.dtypes import int64
+from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch import ops
-from fgrad.torch.core.evaluation import concrete, constant
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor, beside, new_tensor
-from fgrad.torch.core.types import tensor_type
-from fgrad.torch.dtypes import int64
 from fgrad.torch.nn.functional.kernels import check_wide, functional, kernel
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, number, reduced_tensor
-from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 
 
 def _log_add(*terms: Any) -> Any:

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional.kernels import check_wide, functional, kernel, takes
-from fgrad.torch.ops.arithmetic import shifted_by
-from fgrad.torch.ops.norms import normed, vector_norm
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.elementwise.arithmetic import shifted_by
+from fgrad.torch.ops.reductions.norms import normed, vector_norm
+from fgrad.torch.ops.table.table import Array, composite
 
 
 @kernel("NormBackward1", kept=("self", "result"))

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.torch.core.evaluation import constant
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.levels import drawn
-from fgrad.torch.core.strides import elementwise
-from fgrad.torch.core.tensor import Tensor, beside, new_tensor
-from fgrad.torch.core.types import tensor_type
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.tensor.tensor import Tensor, beside, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.transforms.levels import drawn
+from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.nn.functional.kernels import functional, takes
-from fgrad.torch.ops.table import composite
+from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64
 from fgrad.torch.random.uniform import bernoulli, dropout_noise

@@ -6,14 +6,11 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
-from fgrad.torch import ops
-from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.inplace import apply_inplace
-from fgrad.torch.core.modes import modes, no_grad
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import (
+from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types.dtypes import (
     bfloat16,
     dtype as Dtype,
     float16,
@@ -22,9 +19,12 @@ from fgrad.torch.dtypes import (
     int32,
     int64,
 )
+from fgrad.mutable.types.type_names import tensor_type_name
+from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.write.inplace import apply_inplace
+from fgrad.torch import ops
 from fgrad.torch.nn.functional.kernels import functional, kernel, takes
-from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
-from fgrad.torch.type_names import tensor_type_name
+from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 
 _INDEX_TYPES = (int64, int32)
 _SPARSE = (

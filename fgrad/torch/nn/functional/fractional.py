@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
-from fgrad.torch.core.evaluation import constant
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor, beside, new_tensor
-from fgrad.torch.core.types import tensor_type
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor, beside, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.kernels import by_rank, check_floating, functional, kernel
 from fgrad.torch.nn.functional.pooling import picked
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.table import Array, Fixed, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, operation_of
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.uniform import uniform
 

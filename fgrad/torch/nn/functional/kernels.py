@@ -5,13 +5,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from fgrad.torch.core.inplace import apply_inplace
-from fgrad.torch.core.modes import modes
-from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.dtypes import from_numpy
-from fgrad.torch.ops.kinds import check_wide as check_wide, is_half as is_half, single as single
-from fgrad.torch.ops.table import composite, operation, operation_of
-from fgrad.torch.type_names import type_name
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.write.inplace import apply_inplace
+from fgrad.torch.ops.table.kinds import check_wide as check_wide, is_half as is_half, single as single
+from fgrad.torch.ops.table.table import composite, operation, operation_of
 
 NAMESPACE = "nn.functional"
 

@@ -6,13 +6,13 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.api.rules import define_rule
-from fgrad.torch.core.evaluation import concrete, constant
-from fgrad.torch.core.inplace import apply_inplace
-from fgrad.torch.core.modes import is_grad_enabled
-from fgrad.torch.core.strides import elementwise
-from fgrad.torch.core.tensor import Tensor, beside, is_tracked, new_tensor
+from fgrad.mutable.context.modes import is_grad_enabled
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.tensor.tensor import Tensor, beside, is_tracked, new_tensor
+from fgrad.mutable.values.evaluation import concrete, constant
+from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
-from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 from fgrad.torch.random.default import default_generator
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from jax import numpy as jnp
 
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn.functional.kernels import functional, kernel, takes
-from fgrad.torch.ops.products import ADDMM, check_kernel
-from fgrad.torch.ops.table import Array, composite, writes_out
+from fgrad.torch.ops.linalg.products import ADDMM, check_kernel
+from fgrad.torch.ops.table.table import Array, composite, writes_out
 from fgrad.torch.random.scalars import cpp_name
 
 

@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy, get_default_dtype
+from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch import ops
-from fgrad.torch.core.evaluation import concrete, is_abstract
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import from_numpy, get_default_dtype
 from fgrad.torch.nn.functional.distance import pairwise_distance
 from fgrad.torch.nn.functional.kernels import check_constant, check_wide, functional, kernel, single, takes
 from fgrad.torch.nn.functional.reduction import NONE, current, number, reduced, reduced_tensor
 from fgrad.torch.nn.functional.smooth import logsigmoid
-from fgrad.torch.ops.arithmetic import NEGATED_BOOL, shifted_by
-from fgrad.torch.ops.broadcasting import check_broadcast
-from fgrad.torch.ops.table import Array, Fixed, composite, operation_of
+from fgrad.torch.ops.elementwise.arithmetic import NEGATED_BOOL, shifted_by
+from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 
 #: in the root of the norms, so that the derivative of the cosine is finite
 _COSINE_EPS = 1e-12

@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import bool_
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import bool_
 from fgrad.torch.nn.functional.attention import scaled_dot_product_attention
 from fgrad.torch.nn.functional.dropout import dropout
 from fgrad.torch.nn.functional.kernels import functional

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import bool_
 from fgrad.torch import ops
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import bool_
 from fgrad.torch.nn.functional.convolution import run_convolution
 from fgrad.torch.nn.functional.kernels import kernel
-from fgrad.torch.ops.table import Array, Fixed, composite
+from fgrad.torch.ops.table.table import Array, Fixed, composite
 
 
 @composite(method=False)

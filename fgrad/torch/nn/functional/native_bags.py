@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types.dtypes import float64, int64
 from fgrad.torch import ops
-from fgrad.torch.core.modes import modes, no_grad
-from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.dtypes import float64, int64
 from fgrad.torch.nn.functional.embedding import MAX, SUM, embedding_bag as bags_of
-from fgrad.torch.ops.table import composite
+from fgrad.torch.ops.table.table import composite
 
 _NAMES = ("sum", "mean", "max")
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from jax import lax, numpy as jnp
 
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.formats import channels_last
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.formats import channels_last
 from fgrad.torch.nn.functional.normalisation import _batch_norm, _torch_group_norm, layer_norm
-from fgrad.torch.ops.overloads import overload
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, composite
 
 
 def _statistics(input: Tensor, axes: Any, eps: float) -> tuple[Tensor, Tensor]:

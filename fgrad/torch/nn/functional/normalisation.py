@@ -7,20 +7,20 @@ from typing import Any
 from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.output_strides import spatial
+from fgrad.mutable.tensor.tensor import Tensor, alias
+from fgrad.mutable.transforms.levels import outgrows
+from fgrad.mutable.types.dtypes import bfloat16, float16, float32, from_numpy
+from fgrad.mutable.types.limits import finfo
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.levels import outgrows
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.strides import spatial
-from fgrad.torch.core.tensor import Tensor, alias
-from fgrad.torch.dtypes import bfloat16, float16, float32, from_numpy
-from fgrad.torch.limits import finfo
 from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, is_half, kernel, single, takes
 from fgrad.torch.nn.functional.padding import pad
 from fgrad.torch.nn.functional.pooling import avg_pool2d, avg_pool3d
-from fgrad.torch.ops.arithmetic import shifted_by
-from fgrad.torch.ops.table import Array, Fixed, Number, composite, operation_of
-from fgrad.torch.type_names import type_name
+from fgrad.torch.ops.elementwise.arithmetic import shifted_by
+from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
 
 
 def normalised(x: Any, axes: Ints, eps: float) -> Any:

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.output_strides import spatial
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.strides import spatial
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional.kernels import functional, kernel, takes
-from fgrad.torch.ops.signature import checked_ints
-from fgrad.torch.ops.table import Array, composite, operation_of
-from fgrad.torch.type_names import type_name
+from fgrad.torch.ops.table.signature import checked_ints
+from fgrad.torch.ops.table.table import Array, composite, operation_of
 
 #: the start and the end of each padded axis, the last axis first
 Pairs = Ints

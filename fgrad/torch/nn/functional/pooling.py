@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.output_strides import spatial
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.strides import spatial
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.kernels import by_rank, functional, is_half, kernel, single, takes
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.table import Array, composite, operation_of, writes_out
-from fgrad.torch.type_names import type_name
+from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
 
 _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 _POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}

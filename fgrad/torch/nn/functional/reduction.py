@@ -4,8 +4,8 @@ from typing import Any
 
 from jax import numpy as jnp
 
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.reduction import legacy_reduction
 
 NONE, MEAN, SUM = 0, 1, 2

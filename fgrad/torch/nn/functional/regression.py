@@ -5,14 +5,14 @@ from typing import Any
 
 from jax import numpy as jnp
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.reduction import current, number, reduced, reduced_tensor
-from fgrad.torch.ops.promotions import common
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table.promotions import common
+from fgrad.torch.ops.table.table import Array, composite
 
 
 def _broadcast(input: Any, target: Any) -> tuple[Tensor, Tensor]:

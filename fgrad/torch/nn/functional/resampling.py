@@ -13,15 +13,15 @@ import numpy as np
 from attrs import frozen
 from jax import numpy as jnp
 
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.operation import apply
-from fgrad.torch.core.strides import spatial
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import from_numpy
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.output_strides import spatial
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from fgrad.torch.nn.functional.kernels import functional, kernel, single
-from fgrad.torch.ops.table import Array, operation_of
+from fgrad.torch.ops.table.table import Array, operation_of
 
 
 @frozen(eq=False)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.dtypes import from_numpy
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.resampling import cubic_weights
-from fgrad.torch.ops.table import Array, composite
+from fgrad.torch.ops.table.table import Array, composite
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2

@@ -5,10 +5,10 @@ from typing import Any
 
 from jax import lax, numpy as jnp
 
-from fgrad.torch.core.operation_node import NOT_IMPLEMENTED
-from fgrad.torch.core.strides import spatial
+from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.operation.output_strides import spatial
 from fgrad.torch.nn.functional.kernels import functional
-from fgrad.torch.ops.table import Array, operation
+from fgrad.torch.ops.table.table import Array, operation
 
 
 def _image(function: str, shape: Any) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.tensor.tensor import Tensor
 
 
 @functools.lru_cache(1 << 10)

@@ -6,11 +6,11 @@ from typing import Any
 from jax import lax, nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
-from fgrad.torch.core.strides import elementwise
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
-from fgrad.torch.ops.table import Array, composite, operation_of, writes_out
-from fgrad.torch.ops.views import wrap_dim
+from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
+from fgrad.torch.ops.views.views import wrap_dim
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946

@@ -3,10 +3,10 @@
 import warnings
 from typing import Any
 
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.transforms.levels import drawn
 from fgrad.torch import ops
-from fgrad.torch.core.levels import drawn
-from fgrad.torch.core.tensor import Tensor, new_tensor
-from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.functional.kernels import functional, takes
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.inversion import exponential

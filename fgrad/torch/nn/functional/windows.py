@@ -15,8 +15,8 @@ import numpy as np
 from attrs import frozen
 from jax import numpy as jnp
 
-from fgrad.torch.core.geometry import Ints
-from fgrad.torch.ops.extrema import place_of_largest
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.torch.ops.reductions.extrema import place_of_largest
 
 #: the places that each window along one axis covers
 Windows = Sequence[Sequence[int]]

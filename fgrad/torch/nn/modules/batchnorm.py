@@ -2,7 +2,8 @@
 
 from typing import Any, ClassVar
 
-from fgrad.torch import dtypes, ops
+from fgrad.mutable.types import dtypes
+from fgrad.torch import ops
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.affine import Affine
 from fgrad.torch.nn.modules.lazy import LazyModuleMixin

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Self
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 from fgrad.torch.nn.modules.module import Module
 
 

@@ -3,8 +3,8 @@
 import math
 from typing import Any, ClassVar
 
+from fgrad.mutable.context.modes import no_grad
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
 from fgrad.torch.nn import functional as F, init
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.sizes import Size, each

@@ -4,12 +4,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.devices import device as device_type
+from fgrad.mutable.types.dtypes import dtype as dtype_type
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
-from fgrad.torch.devices import device as device_type
-from fgrad.torch.dtypes import dtype as dtype_type
 from fgrad.torch.nn.modules.traversal import Traversal
 from fgrad.torch.nn.parameter import Parameter, is_lazy
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from attrs import define, field
 
+from fgrad.mutable.context.modes import is_grad_enabled
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.hooks import RemovableHandle
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.autograd import Function
-from fgrad.torch.core.hooks import RemovableHandle
-from fgrad.torch.core.modes import is_grad_enabled
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
 
 _Table = OrderedDict[int, Callable[..., Any]]
 

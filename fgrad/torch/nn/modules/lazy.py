@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fgrad.torch.core.modes import no_grad
+from fgrad.mutable.context.modes import no_grad
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import is_lazy
 

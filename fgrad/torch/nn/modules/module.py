@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-from fgrad.torch.core.hooks import RemovableHandle
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.hooks import RemovableHandle
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import (
     BackwardHook,
     WithModule,

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Self
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.container import _position, checked_pairs
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.registration import typename

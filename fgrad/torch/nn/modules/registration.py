@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import buffer_registration, module_registration, parameter_registration
 from fgrad.torch.nn.parameter import Buffer, Parameter
 

@@ -5,8 +5,8 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.mutable.context.warning import warn
 from fgrad.torch import ops
-from fgrad.torch.core.warning import warn
 from fgrad.torch.nn import init, recurrence
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.packing import PackedSequence

@@ -5,8 +5,8 @@ The gradient of the weight is dense; ``sparse=True`` asks for PyTorch's sparse t
 
 from typing import Any, Self
 
+from fgrad.mutable.context.modes import no_grad
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
 from fgrad.torch.nn import functional as F, init
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter

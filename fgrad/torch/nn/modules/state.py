@@ -4,10 +4,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fgrad.torch.core.hooks import RemovableHandle
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.hooks import RemovableHandle
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.conversion import Conversion
 from fgrad.torch.nn.modules.hooks import WithModule, add
 from fgrad.torch.nn.parameter import Parameter, is_lazy

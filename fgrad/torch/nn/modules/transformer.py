@@ -4,9 +4,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.mutable.context.modes import is_grad_enabled
+from fgrad.mutable.context.warning import warn
 from fgrad.torch import ops
-from fgrad.torch.core.modes import is_grad_enabled
-from fgrad.torch.core.warning import warn
 from fgrad.torch.nn import functional as F, init
 from fgrad.torch.nn.modules.activation import GELU, ReLU
 from fgrad.torch.nn.modules.attention import MultiheadAttention

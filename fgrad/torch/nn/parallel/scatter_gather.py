@@ -6,7 +6,7 @@ Source: PyTorch's ``torch/nn/parallel/scatter_gather.py``.
 from collections.abc import Sequence
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Sequence[Any]:

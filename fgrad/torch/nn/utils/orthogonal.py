@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.limits import finfo
 from fgrad.torch import linalg, ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.limits import finfo
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.utils.parametrize import register_parametrization
 

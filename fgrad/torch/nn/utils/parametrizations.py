@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from fgrad.torch.nn.modules.module import Module

@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 
 from attrs import define, field
 
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.core.tensor import Tensor
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.container import ModuleDict, ModuleList
 from fgrad.torch.nn.parameter import Parameter
 

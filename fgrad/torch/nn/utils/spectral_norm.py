@@ -4,9 +4,9 @@ from typing import Any
 
 from attrs import frozen
 
+from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.types.formats import contiguous_format
 from fgrad.torch import linalg, ops
-from fgrad.torch.core.modes import no_grad
-from fgrad.torch.formats import contiguous_format
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from fgrad.torch.nn.modules.module import Module

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 from fgrad.torch.func import modules
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from fgrad.mutable.context.warning import warn
 from fgrad.torch import ops
-from fgrad.torch.core.warning import warn
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter, UninitializedParameter
 

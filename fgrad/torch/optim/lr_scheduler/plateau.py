@@ -3,7 +3,7 @@
 import math
 from typing import Any, Literal, SupportsFloat
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 from fgrad.torch.optim.lr_scheduler.scheduler import (
     EPOCH_DEPRECATION_WARNING,
     LRScheduler,

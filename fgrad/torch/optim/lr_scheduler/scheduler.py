@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.optim.optimizer import Group, Optimizer
 
 Rates = list[Any]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.torch.core.tensor import Tensor
-from fgrad.torch.dtypes import float64
-from fgrad.torch.ops.data import as_tensor, tensor
-from fgrad.torch.ops.joining import stack
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import float64
+from fgrad.torch.ops.creation.data import as_tensor, tensor
+from fgrad.torch.ops.views.joining import stack
 
 #: arrays of these types become no tensors: bytes, objects, strings
 _NO_NUMBERS = re.compile(r"[SaUO]")

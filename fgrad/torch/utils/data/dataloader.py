@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 from fgrad.torch.random.public import Generator
 from fgrad.torch.utils.data.collate import default_collate as default_collate, default_convert as default_convert
 from fgrad.torch.utils.data.dataset import IterableDataset, batch_at_once

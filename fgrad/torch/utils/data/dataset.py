@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from fgrad.torch.core.tensor import Tensor, is_tracked
-from fgrad.torch.core.warning import warn
-from fgrad.torch.ops.data import tensor
-from fgrad.torch.ops.random import randperm
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.torch.ops.creation.data import tensor
+from fgrad.torch.ops.random.random import randperm
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.public import Generator
 

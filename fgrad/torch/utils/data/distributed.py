@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from fgrad.torch.ops.random import randperm
+from fgrad.torch.ops.random.random import randperm
 from fgrad.torch.random.public import Generator
 from fgrad.torch.utils.data.sampler import Sampler
 

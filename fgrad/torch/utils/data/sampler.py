@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
-from fgrad.torch.dtypes import float64, int64
-from fgrad.torch.ops.creation import empty
-from fgrad.torch.ops.data import as_tensor
-from fgrad.torch.ops.random import randint, random_, randperm
-from fgrad.torch.ops.sampling import multinomial
+from fgrad.mutable.types.dtypes import float64, int64
+from fgrad.torch.ops.creation.creation import empty
+from fgrad.torch.ops.creation.data import as_tensor
+from fgrad.torch.ops.random.random import randint, random_, randperm
+from fgrad.torch.ops.random.sampling import multinomial
 from fgrad.torch.random.public import Generator
 
 T_co = TypeVar("T_co", covariant=True)

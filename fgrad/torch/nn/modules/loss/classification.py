@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fgrad.torch.core.warning import warn
+from fgrad.mutable.context.warning import warn
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.loss.base import _Loss, _WeightedLoss
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from fgrad.torch import dtypes
+from fgrad.mutable.types import dtypes
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.linear import Linear
 from fgrad.torch.nn.modules.loss.base import _WeightedLoss

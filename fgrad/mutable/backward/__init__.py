@@ -1,0 +1,1 @@
+"""Seventh floor: the engine, backward as one program, and backward that is itself recorded."""

@@ -1,0 +1,88 @@
+"""What hooks make of gradients while the engine runs: see NOTE [Hook order] in ``engine.py``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
+from fgrad.mutable.tensor.tensor_type import TensorType
+
+
+def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+    """Run the hooks of the tensors that a node made, then what retains their gradients."""
+    if isinstance(node, AccumulateGrad):
+        hooks = node.variable._backward_hooks
+        if hooks:
+            grads[0] = hooked(hooks, grads[0], node.out_types[0])
+        return grads
+    if node.tensor_hooks is not None:
+        for registered, number in node.tensor_hooks:
+            if registered:
+                grads[number] = hooked(registered, grads[number], node.out_types[number])
+    if node.retains is not None:
+        for number, store in node.retains.items():
+            store(grads[number])
+    return grads
+
+
+def hooked(hooks: dict[int, Any], grad: Tensor | None, type: TensorType) -> Tensor | None:
+    """A gradient after the hooks of its tensor."""
+    for hook in list(hooks.values()):
+        found = hook(grad)
+        if found is not None:
+            check_replacement(hook, found, grad)
+            grad = found
+    return grad
+
+
+def check_replacement(hook: Any, found: Any, grad: Tensor | None) -> None:
+    """Raise PyTorch's error where a hook's value cannot stand for a gradient."""
+    if found is None:
+        return
+    if grad is None:
+        raise RuntimeError("can't replace a None gradient with a non-None value")
+    if not isinstance(found, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
+    if found._type.dtype is not grad._type.dtype:
+        types = f"(was {legacy(grad)} got {legacy(found)})"
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the type of value {types}")
+    if found._type.shape != grad._type.shape:
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
+
+
+def _name(hook: Any) -> str:
+    return getattr(hook, "__name__", "<unknown>")
+
+
+def legacy(tensor: Tensor) -> str:
+    return f"torch.{tensor._type.dtype.scalar_name}Tensor"
+
+
+def pre_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+    for hook in list((node.pre_hooks or {}).values()):
+        replaced = hook(tuple(grads))
+        if replaced is not None:
+            grads = checked(hook, replaced, grads)
+    return grads
+
+
+def post_hooks(node: Node, found: Sequence[Tensor | None], grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    for hook in list((node.post_hooks or {}).values()):
+        replaced = hook(tuple(found), tuple(grads))
+        if replaced is not None:
+            found = checked(hook, replaced, found)
+    return found
+
+
+def checked(hook: Any, replaced: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """What a hook of a node gives instead of all of its gradients."""
+    if not isinstance(replaced, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{replaced.__class__.__name__}'")
+    if len(replaced) != len(grads):
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(replaced)}, but expected "
+            f"{len(grads)})"
+        )
+    for found, grad in zip(replaced, grads, strict=True):
+        check_replacement(hook, found, grad)
+    return list(replaced)

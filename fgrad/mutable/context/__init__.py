@@ -1,0 +1,1 @@
+"""Second floor: what holds for a thread while code runs: modes, warnings, and who may answer a call."""

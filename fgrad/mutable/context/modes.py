@@ -1,0 +1,329 @@
+"""The modes of autograd, one set for each thread: whether operations are recorded, inference mode, anomaly mode.
+
+NOTE [Signals]
+A signal may be handled, and raise ``KeyboardInterrupt``, where a function of Python begins, after a call and at the end
+of a loop's round.  Nothing may be left set then.  What is set for a call is therefore set inside of the ``try`` whose
+``finally`` first puts the earlier values back, by plain assignments.  A block's ``__exit__`` that is written in Python
+can be left before its first line; so that of ``Scope`` is not.  Other state is entered in one piece, when it is
+complete.
+"""
+
+import functools
+import inspect
+import io
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.types.type_names import type_name
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Modes(threading.local):
+    """What each thread has of its own; a new thread starts with the defaults."""
+
+    grad = True
+    inference = False
+    anomaly = False
+    check_nan = True
+    #: the node that the engine is running
+    evaluating: Any = None
+    #: the number of the innermost level of forward-mode differentiation that operations see, and all that are open
+    dual_level = -1
+    duals: tuple[Any, ...] = ()
+    #: runs operations in place of their routine: (operation, plan, values, operands) to the outputs' values
+    interceptor: Any = None
+    #: the levels of ``torch.func`` that are open, the innermost last, and those of ``vmap`` alone
+    transforms: tuple[Any, ...] = ()
+    maps: tuple[Any, ...] = ()
+    #: the calls of ``grad`` and ``vjp`` whose functions are running
+    differentiating: tuple[Any, ...] = ()
+    #: the number of the innermost level of ``torch.func`` or ``functionalize``; 0 for none
+    level = 0
+    #: the same of ``functionalize`` alone, and of the transformations that differentiate
+    capture = 0
+    derived = 0
+    forward_grad = True
+    #: (pack, unpack) pairs of saved_tensors_hooks, the innermost last
+    saved_hooks: tuple[Any, ...] = ()
+    #: the message of disable_saved_tensors_hooks
+    saved_hooks_disabled: str | None = None
+    #: whether saved values keep what they were when they were saved (``fgrad.torch.inplace("snapshot")``)
+    snapshot = False
+    multithreading = True
+    #: what ``fgrad.torch.audit`` has found so far; None when none is running
+    findings: Any = None
+    #: which version of PyTorch is emulated where they differ: "2.13" or "1.x"
+    release = "2.13"
+    #: the modes of ``torch.overrides.TorchFunctionMode`` that are entered, the innermost last
+    handlers: tuple[Any, ...] = ()
+    #: whether one is entered, if only set aside for the moment, and whether ``torch.autocast`` is on
+    handled = False
+    casting = False
+    #: whether classes of arguments (1: not they) and modes (2: nobody) may answer calls: see NOTE [Overriding]
+    overriding = 0
+
+
+modes = Modes()
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations of this thread are recorded for backward.
+
+    >>> import fgrad.torch as torch
+    >>> torch.is_grad_enabled()
+    True
+    """
+    return modes.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode."""
+    return modes.inference
+
+
+#: stands for a block's own manager as what ``with`` gives
+ITSELF: Any = object()
+
+
+class Scope(io.IOBase):
+    """A ``with`` block that sets attributes of ``modes`` while it lasts: see NOTE [Signals].
+
+    Its ``__exit__`` is that of Python's streams: it is written in C, and calls ``close``, which is a function in C too.
+    Nothing else of a stream is used.
+    """
+
+    #: one that is collected is not closed once more
+    closed = True  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    #: what ``with`` gives
+    given: Any = None
+
+    def values(self) -> dict[str, Any]:
+        """What the block sets; called where it begins."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        held = vars(modes)
+        values = self.values()
+        self.close = functools.partial(held.update, {name: getattr(modes, name) for name in values})
+        held |= values  # no call comes after this one
+        return self if self.given is ITSELF else self.given
+
+
+class Mode(Scope):
+    """A context manager that also decorates functions, generators and coroutines.
+
+    A decorated generator or coroutine runs each of its steps in the mode, and hands the caller's back in between
+    (PyTorch: torch/utils/_contextlib.py).
+    """
+
+    def clone(self) -> "Mode":
+        """A fresh manager of the same settings, for one more entry."""
+        return type(self)()
+
+    def __call__(self, function: F) -> F:
+        clone = self.clone
+        if inspect.isclass(function):
+            warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+                "the `__init__` method and nothing else.",
+                FutureWarning,
+            )
+        if inspect.isgeneratorfunction(function):
+            return cast(F, _generator(clone, function))
+        if inspect.iscoroutinefunction(function):
+            return cast(F, _coroutine(clone, function))
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with clone():
+                return function(*args, **kwargs)
+
+        return cast(F, wrapped)
+
+
+def _generator(clone: Callable[[], Mode], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        generator = function(*args, **kwargs)
+        try:
+            with clone():
+                response = generator.send(None)
+            while True:
+                try:
+                    request = yield response
+                except GeneratorExit:
+                    with clone():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    with clone():
+                        response = generator.throw(error)
+                else:
+                    with clone():
+                        response = generator.send(request)
+        except StopIteration as stop:
+            return stop.value
+
+    return wrapped
+
+
+def _coroutine(clone: Callable[[], Mode], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with clone():
+            return await function(*args, **kwargs)
+
+    return wrapped
+
+
+class _Flag(Mode):
+    """A mode that sets one attribute of ``modes`` while it lasts."""
+
+    attribute: str
+    value: Any
+
+    def values(self) -> dict[str, Any]:
+        return {self.attribute: self.value}
+
+
+class recording(Mode):
+    """Sets whether operations are recorded, for a block."""
+
+    def __init__(self, enabled: bool):
+        self.enabled = enabled
+
+    def values(self) -> dict[str, Any]:
+        return {"grad": self.enabled}
+
+    def clone(self) -> "recording":
+        return recording(self.enabled)
+
+
+class no_grad(_Flag):
+    """Operations inside are not recorded: their results do not require grad.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     (x * 2).requires_grad
+    False
+
+    Source: `torch.no_grad <https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html>`_.
+    """
+
+    attribute = "grad"
+    value = False
+
+    def __new__(cls, function: Any = None) -> Any:
+        return super().__new__(cls) if function is None else super().__new__(cls)(function)
+
+
+class enable_grad(_Flag):
+    """Operations inside are recorded, also within ``no_grad``.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad(), torch.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+
+    Source: `torch.enable_grad <https://docs.pytorch.org/docs/stable/generated/torch.enable_grad.html>`_.
+    """
+
+    attribute = "grad"
+    value = True
+
+    def __new__(cls, function: Any = None) -> Any:
+        return super().__new__(cls) if function is None else super().__new__(cls)(function)
+
+
+def check_switch(function: str, enabled: object) -> None:
+    """Refuse what is no bool: None would turn a mode off without a word."""
+    if not isinstance(enabled, bool):
+        raise TypeError(f"{function}(): argument 'enabled' (position 1) must be bool, not {type_name(enabled)}")
+
+
+class set_grad_enabled(Mode):
+    """Sets whether operations are recorded: at once as a function, for a block as a context manager.
+
+    >>> import fgrad.torch as torch
+    >>> with torch.set_grad_enabled(False):
+    ...     torch.is_grad_enabled()
+    False
+
+    Source: `torch.set_grad_enabled <https://docs.pytorch.org/docs/stable/generated/torch.set_grad_enabled.html>`_.
+    """
+
+    def __init__(self, mode: bool):
+        check_switch("set_grad_enabled", mode)
+        self.previous = modes.grad
+        self.close = functools.partial(vars(modes).update, grad=self.previous)
+        self.mode = mode
+        modes.grad = mode
+
+    def __call__(self, function: F) -> F:
+        modes.grad = self.previous
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        modes.grad = self.mode
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+    def clone(self) -> "set_grad_enabled":
+        return set_grad_enabled(self.mode)
+
+
+class inference_mode(Mode):
+    """Tensors made inside can never take part in recorded operations, and have no version counter.
+
+    >>> import fgrad.torch as torch
+    >>> with torch.inference_mode():
+    ...     torch.ones(2).is_inference()
+    True
+
+    Source: `torch.inference_mode
+    <https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html>`_.
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        return super().__new__(cls) if isinstance(mode, bool) else super().__new__(cls)._decorating(mode)
+
+    def __init__(self, mode: bool = True):
+        self.mode = mode
+
+    def _decorating(self, function: Any) -> Any:
+        self.mode = True
+        return self(function)
+
+    def values(self) -> dict[str, Any]:
+        return {"inference": self.mode, "grad": not self.mode, "forward_grad": not self.mode}
+
+    def clone(self) -> "inference_mode":
+        return inference_mode(self.mode)
+
+
+def is_multithreading_enabled() -> bool:
+    """What ``set_multithreading_enabled`` has set; backward runs on the calling thread in any case."""
+    return modes.multithreading
+
+
+class set_multithreading_enabled(Mode):
+    """Accepted as in PyTorch; backward runs on the calling thread in any case."""
+
+    def __init__(self, mode: bool):
+        check_switch("set_multithreading_enabled", mode)
+        self.close = functools.partial(vars(modes).update, multithreading=modes.multithreading)
+        self.mode = mode
+        modes.multithreading = mode
+
+    def __enter__(self) -> None:
+        return None
+
+    def clone(self) -> "set_multithreading_enabled":
+        return set_multithreading_enabled(self.mode)

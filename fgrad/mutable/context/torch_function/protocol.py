@@ -1,0 +1,339 @@
+"""How a call is handed to ``__torch_function__``: of a class of one of its arguments, or of a mode.
+
+NOTE [Overriding]
+Each public function, method and attribute of tensors is entered through ``overridable`` (``overridable.py``).  A call
+looks whether anybody wants to answer it in the function's place: a mode of the thread first, then the arguments whose
+classes have a ``__torch_function__``, subclasses before their superclasses and otherwise from left to right.  What they
+are given is the very object that the user called (``func is torch.add``), so that handlers can be kept in a dict.
+Functions inside of fgrad call each other through the same entrances; nobody answers there, for a handler runs with its
+mode taken off, and the default handler with all classes passed over.
+
+That no argument has a handler is clear from the arguments' classes, nearly always (``plain``).  Operators and
+attributes do not even look at these: ``watch.on`` says whether there is a class of tensors or a mode that could want to
+answer.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from types import NoneType
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from fgrad.mutable.context.modes import Scope, modes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.types.devices import device
+from fgrad.mutable.types.dtypes import dtype
+from fgrad.mutable.types.size import Size
+
+HANDLER = "__torch_function__"
+
+#: classes without a handler, which make up nearly all arguments; ``Tensor`` and ``Parameter`` enter themselves
+plain: set[type] = {NoneType, bool, int, float, complex, str, slice, type(...), dtype, device, Size, np.ndarray}
+
+_SEQUENCES = (list, tuple)
+
+#: of ``modes.overriding``: who is asked
+ALL, MODES, NOBODY = range(3)
+
+
+class Watch:
+    """Whether anybody could want to answer a call on tensors."""
+
+    __slots__ = ("on", "subclasses", "threads", "lock", "cast")
+
+    def __init__(self) -> None:
+        self.on = False
+        #: calls a function of some name, its arguments cast where ``torch.autocast`` wants it (``amp/casting.py``)
+        self.cast: Callable[..., Any] = lambda name, function, args, kwargs: function(*args, **kwargs)
+        #: whether there is a class of tensors that has a handler
+        self.subclasses = False
+        #: the threads that are in modes, and perhaps some that have left them since
+        self.threads: set[int] = set()
+        self.lock = threading.Lock()
+
+    def subclass(self) -> None:
+        """A class of tensors with a handler was made."""
+        self.subclasses = self.on = True
+
+    def enter(self) -> None:
+        """This thread is about to enter a mode."""
+        with self.lock:
+            self.threads.add(threading.get_ident())
+            self.on = True
+
+    def within(self) -> bool:
+        """Whether this thread may be in a mode; that it is in none any more is found out here, and noted."""
+        if modes.handled or modes.casting:
+            return True
+        thread = threading.get_ident()
+        if thread in self.threads:
+            with self.lock:
+                self.threads.discard(thread)
+                self.on = self.subclasses or bool(self.threads)
+        return False
+
+
+watch = Watch()
+
+
+class _Disabled:
+    """The handler of classes that have none: see ``torch._C._disabled_torch_function_impl``."""
+
+    __slots__ = ()
+
+    def __call__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        with DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def __repr__(self) -> str:
+        return "<built-in function _disabled_torch_function_impl>"
+
+
+#: an object and no function, so that it stays itself when it is asked of a tensor
+disabled_torch_function_impl = _Disabled()
+
+
+class _Level(Scope):
+    """A context manager that sets who is asked in this thread."""
+
+    who: int
+
+    def values(self) -> dict[str, Any]:
+        return {"overriding": max(modes.overriding, self.who)}
+
+
+class DisableTorchFunctionSubclass(_Level):
+    """Inside, no class of an argument is asked; modes are.
+
+    >>> import fgrad.torch as torch
+    >>> class Mine(torch.Tensor): ...
+    >>> with torch._C.DisableTorchFunctionSubclass():
+    ...     Mine([1., 2.]) * 2
+    tensor([2., 4.])
+
+    Source: `Extending torch with a Tensor-like type
+    <https://docs.pytorch.org/docs/2.13/notes/extending.html#subclassing-torch-tensor>`_.
+    """
+
+    who = MODES
+
+
+class DisableTorchFunction(_Level):
+    """Inside, neither classes of arguments nor modes are asked.
+
+    >>> import fgrad.torch as torch
+    >>> class Mine(torch.Tensor): ...
+    >>> with torch._C.DisableTorchFunction():
+    ...     Mine([1., 2.]) * 2
+    tensor([2., 4.])
+
+    Source: `Extending torch <https://docs.pytorch.org/docs/2.13/notes/extending.html>`_.
+    """
+
+    who = NOBODY
+
+
+def push_mode(mode: Any) -> None:
+    """Enter a mode in this thread."""
+    watch.enter()
+    modes.handlers, modes.handled = (*modes.handlers, mode), True
+
+
+def pop_mode() -> Any:
+    """Leave the innermost mode of this thread."""
+    mode = modes.handlers[-1]
+    modes.handlers = modes.handlers[:-1]
+    return mode
+
+
+# -- who is asked ----------------------------------------------------------------------------------------------------
+
+
+def overrides(value: Any) -> bool:
+    """Whether the class of an argument has a handler."""
+    kind = type(value)
+    if kind in plain or kind is type:
+        return False
+    handler = getattr(kind, HANDLER, None)
+    return handler is not None and handler is not disabled_torch_function_impl
+
+
+def overloaded(values: Iterable[Any], tensors: bool = False) -> list[Any]:
+    """One argument of each class that has a handler, in the order in which they are asked.
+
+    ``tensors`` says that plain tensors count too, as for PyTorch's functions written in Python.
+    """
+    found: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if not (overrides(value) or (tensors and kind in plain and _asks(kind))):
+            continue
+        if any(type(x) is kind for x in found):
+            continue
+        # subclasses before their superclasses
+        place = next((i for i, x in enumerate(found) if issubclass(kind, type(x))), len(found))
+        found.insert(place, value)
+    return found
+
+
+def _asks(kind: type) -> bool:
+    return getattr(kind, HANDLER, disabled_torch_function_impl) is not disabled_torch_function_impl
+
+
+def _spread(values: Iterable[Any]) -> Iterable[Any]:
+    """The arguments, with the elements of lists and tuples among them."""
+    for value in values:
+        if value.__class__ in _SEQUENCES:
+            yield from value
+        else:
+            yield value
+
+
+def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a class of an argument has a handler."""
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if value.__class__ in plain:
+            continue
+        if value.__class__ in _SEQUENCES:
+            for x in value:
+                if x.__class__ not in plain and overrides(x):
+                    return True
+        elif overrides(value):
+            return True
+    return False
+
+
+def asked(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether somebody is to be asked for the answer to a call."""
+    if not watch.within():
+        return _given(args, kwargs) and modes.overriding == ALL
+    who = modes.overriding
+    return who != NOBODY and (bool(modes.handlers) or (who == ALL and _given(args, kwargs)))
+
+
+# -- asking ----------------------------------------------------------------------------------------------------------
+
+
+class Rule(Enum):
+    """Which of PyTorch's ways to hand over a call a function has."""
+
+    #: a function written in C++: arguments as they were given, classes of the arguments that have a handler
+    PARSED = 1
+    #: a method in C++ of no arguments, or an attribute: the class of the tensor itself, whatever it is
+    OWN = 2
+    #: a function written in Python: defaults filled in, classes of all arguments that are tensors
+    WRITTEN = 3
+    #: a method written in Python, of which the tensor alone is asked
+    METHOD = 4
+    #: as ``WRITTEN`` with all arguments by name: those of ``torch.nn.init``
+    NAMED = 5
+    #: only modes are asked
+    FACTORY = 6
+
+
+#: the rules of what PyTorch has written in Python
+IN_PYTHON = frozenset((Rule.WRITTEN, Rule.METHOD, Rule.NAMED))
+
+
+@frozen(eq=False)
+class Override:
+    """How calls of one function are handed over."""
+
+    #: what the error calls it
+    name: str
+    rule: Rule = Rule.PARSED
+    signature: inspect.Signature | None = None
+
+    def ask(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a mode or the class of an argument answers.
+
+        Raises:
+          TypeError: nobody has an answer.
+        """
+        written = self.signature is not None
+        if self.signature is not None:
+            args, kwargs = _filled(self.signature, args, kwargs, self.rule is Rule.NAMED)
+        found: list[Any] = []
+        if modes.overriding == ALL and self.rule is not Rule.FACTORY:
+            found = list(args[:1])
+            if self.rule not in (Rule.OWN, Rule.METHOD):
+                found = overloaded(_spread((*args, *kwargs.values())), tensors=written)
+        call = (function, tuple(map(type, found)), args, kwargs)
+        return hand_over(call if kwargs or written else call[:3], found, self.name, written)
+
+
+def hand_over(call: tuple[Any, ...], found: Sequence[Any], name: str, written: bool) -> Any:
+    """Ask the innermost mode, then the arguments found, for the answer to a call (function, types, arguments)."""
+    mode = modes.handlers[-1] if modes.handlers else None
+    if mode is not None:
+        result = _ask_mode(mode, call)
+        if result is not NotImplemented:
+            return result
+    for each in found:
+        handler = getattr(each, HANDLER)
+        if handler is not disabled_torch_function_impl and getattr(handler, "__self__", None) is each:
+            # the two of PyTorch differ by a backtick
+            kind = DeprecationWarning if written else UserWarning
+            warn(_PLAIN_METHOD.format("" if written else "`"), kind)
+        result = handler(*call)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(_nobody(name, found, mode, written))
+
+
+def _ask_mode(mode: Any, call: tuple[Any, ...]) -> Any:
+    handler = getattr(mode, HANDLER)
+    if isinstance(getattr(handler, "__self__", None), type):
+        raise RuntimeError(
+            "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a plain method"
+        )
+    stack = modes.handlers
+    try:
+        modes.handlers = stack[:-1]  # what the mode calls goes on to the mode around it
+        return handler(*call)
+    finally:
+        modes.handlers = stack
+
+
+_PLAIN_METHOD = (
+    "Defining your `__torch_function__{} as a plain method is deprecated and will be an error in future, please define "
+    "it as a classmethod."
+)
+
+
+def _nobody(name: str, found: Sequence[Any], mode: Any, written: bool) -> str:
+    """PyTorch's error for a call that all handlers refused."""
+    if written:
+        text = f"no implementation found for '{name}' on types that implement {HANDLER}: {[type(x) for x in found]}"
+        return text if mode is None else f"{text} nor in mode {mode}"
+    text = f"Multiple dispatch failed for '{name}'; all {HANDLER} handlers returned NotImplemented:\n\n"
+    if mode is not None:
+        text += f"  - mode object {mode}\n"
+    for each in found:
+        text += f"  - tensor subclass {type(each)}\n"
+    return text + "\nFor more information, try re-running with TORCH_LOGS=not_implemented"
+
+
+def _filled(
+    signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any], named: bool
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as PyTorch's functions in Python hand them over: those that have a default by name, the others not."""
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    places: list[Any] = []
+    names: dict[str, Any] = {}
+    for key, value in bound.arguments.items():
+        parameter = signature.parameters[key]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            places += value
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            names.update(value)
+        elif parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY and not named:
+            places.append(value)
+        else:
+            names[key] = value
+    return tuple(places), names

@@ -1,0 +1,178 @@
+"""The entrances through which users call functions, operators and attributes.
+
+See NOTE [Overriding] in ``overrides.py``.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from fgrad.mutable.context.torch_function.protocol import IN_PYTHON, Override, Rule, asked, plain, watch
+
+
+def overridable(
+    function: Callable[..., Any],
+    name: str,
+    rule: Rule = Rule.PARSED,
+    called: Callable[[], Any] | None = None,
+    like: Callable[..., Any] | None = None,
+) -> Any:
+    """A function as users call it: modes and the classes of its arguments are asked first.
+
+    Arguments:
+      function: what answers where nobody else does.
+      name: what the error calls it, with PyTorch's namespace in front ("torch.add").
+      called: gives the function that is handed over, where that is another one.
+      like: has the parameters by which arguments are handed over, where those of ``function`` are not PyTorch's.
+    """
+    plainly = raw(function)
+    if plainly is not function and function.override.name == name:  # type: ignore[attr-defined]
+        return function  # another name for the same function
+    override = override_of(like or plainly, name, rule)
+    return _entrance(_ENTRANCES.get(rule, _general)(plainly, override, called), plainly, override)
+
+
+def _general(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    @wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if not watch.on:
+            for x in args:
+                if x.__class__ not in plain:
+                    break
+            else:
+                if not kwargs:
+                    return function(*args)
+        if asked(args, kwargs):
+            return override.ask(public if called is None else called(), args, kwargs)
+        return watch.cast(override.name, function, args, kwargs) if watch.on else function(*args, **kwargs)
+
+    return public
+
+
+def _of_itself(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    @wraps(function)
+    def public(self: Any) -> Any:
+        if not watch.on:
+            return function(self)
+        if asked((self,), {}):
+            return override.ask(public if called is None else called(), (self,), {})
+        return watch.cast(override.name, function, (self,), {})
+
+    return public
+
+
+def _of_method(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    @wraps(function)
+    def public(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if watch.on and asked((self,), {}):
+            return override.ask(public, (self, *args), kwargs)
+        return function(self, *args, **kwargs)
+
+    return public
+
+
+def _of_anything(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    @wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if watch.on and asked((), {}):
+            return override.ask(public, args, kwargs)
+        return function(*args, **kwargs)
+
+    return public
+
+
+_ENTRANCES = {Rule.OWN: _of_itself, Rule.METHOD: _of_method, Rule.FACTORY: _of_anything}
+
+
+def operator(function: Callable[[Any, Any], Any], name: str, rule: Rule, called: Callable[[Any], Any]) -> Any:
+    """An operator of two operands as users call it; one that is no tensor nor number may have an answer of its own.
+
+    Arguments:
+      called: gives, for the left operand, the function that is handed over.
+    """
+    function = raw(function)
+    own = override_of(function, name, rule)
+
+    @wraps(function)
+    def public(self: Any, other: Any) -> Any:
+        if not watch.on:
+            result = function(self, other)
+            if result is not NotImplemented:
+                return result
+        if not asked((self, other), {}):
+            return watch.cast(own.name, function, (self, other), {})
+        given = called(self) or public
+        try:
+            return getattr(given, "override", own).ask(given, (self, other), {})
+        except TypeError:
+            return NotImplemented  # as PyTorch says of every TypeError here: Python asks the other operand
+
+    return _entrance(public, function, own)
+
+
+def override_of(function: Callable[..., Any], name: str, rule: Rule) -> Override:
+    """How calls of a function are handed over."""
+    return Override(name, rule, inspect.signature(function) if rule in IN_PYTHON else None)
+
+
+def _entrance(public: Any, function: Callable[..., Any], override: Override) -> Any:
+    public.__name__ = override.name.rpartition(".")[2]
+    public.override = override
+    public.entrance = (public, function)
+    return public
+
+
+def raw(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is behind a function that users call: the answer where nobody else has one."""
+    public, behind = getattr(function, "entrance", (None, None))
+    # a decorated function has the attributes of what it decorates
+    return function if behind is None or public is not function else behind
+
+
+def behind(function: Any) -> Callable[..., Any]:
+    """What is behind a function that handlers are given, which may be one of an attribute."""
+    attribute = getattr(function, "__self__", None)
+    return getattr(attribute.plain, function.__name__) if isinstance(attribute, Attribute) else raw(function)
+
+
+class Attribute(property):
+    """An attribute of tensors: reading, setting and deleting it are calls of its ``__get__`` and so on."""
+
+    __name__: str
+    #: how its calls are handed over
+    override: Override
+    #: what answers where nobody else does
+    plain: property
+
+    @classmethod
+    def of(cls, name: str, plain: property) -> "Attribute":
+        """The attribute with this behind it."""
+        override = Override(f"torch.Tensor.{name}.__get__", Rule.OWN)
+        read, write, delete = plain.fget, plain.fset, plain.fdel
+        assert read is not None
+
+        def get(self: Any) -> Any:
+            if watch.on and asked((self,), {}):
+                return override.ask(made.__get__, (self,), {})
+            return read(self)
+
+        def put(self: Any, value: Any) -> None:
+            assert write is not None
+            if watch.on and asked((self,), {}):
+                override.ask(made.__set__, (self, value), {})
+            else:
+                write(self, value)
+
+        def remove(self: Any) -> None:
+            assert delete is not None
+            if watch.on and asked((self,), {}):
+                override.ask(made.__delete__, (self,), {})
+            else:
+                delete(self)
+
+        made = cls(get, write and put, delete and remove, plain.__doc__)
+        made.__name__ = name
+        made.override = override
+        made.plain = plain
+        return made

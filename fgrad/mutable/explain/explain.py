@@ -1,0 +1,239 @@
+"""Errors that explain themselves: after PyTorch's sentence, who needs the value, who wrote it, its name, and a way out.
+
+NOTE [Four parts]
+Each of these errors begins with PyTorch's text, unchanged.  Then come: the reader, that is, which operation needs the
+value, on which line it was saved and what for; every write since, with its line and version and what it came through;
+the user's name of the tensor, where one can be found; and what to do, chosen from the cause.
+"""
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from fgrad.mutable.operation import operation_node
+from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor import saved
+from fgrad.mutable.tensor.node import TWICE, Node
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.storage import Write
+from fgrad.mutable.tensor.tensor import Tensor, gradient_function
+from fgrad.mutable.write import inplace
+from fgrad.seam import RawSource, Source, is_hidden
+
+
+def place(source: RawSource | None) -> str:
+    """A line of the user's code: file, number and function."""
+    if source is None:
+        return "an unknown line"
+    found = Source(*source)
+    return f"{found.file}:{found.line}, in {found.function}"
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+def name_of(tensor: Tensor) -> str | None:
+    """What the user calls a tensor: its label, a parameter's place in a module, or a variable of the calling frames."""
+    found = _name_of(tensor)
+    if found is None and tensor._view is not None:
+        base = _name_of(tensor._view.base)
+        return None if base is None else f"a view of {base}"
+    return found
+
+
+def _name_of(tensor: Tensor) -> str | None:
+    if tensor._label is not None:
+        return tensor._label
+    frame = sys._getframe(2)
+    while frame is not None:
+        if not is_hidden(frame.f_code):
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in list(scope.items()):
+                    if isinstance(value, Tensor) and same(value, tensor):
+                        return f"'{name}'"
+                for search in (_in_module, _in_container):
+                    for name, value in list(scope.items()):
+                        inside = None if isinstance(value, Tensor) else search(value, tensor)
+                        if inside is not None:
+                            return f"'{inside}' of '{name}'"
+        frame = frame.f_back
+    return None
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Whether two handles are the same tensor to the user: one object, or an alias with history cut off."""
+    return one is other or (
+        one._storage is other._storage and one._counter is other._counter and one._geometry_of() == other._geometry_of()
+    )
+
+
+def _in_module(value: Any, tensor: Tensor) -> str | None:
+    """The dotted name of a parameter or buffer in something that has ``named_parameters``."""
+    if getattr(type(value), "named_parameters", None) is None:
+        return None
+    try:
+        for name, parameter in [*value.named_parameters(), *value.named_buffers()]:
+            if isinstance(parameter, Tensor) and same(parameter, tensor):
+                return name
+    except Exception:  # a half-made module: a name is not worth an error within an error
+        return None
+    return None
+
+
+#: containers of more elements are not searched for a name
+SEARCHED = 1000
+
+
+def _in_container(value: Any, tensor: Tensor) -> str | None:
+    """Where a tensor lies in a list, tuple or dict, or which attribute of an object of the user's it is."""
+    if isinstance(value, list | tuple):
+        items: Any = enumerate(value[:SEARCHED])
+    elif isinstance(value, dict):
+        items = list(value.items())[:SEARCHED]
+    else:
+        items = list(getattr(value, "__dict__", {}).items()) if not isinstance(value, type | ModuleType) else ()
+    for key, found in items:
+        if isinstance(found, Tensor) and same(found, tensor):
+            return str(key)
+    return None
+
+
+# -- the parts -------------------------------------------------------------------------------------------------------
+
+
+def _shown(write: Write) -> str:
+    through = f" through {write.through}" if write.through else ""
+    return f"  version {write.version}: {write.operation}{through}, at {place(write.source)}"
+
+
+def _writes(tensor: Tensor, since: int) -> Iterator[Write]:
+    for write in tensor._counter.writes or ():
+        if write.version > since:
+            yield write
+
+
+def _reader(saved_tensor: SavedTensor, node: Node) -> str:
+    what = "its result" if saved_tensor.output else f"its operand '{saved_tensor.name}'"
+    wanted = ""
+    if isinstance(node, OperationNode):
+        names = node.plan.operation.operands
+        present = node.plan.present
+        for_ = dict.fromkeys(f"'{names[min(present[i], len(names) - 1)].lstrip('*')}'" for i in node.pullback.wanted)
+        wanted = f" to make the gradient of {' and '.join(for_)}"
+    return f"{_operation(node)}, at {place(node.source)}, reads {what}{wanted}"
+
+
+def _operation(node: Node) -> str:
+    return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
+
+
+def _changed(saved_tensor: SavedTensor, node: Node, text: str) -> RuntimeError:
+    tensor = saved_tensor.tensor
+    assert tensor is not None
+    writes = list(_writes(tensor, saved_tensor.version))
+    name = name_of(tensor)
+    lines = [
+        text,
+        "",
+        f"Who needs it: {_reader(saved_tensor, node)}; saved at version {saved_tensor.version}.",
+        "Who wrote it since:",
+        *map(_shown, writes),
+    ]
+    if name is not None:
+        lines.append(f"The tensor is {name}.")
+    lines.append(f"Way out: {_way_out(saved_tensor, writes)}")
+    return RuntimeError("\n".join(lines))
+
+
+def _way_out(saved_tensor: SavedTensor, writes: list[Write]) -> str:
+    operations = {w.operation for w in writes}
+    if "optimizer step" in operations:
+        cure = (
+            "an optimiser changed the parameters between the forward computation and this backward. Call backward() "
+            "before optimizer.step(), or compute the output again after the step."
+        )
+    elif "embedding_renorm_" in operations:
+        cure = (
+            "an embedding with max_norm writes its weight when it is called. Use weight.clone() in what was computed "
+            "before, or call the embedding first."
+        )
+    elif saved_tensor.output:
+        cure = (
+            "the operation keeps its own result, so write to a copy: y = y + 1 instead of y += 1, or y = y.clone() "
+            "before the write."
+        )
+    else:
+        cure = "write to a copy (x = x.clone() before the write, or x = x + 1 instead of x += 1), or write earlier."
+    return (
+        f'{cure} With fgrad.torch.inplace("snapshot") saved values stay as they were and the gradient is simply right.'
+    )
+
+
+def _twice(node: Node) -> RuntimeError:
+    lines = [TWICE, "", f"What was freed: the values saved by {_operation(node)}, at {place(node.source)}."]
+    if isinstance(node, OperationNode) and isinstance(node.released, tuple):
+        lines.append(f"Who freed it: the backward at {place(node.released)}.")
+    lines.append(
+        "Way out: if that is a part which two backward passes share, compute it again for the second (usually: inside "
+        "the loop), cut it off with detach(), or give the first pass retain_graph=True."
+    )
+    return RuntimeError("\n".join(lines))
+
+
+def _integers(node: Node) -> RuntimeError:
+    return RuntimeError(
+        f"{operation_node.INTEGERS}\n\n"
+        f"A gradient came to {_operation(node)}, at {place(node.source)}, where integers have a history: a "
+        "differentiable value was written into a tensor of integers, which have no gradient.\n"
+        "Way out: write into a tensor of floating-point numbers, or write the value's detach()."
+    )
+
+
+def _write(tensor: Tensor, text: str) -> RuntimeError:
+    lines = [text, ""]
+    name = name_of(tensor)
+    who = "The tensor" if name is None else f"The tensor, {name},"
+    view = tensor._view
+    if view is None:
+        lines.append(f"{who} is a leaf: its gradient is wanted, and a write would replace the value it is wanted for.")
+        lines.append(
+            "Way out: to update a parameter, write inside torch.no_grad(); to compute with a changed value, write to a "
+            "copy: x.clone()."
+        )
+        return RuntimeError("\n".join(lines))
+    made = f"by {view.operation}, at {place(view.source)}" if view.operation else "by a custom Function"
+    base = name_of(view.base)
+    lines.append(f"{who} is a view made {made}, of {base or 'a tensor'} of shape {list(view.base._type.shape)}.")
+    ways = {
+        "no_grad": "make the view and write to it on the same side of torch.no_grad().",
+        "inference": "make the view and write to it on the same side of torch.inference_mode().",
+        "multi_output": "take the part by itself (x[i] or x.narrow(...)) and write to that, or write out of place.",
+        "custom": "clone() the output of the custom Function before writing to it.",
+    }
+    lines.append(
+        "Way out: "
+        + ways.get(
+            view.creation, "write inside torch.no_grad() to update the leaf, or to a clone() to compute with it."
+        )
+    )
+    return RuntimeError("\n".join(lines))
+
+
+def non_leaf(tensor: Tensor, text: str) -> str:
+    """The warning at ``.grad`` of a tensor that is no leaf, with who made it."""
+    node = gradient_function(tensor)
+    if node is None:
+        return text
+    name = name_of(tensor)
+    who = "The tensor" if name is None else f"The tensor, {name},"
+    return (
+        f"{text}\n\n{who} was made by {_operation(node)}, at {place(node.source)}.\n"
+        "Way out: call retain_grad() on it after that line, or read the .grad of the leaf it was made from."
+    )
+
+
+saved.explanation.changed = _changed
+operation_node.explanation.twice = _twice
+operation_node.explanation.integers = _integers
+inplace.explanation.write = _write

@@ -1,0 +1,1 @@
+"""Second floor: where elements lie: sizes, strides and offsets, and which gradients are views of others."""

@@ -1,0 +1,145 @@
+"""What operations that move no element in memory do to the geometry of their operand.
+
+NOTE [Gradients that are views]
+Where PyTorch's formula only passes a gradient on (``add``), expands it (``sum``), reorders it (``t``) or cuts it
+(``cat``), the result shares the incoming gradient's memory, and its strides show it.  A view of the whole gradient
+needs no program: what uses it reads it so.  Pieces are computed by one program for all, and remembered by the views.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from attrs import evolve, frozen
+
+from fgrad.mutable.layout.geometry import Geometry, Ints, viewed_strides
+from fgrad.seam import Graph, Op
+
+
+def _transpose(op: Op, k: int, g: Geometry) -> Geometry:
+    order = op.params["permutation"]
+    return evolve(g, sizes=tuple([g.sizes[i] for i in order]), strides=tuple([g.strides[i] for i in order]))
+
+
+def _reshape(op: Op, k: int, g: Geometry) -> Geometry | None:
+    shape = op.out_types[0].shape
+    found = viewed_strides(g.sizes, g.strides, shape)
+    return None if found is None else evolve(g, sizes=shape, strides=found)
+
+
+def _broadcast(op: Op, k: int, g: Geometry) -> Geometry:
+    shape = op.out_types[0].shape
+    return evolve(g, sizes=shape, strides=_expanded(g.sizes, g.strides, shape, op.params["broadcast_dimensions"]))
+
+
+def _expanded(sizes: Ints, strides: Ints, shape: Ints, axes: Ints) -> Ints:
+    """The strides of a tensor whose axes become ``axes`` of a shape: new ones are inserted, and then expanded.
+
+    A number has no axes to insert others between, and is expanded as it is.
+    """
+    if not sizes:
+        return (0,) * len(shape)
+    have, steps = list(sizes), list(strides)
+    for axis in range(len(shape)):
+        if axis not in axes:
+            steps.insert(axis, have[axis] * steps[axis] if axis < len(have) else 1)
+            have.insert(axis, 1)
+    return tuple([step if n == m else 0 for n, m, step in zip(have, shape, steps, strict=True)])
+
+
+def _slice(op: Op, k: int, g: Geometry) -> Geometry:
+    starts, steps = op.params["start_indices"], op.params["strides"] or (1,) * len(g.sizes)
+    return evolve(
+        g,
+        sizes=op.out_types[0].shape,
+        strides=tuple([s * step for s, step in zip(g.strides, steps, strict=True)]),
+        offset=g.offset + sum(s * start for s, start in zip(g.strides, starts, strict=True)),
+    )
+
+
+def _split(op: Op, k: int, g: Geometry) -> Geometry:
+    start = sum(op.params["sizes"][:k])
+    return evolve(g, sizes=op.out_types[k].shape, offset=g.offset + start * g.strides[op.params["axis"]])
+
+
+def _unstack(op: Op, k: int, g: Geometry) -> Geometry:
+    axis = op.params["axis"]
+    return evolve(
+        g,
+        sizes=op.out_types[k].shape,
+        strides=(*g.strides[:axis], *g.strides[axis + 1 :]),
+        offset=g.offset + k * g.strides[axis],
+    )
+
+
+def _part(op: Op, k: int, g: Geometry) -> Geometry | None:
+    """The real or the imaginary part; of elements that are read as conjugates or negated, none."""
+    if g.conj or g.neg:
+        return None
+    return evolve(
+        g,
+        strides=tuple([2 * s for s in g.strides]),
+        offset=2 * g.offset + (op.name == "imag"),
+        dtype=g.dtype.to_real(),
+    )
+
+
+#: what the ``k``-th result of an operation is as a view of its operand, None where strides cannot say it
+MOVES: dict[str, Callable[[Op, int, Geometry], Geometry | None]] = {
+    "transpose": _transpose, "reshape": _reshape, "broadcast_in_dim": _broadcast, "slice": _slice, "split": _split,
+    "unstack": _unstack, "real": _part, "imag": _part,
+}  # fmt: skip
+
+
+#: those whose result has all elements of the operand
+WHOLE = frozenset(("transpose", "reshape", "broadcast_in_dim"))
+
+
+@frozen
+class Motion:
+    """Operations one after the other, and which of its results each passes on: a function of a geometry."""
+
+    steps: tuple[tuple[Op, int], ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all elements are there."""
+        return all(op.name in WHOLE for op, _ in self.steps)
+
+    def __call__(self, geometry: Geometry, *numbers: Any) -> Geometry | None:
+        return _moved(self.steps, geometry)
+
+
+@lru_cache(1 << 12)
+def _moved(steps: tuple[tuple[Op, int], ...], geometry: Geometry) -> Geometry | None:
+    found: Geometry | None = geometry
+    for op, k in steps:
+        if found is not None:
+            found = MOVES[op.name](op, k, found)
+    return found
+
+
+#: a function of an incoming gradient's geometry, and of the operation's Python numbers, to that of a view of it
+View = Callable[..., Geometry | None]
+#: which of the incoming gradients a gradient is a view of, and the view; None is the gradient itself
+Passed = tuple[int, View | None]
+
+
+def passed(graph: Graph, before: int) -> tuple[tuple[int, Motion | None] | None, ...]:
+    """For each output of a pull-back the gradient (an input from ``before`` on) that it is a view of, if it is one."""
+    made = {}
+    number = len(graph.in_types) + len(graph.consts)
+    for node in graph.nodes:
+        for k in range(len(node.op.out_types)):
+            made[number + k] = node, k
+        number += len(node.op.out_types)
+    found: list[tuple[int, Motion | None] | None] = []
+    for at in graph.outputs:
+        steps: list[tuple[Op, int]] = []
+        while at in made and made[at][0].op.name in MOVES:
+            node, k = made[at]
+            steps.append((node.op, k))
+            at = node.inputs[0]
+        is_gradient = before <= at < len(graph.in_types)
+        found.append((at - before, Motion(tuple(reversed(steps))) if steps else None) if is_gradient else None)
+    return tuple(found)

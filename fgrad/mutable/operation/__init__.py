@@ -1,0 +1,1 @@
+"""Fifth floor: operations planned for types, how one is applied and recorded, and views of a base."""

@@ -1,0 +1,150 @@
+"""``as_strided`` between values: the elements of a base that a geometry names, and the base with those replaced.
+
+The geometries are parameters, but where the view begins is an operand: a loop that writes ``x[0]``, ``x[1]``, ... is
+recorded once.  ``located`` makes operand and parameters.  The operations work on the base's elements as a tensor has
+them.  The views, whose values are read from storages, differentiate through these where no operation of their own says
+more.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.layout.geometry import Geometry, Layout, Lens, contiguous_strides, extent, is_dense, lens, places
+from fgrad.mutable.operation.operation import Operation
+from fgrad.seam import define_rule
+
+
+def _layout(base: Geometry, view: Geometry) -> Layout | None:
+    """The base as an array that holds the view; None if it has gaps, or the view reaches beyond it."""
+    holds = view.offset * view.dtype.itemsize >= base.offset * base.dtype.itemsize and (
+        extent(view.sizes, view.strides, view.offset) * view.dtype.itemsize
+        <= (base.offset + math.prod(base.sizes)) * base.dtype.itemsize
+    )
+    return Layout(base.sizes, base.strides, base.dtype) if holds and is_dense(base.sizes, base.strides) else None
+
+
+def _within(base: Geometry, view: Geometry) -> Geometry:
+    return Geometry(view.sizes, view.strides, view.offset - base.offset, view.dtype, view.conj, view.neg)
+
+
+@lru_cache(1 << 14)
+def located(base: Geometry, view: Geometry) -> tuple[int, tuple[Geometry, Geometry, Lens | None]]:
+    """Where a view begins, and the parameters that it shares with others that lie alike in the base.
+
+    These are both geometries, that of the view without its offset, and the lens through which the base's elements are
+    seen; without one (the base has gaps, or the view reaches beyond it) the offset counts as a parameter.
+    """
+    layout = _layout(base, view)
+    if layout is None:
+        return view.offset, (base, view, None)
+    return view.offset, (base, evolve(view, offset=0), lens(layout, _within(base, view))[0])
+
+
+def _where(through: Lens, start: Any) -> list[Any]:
+    """Where a lens stands whose first element is ``start``: the starts of its box, or the place of every element."""
+    if through.box is None:
+        return [lax.add(lax.broadcast(start, through.sizes), places(through.sizes, through.strides, 0))]
+    found = []
+    for step in contiguous_strides(through.box.parent)[:-1]:
+        found.append(lax.div(start, np.int64(step)))
+        start = lax.rem(start, np.int64(step))
+    return [*found, start]
+
+
+def _start(base: Geometry, storage_offset: Any) -> Any:
+    return lax.sub(storage_offset, np.int64(base.offset))
+
+
+def _positions(base: Geometry, view: Geometry) -> np.ndarray:
+    """For each element of the view its number among the elements of the base; of one outside of it, their count."""
+    if base.dtype is not view.dtype:
+        raise NotImplementedError(
+            "A view of other element type on a base with gaps has no derivative here; clone() it."
+        )
+    of_base = places(base.sizes, base.strides, base.offset).reshape(-1)
+    order = np.argsort(of_base, kind="stable")
+    wanted = places(view.sizes, view.strides, view.offset)
+    found = order[np.minimum(np.searchsorted(of_base, wanted, sorter=order), len(order) - 1)]
+    return np.where(of_base[found] == wanted, found, len(order))
+
+
+def _as_strided(array: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None) -> Any:
+    if through is not None:
+        return through.get(array, _where(through, _start(base, storage_offset)))
+    positions, flat = _positions(base, view), lax.reshape(array, (math.prod(base.sizes),))
+
+    def read(flat: Any) -> Any:
+        return jnp.take(flat, positions, axis=0, mode="fill", fill_value=0)
+
+    of_base = places(base.sizes, base.strides, base.offset).reshape(-1)
+    _, first, alike, counts = np.unique(of_base, return_index=True, return_inverse=True, return_counts=True)
+    if len(counts) == len(of_base):
+        return read(flat)
+
+    def shared(ct: Any, _: Any) -> tuple[Any]:
+        """Elements of the base that are one in memory have equal parts in its gradient, as in PyTorch."""
+        total = jnp.zeros(flat.shape, ct.dtype).at[positions.reshape(-1)].add(lax.reshape(ct, (ct.size,)), mode="drop")
+        return ((total[first] / counts.astype(ct.dtype))[alike],)
+
+    return define_rule(read, transpose=shared)(flat)
+
+
+def _as_strided_copy(
+    array: Any, seen: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None
+) -> Any:
+    """What a view shows, of which the base's elements may be a part only; ``seen`` is read from the storage."""
+    found = _as_strided(array, storage_offset, base, view, through)
+    return found if through else jnp.where(_positions(base, view) < math.prod(base.sizes), found, seen)
+
+
+def _as_strided_scatter(
+    array: Any, part: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None
+) -> Any:
+    if through is None:
+        flat = lax.reshape(array, (math.prod(base.sizes),))
+        flat = flat.at[_positions(base, view).reshape(-1)].set(lax.reshape(part, (math.prod(view.sizes),)), mode="drop")
+        return lax.reshape(flat, base.sizes)
+    return through.put(array, _where(through, _start(base, storage_offset)), part)
+
+
+def _part(
+    gradient: Geometry, storage_offset: int, base: Geometry, view: Geometry, through: Lens | None
+) -> Geometry | None:
+    """Where the gradient of what was put in lies in the gradient of the whole, if that is as the base was."""
+    same = (gradient.sizes, gradient.strides, gradient.offset) == (base.sizes, base.strides, base.offset)
+    if not same or base.dtype is not view.dtype or view.conj or view.neg:
+        return None
+    return evolve(gradient, sizes=view.sizes, strides=view.strides, offset=storage_offset)
+
+
+_PARAMETERS = ("base", "view", "through")
+AS_STRIDED = Operation(
+    "as_strided", _as_strided, "AsStridedBackward0", ("self", "storage_offset"), _PARAMETERS, frozenset((1,))
+)
+AS_STRIDED_COPY = Operation(
+    "as_strided_copy",
+    _as_strided_copy,
+    "AsStridedBackward0_copy",
+    ("self", "view", "storage_offset"),
+    _PARAMETERS,
+    frozenset((1, 2)),
+)
+AS_STRIDED_SCATTER = Operation(
+    "as_strided_scatter",
+    _as_strided_scatter,
+    "AsStridedScatterBackward0",
+    ("self", "src", "storage_offset"),
+    _PARAMETERS,
+    frozenset((2,)),
+    gradient_views={"src": _part},
+)
+
+
+def viewed_geometry(g: Geometry, storage_offset: int, base: Geometry, view: Geometry, through: Lens | None) -> Geometry:
+    """The geometry of a view by operand and parameters as ``located`` makes them."""
+    return evolve(view, offset=storage_offset)

@@ -1,0 +1,104 @@
+"""Operands: tensors and Python numbers, the type that they have in common, and how arrays become of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax
+
+from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType
+from fgrad.mutable.types.dtypes import dtype as Dtype, from_numpy
+from fgrad.mutable.types.promotion import (
+    Operand as Promoted,
+    can_cast,
+    number as promoted_number,
+    result as promoted_result,
+    tensor as promoted_tensor,
+)
+from fgrad.mutable.values.evaluation import constant
+from fgrad.seam import ShapedArray
+
+#: types of operands: a tensor type, the type of a Python number, or None for an operand left out
+OperandType = TensorType | type | None
+
+#: how many Python numbers are kept as arrays
+NUMBERS_KEPT = 4096
+
+
+def cast(x: Any, dtype: Dtype) -> Any:
+    """An array with elements of another type, as PyTorch converts them."""
+    new = dtype.numpy
+    if x.dtype == new:
+        return x
+    if new == np.bool_:
+        return lax.ne(x, lax.full_like(x, 0))
+    if x.dtype.kind == "c" and new.kind != "c":
+        x = lax.real(x)
+    if new.kind in "iu" and x.dtype.kind not in "biu":
+        return _truncated(x, new)
+    return lax.convert_element_type(x, new)
+
+
+def _truncated(x: Any, new: np.dtype[Any]) -> Any:
+    """Floating-point numbers as integers, those that do not fit as the instructions of x86 have them.
+
+    They become the least integer of 32 or of 64 bits, of which smaller types have the lowest bits.
+    """
+    if x.dtype.itemsize == 2:
+        x = lax.convert_element_type(x, np.float32)  # whose range holds the bounds
+    wide = np.dtype(np.int32 if new.itemsize < 4 or new == np.int32 else np.int64)
+    least = int(np.iinfo(wide).min)
+    fits = lax.ge(x, lax.full_like(x, least)) & lax.lt(x, lax.full_like(x, -least))
+    found = lax.convert_element_type(x, wide)
+    return lax.convert_element_type(lax.select(fits, found, lax.full_like(found, least)), new)
+
+
+def check_cast(result: Dtype, into: Dtype) -> None:
+    """Raise PyTorch's error if results of one type may not be written to a tensor of another."""
+    if not can_cast(result, into):
+        raise RuntimeError(
+            f"result type {result.scalar_name} can't be cast to the desired output type {into.scalar_name}"
+        )
+
+
+def written(value: Any, into: TensorType, common: Dtype | None) -> Any:
+    if tuple(value.shape) != into.shape:
+        raise RuntimeError(
+            f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(value.shape)}"
+        )
+    if common is not None:
+        check_cast(from_numpy(value.dtype), into.dtype)
+    return cast(value, into.dtype)
+
+
+def array_type_of(type: OperandType) -> ShapedArray:
+    return type.array if isinstance(type, TensorType) else NUMBER_TYPES[type].array  # type: ignore[index]
+
+
+def promoted(types: Sequence[OperandType]) -> Dtype:
+    """The common type of operands by PyTorch's promotion rules."""
+    return promoted_result(tuple([_promotion_operand(t) for t in types if t is not None]))
+
+
+def _promotion_operand(type: OperandType) -> Promoted:
+    if isinstance(type, TensorType):
+        if type.number is None:
+            return promoted_tensor(type.dtype, len(type.shape))
+        return promoted_number(type.number(0))
+    return promoted_number(type(0))  # type: ignore[misc]
+
+
+_numbers: dict[Any, Any] = {}
+
+
+def number(x: Any) -> Any:
+    """A Python number as an array of 64 bits."""
+    key = (x.__class__, x) if x else (x.__class__, repr(x))
+    found = _numbers.get(key)
+    if found is None:
+        if len(_numbers) >= NUMBERS_KEPT:
+            _numbers.clear()
+        found = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
+        if x == x:
+            _numbers[key] = found
+    return found

@@ -1,0 +1,182 @@
+"""The strides of elementwise results: those of the operands, when they are dense and all lie alike."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_contiguous, is_dense
+from fgrad.mutable.tensor.tensor import Tensor, lies_apart
+
+#: how an operand lies in memory: its sizes and its strides
+Lie = tuple[Ints, Ints]
+#: a number is a tensor without axes
+_NUMBER: Lie = ((), ())
+
+
+def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """Strides of a result of elementwise operands, None for row-major.
+
+    The axes of the result lie in memory in the order in which the operands' do: an operand's strides decide in turn,
+    axes of stride 0 decide nothing (PyTorch: aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
+    """
+    if not any(isinstance(x, Tensor) and lies_apart(x) for x in operands):
+        return None
+    return ordered(tuple([_lie(x) if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None]), shape)
+
+
+def elementwise_of_tensors(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``elementwise`` where PyTorch's kernel has the numbers built in."""
+    return elementwise([x for x in operands if isinstance(x, Tensor)], shape)
+
+
+def elementwise_of_two(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``elementwise`` of the first two operands; the third is a factor."""
+    return elementwise(operands[:2], shape)
+
+
+#: what operations that work element by element say of their strides
+ELEMENTWISE = (elementwise, elementwise_of_tensors, elementwise_of_two)
+
+
+def _lie(x: Tensor) -> Lie:
+    g = x._geometry or x._storage.home
+    if g is not None:
+        return g.sizes, g.strides
+    sizes, strides = x._type.shape, x._storage.strides
+    return sizes, contiguous_strides(sizes) if strides is None else strides
+
+
+@lru_cache(1 << 14)
+def ordered(lies: tuple[Lie, ...], shape: Ints) -> Ints | None:
+    """``elementwise`` of operands that lie so in memory."""
+    rank = len(shape)
+    if all(sizes == shape for sizes, _ in lies):
+        if all(is_contiguous(*lie) for lie in lies):
+            return None
+        if all(_in_channels_last(*lie) for lie in lies):
+            return laid_out_in((0, 2, 3, 1), shape)
+        strides = lies[0][1]
+        if all(own == strides for _, own in lies) and is_dense(shape, strides):
+            return None if strides == contiguous_strides(shape) else strides
+    steps = [
+        [0] * (rank - len(sizes))
+        + [
+            0 if n == 1 and shape[rank - len(sizes) + i] != 1 else s
+            for i, (n, s) in enumerate(zip(sizes, strides, strict=True))
+        ]
+        for sizes, strides in lies
+    ]
+    order = list(reversed(range(rank)))
+
+    def compare(one: int, other: int) -> int:
+        for strides in steps:
+            a, b = strides[one], strides[other]
+            if a == 0 or b == 0:
+                continue
+            if a != b:
+                return -1 if a < b else 1
+            if shape[one] > shape[other]:
+                return 1
+        return 0
+
+    for i in range(1, rank):
+        at = i
+        for j in range(i - 1, -1, -1):
+            found = compare(order[j], order[at])
+            if found > 0:
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif found < 0:
+                break
+    if order == list(reversed(range(rank))):
+        return None
+    strides = [0] * rank
+    step = 1
+    for axis in order:
+        strides[axis] = step
+        step *= shape[axis]
+    made = tuple(strides)
+    return None if made == contiguous_strides(shape) else made
+
+
+def _in_channels_last(sizes: Ints, strides: Ints) -> bool:
+    """Whether four axes lie in memory as ``channels_last`` says; those of one element lie anywhere.
+
+    Source: PyTorch: c10/core/Contiguity.h, _compute_channels_last_contiguous_2d
+    """
+    step = 1
+    for axis in (1, 3, 2, 0) if len(sizes) == 4 else ():
+        if sizes[axis] != 1 and strides[axis] != step:
+            return False
+        step *= sizes[axis]
+    return len(sizes) == 4
+
+
+def spatial(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """Strides of a result of images: ``channels_last`` if an operand lies in memory so, else row-major."""
+    if len(shape) not in (4, 5):
+        return None
+    for x in operands:
+        if isinstance(x, Tensor) and (
+            x._geometry is not None or x._storage.strides is not None or x._storage.home is not None
+        ):
+            g = x._geometry_of()
+            if len(g.sizes) == len(shape) and is_channels_last(g):
+                order = (0, *range(2, len(shape)), 1)
+                return laid_out_in(order, shape)
+    return None
+
+
+def is_channels_last(g: Geometry) -> bool:
+    """Whether the second axis is the fastest, as PyTorch judges it (c10/core/MemoryFormat.h)."""
+    least = 0
+    if g.strides[1] == 0:
+        return False
+    for axis in (1, *range(len(g.sizes) - 1, 1, -1), 0):
+        if g.sizes[axis] == 0 or g.strides[axis] < least or (axis == 0 and least == g.strides[1]):
+            return False
+        least = g.strides[axis] * max(g.sizes[axis], 1)
+    return True
+
+
+def laid_out_in(order: Sequence[int], shape: Ints) -> Ints:
+    """The strides of a dense array whose axes lie in memory in this order, the last one fastest."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def of_index(g: Geometry, spec: Sequence[int | str | None], indices: Sequence[Tensor]) -> Ints | None:
+    """The strides of what index tensors pick out: of an elementwise result of the indices and the tensor.
+
+    Each index is an operand, and so is the tensor, with strides of 0 for what the indices stand for
+    (PyTorch: aten/src/ATen/native/TensorAdvancedIndexing.cpp, ``make_info``).  ``spec`` says of each item of the index
+    how many elements a mask has, that there is an index tensor, or that there is none.
+    """
+    it = iter(indices)
+    columns: list[Lie | None] = []
+    for each in spec:
+        if isinstance(each, int):  # a mask stands for columns of the places of its elements
+            rank = len(next(it)._type.shape)
+            columns += [((each,), (rank,))] * rank
+        else:
+            columns.append(None if each is None else _lie(next(it)))
+    return _of_columns((g.sizes, g.strides), tuple(columns))
+
+
+@lru_cache(1 << 14)
+def _of_columns(lie: Lie, columns: tuple[Lie | None, ...]) -> Ints | None:
+    """``of_index`` of a tensor that lies so, and of indices, one for each axis that has one."""
+    axes = [i for i, column in enumerate(columns) if column is not None]
+    rest = [i for i in range(len(lie[0])) if i not in axes]
+    before = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+    given = [column for column in columns if column is not None]
+    found = np.broadcast_shapes(*[sizes for sizes, _ in given])
+    shape = (*[lie[0][i] for i in rest[:before]], *found, *[lie[0][i] for i in rest[before:]])
+    strides = (*[lie[1][i] for i in rest[:before]], *[0] * len(found), *[lie[1][i] for i in rest[before:]])
+    after = (1,) * (len(rest) - before)
+    return ordered(((shape, strides), *[((*sizes, *after), (*own, *after)) for sizes, own in given]), shape)

@@ -1,0 +1,203 @@
+"""Writes where elements share memory: which PyTorch refuses, of which it warns, and what the others come to.
+
+NOTE [Elements that share a place]
+Before a kernel writes, PyTorch looks whether elements of the written tensor share a place, as far as it sees that (an
+axis of stride 0), and whether the tensor shares a part of its memory with one that is read.  Kernels differ in what
+they do about it: most refuse, some warn, some do not look, and ``Operation.overlap`` says which.  What it does not see
+(the windows of ``unfold``) it writes, element after element: a place that stands for two elements is written twice, the
+second time from what was written first.  So it is where what is read has gaps (a tensor's own diagonal is added to it):
+an element that is read after it was written is read as it is then.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Geometry, Ints, is_dense, overlaps, places
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.values.evaluation import Routine, recorded
+from fgrad.seam import Graph, evaluate
+
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+PARTIAL = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+_DEPRECATED = (
+    "Use of {}_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This "
+    "also applies to advanced indexing e.g. tensor[{}"
+)
+
+#: how many turns are kept as routines
+KEPT = 256
+
+
+def check_overlap(tensor: Tensor, others: Sequence[Any]) -> None:
+    """Raise PyTorch's error if elements to be written share a place, with one another or with some that are read."""
+    check_repeated(tensor)
+    for x in others:
+        if isinstance(x, Tensor) and x._storage is tensor._storage:
+            check_partial_overlap(tensor, x)
+
+
+def unchecked(tensor: Tensor, others: Sequence[Any]) -> None:
+    """Let every tensor be written: the kernel writes one value everywhere."""
+
+
+def in_order(tensor: Tensor, others: Sequence[Any]) -> None:
+    """Let every tensor be written: the kernel does not look, and writes element after element."""
+
+
+def check_repeated(tensor: Tensor, others: Sequence[Any] = ()) -> None:
+    """Raise PyTorch's error if elements to be written share a place with one another."""
+    if _repeats(tensor):
+        raise RuntimeError(OVERLAP)
+
+
+def check_copied(tensor: Tensor, others: Sequence[Any]) -> None:
+    """``check_overlap``, but a tensor may be copied to itself, of which nothing comes."""
+    source = others[0]
+    if source._storage is not tensor._storage:
+        check_repeated(tensor)
+    elif source._geometry_of() != tensor._geometry_of():
+        check_overlap(tensor, others)
+
+
+def deprecated(function: str, example: str) -> Callable[[Tensor, Sequence[Any]], None]:
+    """A check that warns where elements to be written share a place, as it does not read where it writes."""
+
+    def check(tensor: Tensor, others: Sequence[Any]) -> None:
+        if _repeats(tensor):
+            warn(_DEPRECATED.format(function, example))
+
+    return check
+
+
+def check_apart(tensor: Tensor, other: Tensor) -> None:
+    """Raise PyTorch's error if a tensor to be written shares any of its memory with one that is read."""
+    if other._storage is tensor._storage:
+        if tensor is other or (tensor._geometry_of() == other._geometry_of() and _is_dense(tensor)):
+            raise RuntimeError(PARTIAL)
+        check_partial_overlap(tensor, other)
+
+
+def check_partial_overlap(tensor: Tensor, other: Tensor) -> None:
+    """Raise PyTorch's error if a tensor to be written shares part of its memory with one that is read.
+
+    As in PyTorch nothing is said of tensors with gaps (aten/src/ATen/MemoryOverlap.cpp).
+    """
+    a, b = tensor._geometry_of(), other._geometry_of()
+    if tensor is other or 0 in a.sizes or 0 in b.sizes or not (_is_dense(tensor) and _is_dense(other)):
+        return
+    a_bytes, b_bytes = a.dtype.itemsize, b.dtype.itemsize
+    start, end = a.offset * a_bytes, (a.offset + math.prod(a.sizes)) * a_bytes
+    first, last = b.offset * b_bytes, (b.offset + math.prod(b.sizes)) * b_bytes
+    same = start == first and end == last
+    if (same and a.strides != b.strides) or (not same and start < last and first < end):
+        raise RuntimeError(PARTIAL)
+
+
+def _repeats(tensor: Tensor) -> bool:
+    geometry = tensor._geometry
+    return geometry is not None and overlaps(geometry.sizes, geometry.strides)
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    g = tensor._geometry_of()
+    return is_dense(g.sizes, g.strides)
+
+
+# -- element after element -------------------------------------------------------------------------------------------
+
+
+@lru_cache(1 << 14)
+def nested(sizes: Ints, strides: Ints) -> bool:
+    """Whether it is plain that each element has a place of its own: no axis steps into what smaller steps reach."""
+    reach = 0
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return False
+            reach += (size - 1) * stride
+    return True
+
+
+@lru_cache(KEPT)
+def in_turns(graph: Graph, sizes: Ints, strides: Ints, own: tuple[int, ...]) -> Routine:
+    """A kernel that writes its first operand, as it works on elements that share places: see the NOTE above.
+
+    ``own`` are the operands that are the written tensor itself, the first among them.
+    """
+    turn, source = _turns(sizes, strides)
+
+    def function(current: Any, *rest: Any) -> list[Any]:
+        given = [current, *rest]
+        for k in range(len(source)):
+            found = evaluate(graph, [current if i in own else x for i, x in enumerate(given)])[0]
+            written = jnp.take(found.reshape(-1), source[k].reshape(-1), axis=0).reshape(sizes)
+            current = jnp.where(turn >= k, written, current)
+        return [current]
+
+    return Routine(recorded(function, graph.in_types))
+
+
+@lru_cache(KEPT)
+def in_sequence(graph: Graph, expanded: Graph, written: Geometry, read: tuple[Geometry | None, ...]) -> Routine:
+    """A kernel that writes its first operand element after element while others show a part of the same memory.
+
+    Of the others ``read`` has the geometry, expanded to the written one's shape as in the kernel ``expanded``, and None
+    for one that is apart.
+    """
+    at = places(written.sizes, written.strides, written.offset).reshape(-1)
+    order = np.argsort(at)
+    turn = np.empty_like(order)
+    turn[order] = np.arange(len(order))
+    sources = {i: _written_before(g, at, order, turn) for i, g in enumerate(read) if g is not None}
+    depth, rounds = np.zeros_like(turn), 0
+    while True:
+        deeper = np.max([np.where(before, depth[element] + 1, 0) for element, before in sources.values()], axis=0)
+        if (deeper == depth).all():
+            break
+        depth, rounds = deeper, rounds + 1
+
+    def function(current: Any, *rest: Any) -> list[Any]:
+        found = current
+        for _ in range(rounds + 1):
+            given = list(rest)
+            for i, (element, before) in sources.items():
+                new = jnp.take(found.reshape(-1), element, axis=0)
+                old = jnp.broadcast_to(rest[i], written.sizes).reshape(-1)
+                given[i] = jnp.where(before, new, old).reshape(written.sizes)
+            found = evaluate(expanded, [current, *given])[0]
+        return [found]
+
+    return Routine(recorded(function, graph.in_types))
+
+
+def _written_before(
+    read: Geometry, at: np.ndarray, order: np.ndarray, turn: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each element the written one that it reads, and whether that has been written by then."""
+    wanted = places(read.sizes, read.strides, read.offset).reshape(-1)
+    element = order[np.minimum(np.searchsorted(at, wanted, sorter=order), len(order) - 1)]
+    return element, (at[element] == wanted) & (turn[element] < turn)
+
+
+def _turns(sizes: Ints, strides: Ints) -> tuple[np.ndarray, list[np.ndarray]]:
+    """How often each place is written, less one; for each turn, the element that writes a place then."""
+    at = places(sizes, strides, 0).reshape(-1)
+    order = np.argsort(at, kind="stable")
+    _, first, group, count = np.unique(at[order], return_index=True, return_inverse=True, return_counts=True)
+    of_place = np.empty_like(at)
+    of_place[order] = group
+    last = count[of_place] - 1
+    turns = [order[first[of_place] + np.minimum(k, last)].reshape(sizes) for k in range(int(count.max()))]
+    return last.reshape(sizes), turns

@@ -1,0 +1,195 @@
+"""Plans: an operation recorded for given types, with its derivatives worked out from the rules of the functional core.
+
+NOTE [What an operation saves]
+An operation is a function of arrays.  Recorded for given types it is a graph, and its pull-back is the ``vjp`` pass's,
+cut down to what it needs: the operation's own outputs stand in for the values that compute them, and what is left over
+as inputs of the pull-back is what the node saves.  So ``exp`` saves its result, ``sin`` its input, and a product the
+other factor, and that only where its derivative is asked for.  Nothing is annotated; where PyTorch saves otherwise, the
+operation is written so that its rule reads what PyTorch's reads; one that PyTorch computes again in backward instead of
+saving its result (a quotient) is entered without names of outputs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import frozen
+from jax import lax
+
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.layout.gradient_views import Passed, passed
+from fgrad.mutable.tensor.tensor_type import TensorType, type_of
+from fgrad.mutable.values.evaluation import Routine, recorded
+from fgrad.seam import Builder, Graph, ShapedArray, evaluate, jvp, simplify, tangent_type, trim, vjp, widely
+
+
+@frozen(eq=False)
+class Pullback:
+    """Gradients of the wanted inputs from saved inputs, saved outputs and the gradients of the inexact outputs.
+
+    ``routine`` takes the inputs ``inputs``, the outputs ``outputs``, and then the gradients, in this order.
+    """
+
+    routine: Routine
+    wanted: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    #: for each gradient that is a view of an incoming one: which, and how; see NOTE [Gradients that are views]
+    passed: tuple[Passed | None, ...]
+    #: the strides of each gradient that is none; None for row-major
+    strides: tuple[Ints | None, ...]
+    #: whether every gradient is an incoming one, or a view of the whole of one: then no program has to run
+    whole: bool
+
+
+#: the pull-back of an operation through which no gradient flows
+NOTHING = Pullback(Routine(Graph((), (), (), ())), (), (), (), (), (), False)
+
+
+@frozen(eq=False)
+class Pushforward:
+    """Tangents of the inexact outputs from all inputs and the tangents of the inputs ``varied``."""
+
+    routine: Routine
+    varied: tuple[int, ...]
+
+
+def planned_graph(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
+    """The graph of an operation's function of arrays."""
+    return simplify(recorded(function, types))
+
+
+def types_of(graph: Graph) -> tuple[TensorType, ...]:
+    """The types of the tensors that a graph gives."""
+    return tuple([type_of(t) for t in graph.out_types])
+
+
+class Plan:
+    """An operation recorded for the types of its operands."""
+
+    __slots__ = (
+        "routine",
+        "out_types",
+        "inexact",
+        "differentiable",
+        "reads_outputs",
+        "kept",
+        "_pullbacks",
+        "_pushforwards",
+    )
+
+    def __init__(
+        self,
+        routine: Routine,
+        out_types: tuple[TensorType, ...],
+        reads_outputs: bool = True,
+        kept: tuple[int, ...] = (),
+        auxiliary: tuple[int, ...] = (),
+    ):
+        self.routine = routine
+        self.out_types = out_types
+        #: the outputs that have derivatives
+        self.inexact: tuple[int, ...] = tuple(
+            [i for i, t in enumerate(self.out_types) if t.inexact and i not in auxiliary]
+        )
+        self.differentiable = bool(self.inexact)
+        #: whether the outputs stand in for what computes them in the pull-back
+        self.reads_outputs = reads_outputs
+        #: the inputs, and after them the outputs, that are saved though no derivative reads them
+        self.kept = kept
+        self._pullbacks: dict[tuple[int, ...], Pullback] = {}
+        self._pushforwards: dict[tuple[int, ...], Pushforward] = {}
+
+    @property
+    def graph(self) -> Graph:
+        return self.routine.graph
+
+    def pullback(self, wanted: tuple[int, ...]) -> Pullback:
+        found = self._pullbacks.get(wanted)
+        if found is None:
+            found = self._pullbacks[wanted] = self.pulled_back(wanted)
+        return found
+
+    def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
+        """The pull-back, worked out."""
+        return widely(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
+
+    def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
+        found = self._pushforwards.get(varied)
+        if found is None:
+            found = self._pushforwards[varied] = widely(_pushforward, self.graph, varied, self.inexact)
+        return found
+
+
+def _pullback(
+    graph: Graph, wanted: tuple[int, ...], inexact: tuple[int, ...], reads_outputs: bool, also: tuple[int, ...]
+) -> Pullback:
+    n, m = len(graph.in_types), len(graph.out_types)
+    ct_types = [tangent_type(graph.out_types[k]) for k in inexact]
+
+    def function(*flat: Any) -> list[Any]:
+        ins, outs, cts = flat[:n], flat[n : n + m], flat[n + m :]
+        found = evaluate(joint, [*ins, *outs, *map(_conj, cts)])
+        return [
+            lax.full(graph.in_types[i].shape, 0, graph.in_types[i].dtype) if k is None else _conj(found[k])
+            for i, k in zip(wanted, results, strict=True)
+        ]
+
+    joint, results = _with_outputs_given(graph, wanted, inexact, reads_outputs)
+    whole = trim(simplify(recorded(function, [*graph.in_types, *graph.out_types, *ct_types])))
+    used = {i for node in whole.nodes for i in node.inputs} | set(whole.outputs) | set(also)
+    kept = [i for i in range(n + m) if i in used]
+    builder = Builder(whole.in_types)
+    outs = builder.splice(whole, builder.inputs)
+    cut = builder.finish(outs, [builder.inputs[i] for i in [*kept, *range(n + m, n + m + len(inexact))]])
+    inputs, outputs = tuple([i for i in kept if i < n]), tuple([i - n for i in kept if i >= n])
+    views = passed(cut, len(kept))
+    whole = all(p is not None and (p[1] is None or p[1].whole) for p in views)
+    return Pullback(Routine(cut), wanted, inputs, outputs, views, (None,) * len(wanted), whole)
+
+
+def _conj(x: Any) -> Any:
+    """PyTorch's gradient of a complex value is the conjugate of JAX's cotangent."""
+    return lax.conj(x) if x.dtype.kind == "c" else x
+
+
+def _with_outputs_given(
+    graph: Graph, wanted: Sequence[int], inexact: Sequence[int], reads_outputs: bool
+) -> tuple[Graph, list[int | None]]:
+    """The graph (inputs, outputs, cotangents) -> input cotangents, and where each of ``wanted`` stands in it."""
+    m = len(graph.out_types)
+    inexact_set = set(inexact)
+    joint = vjp(graph, list(wanted), [k in inexact_set for k in range(m)])
+    whole = joint.graph
+    n = len(graph.in_types)
+    builder = Builder([*graph.in_types, *graph.out_types])
+    cts = [builder.input(t) for t in whole.in_types[n:]]
+    given = {
+        value: n + k
+        for k, value in reversed(list(enumerate(whole.outputs[:m])))
+        if reads_outputs and value >= len(whole.in_types)
+    }
+    numbers = [*builder.inputs[:n], *cts, *(builder.const(c) for c in whole.consts)]
+    for at in range(len(whole.in_types), len(numbers)):
+        numbers[at] = given.get(at, numbers[at])
+    for node in whole.nodes:
+        first = builder.emit(node.op, tuple([numbers[i] for i in node.inputs]), node.source)
+        for k in range(len(node.op.out_types)):
+            numbers.append(given.get(len(numbers), first + k))
+    wanted_outputs = [numbers[i] for i in whole.outputs[m:]]
+    return builder.finish(wanted_outputs), [None if k is None else k for k in joint.results]
+
+
+def _pushforward(graph: Graph, varied: tuple[int, ...], inexact: tuple[int, ...]) -> Pushforward:
+    joint = jvp(graph, list(varied))
+    m = len(graph.out_types)
+    types = [*graph.in_types, *[tangent_type(graph.in_types[i]) for i in varied]]
+
+    def function(*flat: Any) -> list[Any]:
+        found = evaluate(joint.graph, flat)
+        tangents = found[m:]
+        return [
+            lax.full(graph.out_types[k].shape, 0, graph.out_types[k].dtype) if place is None else tangents[place]
+            for k, place in [(k, joint.results[k]) for k in inexact]
+        ]
+
+    return Pushforward(Routine(trim(simplify(recorded(function, types)))), varied)

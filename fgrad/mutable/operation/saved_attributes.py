@@ -1,0 +1,107 @@
+"""What a node shows of what it saved: the attributes ``_saved_*`` and ``_raw_saved_*``, by PyTorch's names."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.mutable.tensor.node import TWICE
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType
+from fgrad.mutable.values.evaluation import constant
+
+#: parameters that PyTorch has as numbers of any kind, not as integers
+_SCALARS = ("alpha", "correction", "exponent", "min_val", "max_val", "ord", "p", "special")
+#: operands that PyTorch has as integers: places in a tensor
+_INTEGERS = ("diagonal", "end", "index", "start", "storage_offset")
+
+_MISSING = object()
+
+
+def saved_attribute(node: Any, name: str) -> Any:
+    """An attribute of the node of an operation that it has not itself.
+
+    Raises:
+      AttributeError: it is not one of ``_saved_*`` and ``_raw_saved_*``, or the operation saves nothing of that name.
+      RuntimeError: what was saved is gone.
+    """
+    found = _MISSING
+    if name.startswith("_saved_"):
+        found = _saved(node, name.removeprefix("_saved_"))
+    elif name.startswith("_raw_saved_"):
+        found = next(iter(_tensors(node, name.removeprefix("_raw_saved_"))), _MISSING)
+    if found is _MISSING:
+        raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+    return found
+
+
+def saved_names(node: Any) -> list[str]:
+    """The names of these attributes."""
+    operation = node.plan.operation
+    found = []
+    for s in node.saved:
+        if isinstance(s, SavedTensor):
+            name = s.name.lstrip("*")
+            found += [f"_saved_{name}", f"_raw_saved_{name}"]
+    shown = [*_numbers(node), *(name for name in operation.parameters if name != "spec"), *dict(operation.constants)]
+    return found + [f"_saved_{name}" for name in shown]
+
+
+def _tensors(node: Any, name: str) -> list[SavedTensor]:
+    return [s for s in node.saved if isinstance(s, SavedTensor) and s.name.lstrip("*") == name]
+
+
+def _numbers(node: Any) -> dict[str, Any]:
+    """The operands that are Python numbers; those that have a derivative are tensors to PyTorch."""
+    plan = node.plan
+    last = len(plan.operation.operands) - 1
+    found = {}
+    for i, x in zip(plan.numbers, node.numbers, strict=False):
+        name = plan.operation.operands[min(i, last)]
+        plainly = i in plan.operation.fixed or name in _SCALARS
+        found[name] = (_unsigned(x, name) if name in _INTEGERS else x) if plainly else _wrapped(x)
+    return found
+
+
+def _wrapped(x: Any) -> Tensor:
+    type = NUMBER_TYPES[x.__class__]
+    return new_tensor(constant(type.dtype.numpy.type(x)), type)
+
+
+def _saved(node: Any, name: str) -> Any:
+    tensors = _tensors(node, name)
+    if tensors and tensors[0].name.startswith("*"):
+        return _sequence(node, tensors)
+    if tensors:
+        if node.released:
+            raise RuntimeError(TWICE)
+        return tensors[0].unpack(node)
+    plan = node.plan
+    operation = plan.operation
+    if name in operation.parameters:
+        return _unsigned(plan.params[operation.parameters.index(name)], name)
+    numbers = _numbers(node)
+    if name in numbers:
+        return numbers[name]
+    constants = dict(operation.constants)
+    if name in constants:
+        return constants[name]
+    sized = name.removesuffix("_sym_sizes")
+    if sized != name and sized in operation.operands:
+        type = plan.types[operation.operands.index(sized)]
+        if isinstance(type, TensorType):
+            return type.shape
+    return None if name in operation.operands else _MISSING
+
+
+def _sequence(node: Any, saved: Sequence[SavedTensor]) -> tuple[Tensor | None, ...]:
+    """A variadic operand as a tuple; of an index, None stands for the axes that no tensor indexes."""
+    found = iter([s.unpack(node) for s in saved])
+    static = dict(zip(node.plan.operation.parameters, node.plan.params, strict=True))
+    return tuple([next(found) if yes else None for yes in static.get("spec", [True] * len(saved))])
+
+
+def _unsigned(value: Any, name: str) -> Any:
+    """A static parameter as PyTorch's attribute shows it: negative integers come out as unsigned ones."""
+    if isinstance(value, tuple):
+        return tuple([_unsigned(x, name) for x in value])
+    return value % (1 << 64) if value.__class__ is int and name not in _SCALARS else value

@@ -1,0 +1,107 @@
+"""Views: handles on the same storage with a geometry of their own, and their place in the backward graph."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.layout.geometry import Geometry
+from fgrad.mutable.operation.operation import Operation, check_integers, forward_mode, node_of, note_origin
+from fgrad.mutable.tensor.storage import VersionCounter
+from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_function, is_tracked
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.seam import RawSource, here
+
+#: how many geometries an operation keeps
+GEOMETRIES_KEPT = 1 << 12
+
+
+@define(eq=False, slots=True)
+class ViewOperation(Operation):
+    """An operation whose results are views of its first operand.
+
+    ``geometry`` takes that operand's geometry, the further operands (Python numbers) and the static parameters by name,
+    and returns the geometry of the result, or a list of them.  The array function says the same on values; it is there
+    for the derivative, and only planned when one is asked for.
+    """
+
+    geometry: Callable[..., Any] = lambda geometry: geometry
+    #: the geometries of the results, by those of the operand and all else that decides about them
+    found: dict[Any, Any] = field(factory=dict)
+
+    def geometries(self, geometry: Geometry, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """``geometry`` of these operands and parameters, worked out once."""
+        key = (geometry, rest, params)
+        found = self.found.get(key)
+        if found is None:
+            if len(self.found) >= GEOMETRIES_KEPT:
+                self.found.clear()
+            static = dict(zip(self.parameters, params, strict=True))
+            found = self.found[key] = self.geometry(geometry, *rest, **static)
+        return found
+
+
+def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+    """The view, or the list of views, that an operation makes of its first operand."""
+    # one from outside of a level is viewed there, so that a write to the view is one to it; what reads it, lifts it
+    tensor: Tensor = operands[0]
+    if modes.grad and tensor._view is not None:
+        gradient_function(tensor)  # what may not be written, and was, is refused first: see ``find_nodes``
+    found = operation.geometries(tensor._geometry_of(), tuple(operands[1:]), params)
+    source = here(3)
+    several = isinstance(found, list)
+    if several:
+        results = [view_of(tensor, g, "multi_output", operation.name, source) for g in found]
+    else:
+        results = [view_of(tensor, found, "default", operation.name, source)]
+    tracked = is_tracked(tensor) and not tensor._inference
+    if not (tracked and modes.grad):
+        if tracked or tensor._origin is not None:
+            for result in results:
+                note_origin(operation.name, (tensor,), (result,), source)
+    elif results:
+        types = tuple([x._type if isinstance(x, Tensor) else x.__class__ for x in operands])
+        plan = operation.planned(types, params, None)
+        node = node_of(plan, operands, source=source) if plan.differentiable else None
+        if node is not None:
+            for k in plan.inexact:
+                results[k]._grad_fn = node
+                results[k]._output_nr = k
+        elif not plan.differentiable:
+            check_integers(plan, operands)
+    return results if several else results[0]
+
+
+def view_of(
+    tensor: Tensor, geometry: Geometry, creation: str = "default", operation: str = "", source: RawSource | None = None
+) -> Tensor:
+    """A handle on the same storage that is a view, with no history as yet."""
+    result = alias(tensor)
+    result._type = tensor_type(geometry.dtype, geometry.sizes)
+    result._geometry = geometry
+    if tensor._inference:
+        return result  # nothing is recorded of inference tensors, views of them neither
+    parent = tensor._view
+    if modes.inference:
+        creation = "inference"
+    elif not modes.grad:
+        creation = "no_grad"
+    base = tensor
+    if parent is not None:
+        base = parent.base
+        if creation == "default":
+            creation = parent.creation
+    dual = None if parent is None else parent.dual
+    result._view = ViewOf(base, creation, tensor._counter.value, operation, source, dual)
+    return result
+
+
+def let_go(view: Tensor) -> Tensor:
+    """A view made a tensor of its own, that shares memory with its base but neither history nor count of writes."""
+    for level in range(modes.dual_level, -1, -1):
+        # its tangents follow from the base's until now
+        forward_mode.carry(view, view, level, lambda tangent: tangent)
+    view._view = None
+    view._counter = VersionCounter()
+    return view

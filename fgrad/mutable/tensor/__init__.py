@@ -1,0 +1,1 @@
+"""Fourth floor: storages with versions, tensors as handles on them, nodes, hooks, and what nodes save."""

@@ -1,0 +1,221 @@
+"""Storages whose memory others look at: by its address, or as arrays of NumPy's.
+
+NOTE [Exported memory]
+The arrays of a storage never change: a write points the storage to another array.  Who asks for an address or for a
+NumPy array wants one piece of memory that goes on showing the present elements.  A storage that is asked gets such
+memory and changes its class; all others pay nothing.
+
+- ``Addressed``: the address was given out.  Each write to the storage is copied into the memory.  Nobody knows how long
+  the address is in use, so the memory lives as long as the storage does, or until the storage is resized.
+- ``Shared``: NumPy's arrays lie in the memory, and may write to it.  At each use, the memory is compared with the array
+  that the storage holds; where they differ, the storage points to a new array.  No version counts such a write, as in
+  PyTorch, and a tensor that backward has saved is read at backward time, so it gives what was written.  When the last
+  of the arrays is gone, the storage is what it was before.
+
+Who else holds memory is seen by the reference counts of its owners.  What is written at an address alone, by ``ctypes``
+for one, is not seen.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, memory_order
+from fgrad.mutable.tensor.storage import Storage
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.values.device_of_value import accelerator_of
+from fgrad.mutable.values.evaluation import constant, is_abstract
+
+#: PyTorch's memory begins at multiples of this
+ALIGNMENT = 64
+#: so many bytes are compared faster by Python than by NumPy
+SMALL = 1 << 12
+NOT_RESIZABLE = "Trying to resize storage that is not resizable"
+#: the slot that the classes below put their properties before
+_array: Any = Storage.__dict__["array"]
+
+
+def _references(holder: np.ndarray) -> int:
+    owner = holder.base
+    return sys.getrefcount(owner)
+
+
+#: what counts as one reference: those of the functions that count are in it
+_ONE = _references(np.empty(1)[:])
+
+
+@define(eq=False)
+class Memory:
+    """The bytes of a storage in one place, its elements in the order of the storage."""
+
+    bytes: np.ndarray
+    #: whether its address was given out
+    addressed: bool = False
+    #: whether it ever was an array of somebody else's; PyTorch refuses to resize such storages from then on
+    lent: bool = False
+    #: an object that makes the memory's owner count as held by others
+    witness: Any = None
+    #: of the first byte
+    address: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.address = self.bytes.__array_interface__["data"][0]
+
+    def is_held(self) -> bool:
+        """Whether somebody else may hold the memory."""
+        holder: Any = self.bytes
+        while True:
+            owner = getattr(holder, "obj" if holder.__class__ is memoryview else "base", None)
+            if owner is None:
+                # memory of an unknown kind has unknown holders
+                return not ((isinstance(holder, np.ndarray) and holder.flags.owndata) or isinstance(holder, bytearray))
+            if sys.getrefcount(owner) > _ONE:
+                return True
+            holder = owner
+
+
+def allocated(size: int) -> np.ndarray:
+    """New memory of so many bytes, all zero, which the system provides as they are touched."""
+    block = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -block.__array_interface__["data"][0] % ALIGNMENT
+    return block[start : start + size]
+
+
+class Addressed(Storage):
+    """A storage whose address was given out."""
+
+    __slots__ = ()
+    memory: Memory
+
+    @property
+    def array(self) -> Any:
+        return _array.__get__(self)
+
+    @array.setter
+    def array(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _array.__set__(self, value)
+        self._show()
+
+    def _show(self) -> None:
+        """Copy the elements into the memory, if they are in the host's memory at all."""
+        value = _array.__get__(self)
+        if value.__class__ is np.ndarray or (not is_abstract(value) and accelerator_of(value) is None):
+            np.copyto(self._laid(value.shape), np.asarray(value))
+
+    def _laid(self, sizes: Ints) -> np.ndarray:
+        """The memory as an array that lies as the storage's does."""
+        item = self.dtype.itemsize
+        strides = contiguous_strides(sizes) if self.strides is None else self.strides
+        return np.ndarray(sizes, self.dtype.numpy, self.memory.bytes, 0, tuple([n * item for n in strides]))
+
+    def resize(self, count: int) -> None:
+        if self.memory.lent:
+            raise RuntimeError(NOT_RESIZABLE)
+        self.memory = None  # type: ignore[assignment]
+        self.__class__ = Storage  # type: ignore[assignment]
+        self.resize(count)
+
+
+class Shared(Addressed):
+    """A storage whose memory is that of NumPy's arrays."""
+
+    __slots__ = ()
+
+    @property
+    def array(self) -> Any:
+        kept = _array.__get__(self)
+        if kept.__class__ is not np.ndarray and is_abstract(kept):
+            return kept
+        held = self.memory.is_held()
+        if not _same(self.memory.bytes, in_order(np.asarray(kept), self.strides)):
+            kept = constant(self._laid(kept.shape))
+            _array.__set__(self, kept)
+        if not held:
+            self._returned()
+        return kept
+
+    @array.setter
+    def array(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _array.__set__(self, value)
+        self._show()
+
+    def _returned(self) -> None:
+        """Go on without arrays of others'."""
+        if self.memory.addressed:
+            self.__class__ = Addressed  # type: ignore[assignment]
+        else:
+            self.memory = None  # type: ignore[assignment]
+            self.__class__ = Fixed  # type: ignore[assignment]
+
+
+class Fixed(Storage):
+    """A storage that nobody looks at any more, and that keeps its size."""
+
+    __slots__ = ()
+
+    def resize(self, count: int) -> None:
+        raise RuntimeError(NOT_RESIZABLE)
+
+
+def in_order(values: np.ndarray, strides: Ints | None) -> np.ndarray:
+    """The bytes of an array's elements in the order in which they lie in a storage."""
+    if strides is not None:
+        values = values.transpose(memory_order(values.shape, strides))
+    return values.reshape(-1).view(np.uint8)
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    if len(one) < SMALL:
+        return one.tobytes() == other.tobytes()
+    if not len(one) % 8:
+        one, other = one.view(np.uint64), other.view(np.uint64)
+    return bool((one == other).all())
+
+
+def is_resizable(storage: Storage) -> bool:
+    """Whether a storage may be given another size."""
+    return not isinstance(storage, Fixed) and (storage.memory is None or not storage.memory.lent)
+
+
+def _exported(storage: Storage) -> Memory:
+    """The memory of a storage, which it gets if it has none."""
+    if not isinstance(storage, Addressed):
+        storage.memory = Memory(allocated(storage.count * storage.dtype.itemsize), lent=isinstance(storage, Fixed))
+        storage.__class__ = Addressed
+        storage._show()  # type: ignore[attr-defined]
+    return storage.memory
+
+
+def address_of(storage: Storage) -> int:
+    """The address of a storage's first byte, the same until the storage is resized."""
+    memory = _exported(storage)
+    memory.addressed = True
+    return memory.address
+
+
+def window(storage: Storage, geometry: Geometry) -> np.ndarray:
+    """The elements that a geometry names as an array that shares the storage's memory, for reading and writing."""
+    memory = _exported(storage)
+    item = geometry.dtype.itemsize
+    array = np.ndarray(
+        geometry.sizes,
+        geometry.dtype.numpy,
+        memory.bytes,
+        geometry.offset * item,
+        tuple([n * item for n in geometry.strides]),
+    )
+    memory.lent = True
+    storage.__class__ = Shared
+    return array
+
+
+def over(memory: np.ndarray, sizes: Ints, dtype: Dtype, strides: Ints | None, witness: Any = None) -> Storage:
+    """A storage over bytes that somebody else holds and may write."""
+    storage = Storage(None, dtype, strides)
+    storage.memory = Memory(memory, lent=True, witness=witness)
+    storage.__class__ = Shared
+    shared: Any = storage
+    _array.__set__(storage, constant(shared._laid(sizes)))
+    return storage

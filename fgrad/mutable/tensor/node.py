@@ -1,0 +1,178 @@
+"""Nodes of the backward graph: what ``grad_fn`` shows.
+
+NOTE [What a node holds]
+A node has an edge for each differentiable input of the operation: the node, and which of its outputs, that made the
+input; None where no derivative flows.  Hooks live beside the node's work, in lists that the engine walks (see NOTE
+[Hook order]), and are made only when somebody registers one.
+"""
+
+import re
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.hooks import RemovableHandle, register
+from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.seam import RawSource, is_hidden
+
+#: AccumulateGrad comes before every other node that is ready
+LAST = (1 << 64) - 1
+
+TWICE = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
+
+
+class _Sequence(threading.local):
+    """The running number of nodes, one count a thread, as PyTorch's."""
+
+    number = 0
+
+
+_sequence = _Sequence()
+
+
+def next_sequence() -> int:
+    number = _sequence.number
+    _sequence.number = number + 1
+    return number
+
+
+Edge = tuple["Node", int]
+
+
+class Node:
+    """One step of backward: gradients of an operation's outputs to gradients of its inputs."""
+
+    __slots__ = (
+        "next_edges",
+        "sequence",
+        "out_types",
+        "source",
+        "tensor_hooks",
+        "retains",
+        "pre_hooks",
+        "post_hooks",
+        "forward_trace",
+        "parent",
+        "_metadata",
+        "__weakref__",
+    )
+
+    #: the name with its C++ namespace, which only ``name()`` shows
+    full_name: ClassVar[str] = ""
+    #: whether its work can be part of a program: see NOTE [A backward met often is one program]
+    fusible: ClassVar[bool] = False
+
+    next_edges: Sequence[Edge | None]
+    #: the types of the operation's outputs: of the gradients that come in
+    out_types: Sequence[TensorType]
+    #: the user's line that ran the operation
+    source: RawSource | None
+
+    def __init__(
+        self, next_edges: Sequence[Edge | None], out_types: Sequence[TensorType], source: RawSource | None
+    ) -> None:
+        self.next_edges = next_edges
+        self.out_types = out_types
+        self.source = source
+        self.sequence = next_sequence()
+        #: (hooks of a tensor, which output it is)
+        self.tensor_hooks: list[tuple[OrderedDict[int, Any], int]] | None = None
+        #: which outputs retain their gradient, and what stores it
+        self.retains: dict[int, Any] | None = None
+        self.pre_hooks: OrderedDict[int, Any] | None = None
+        self.post_hooks: OrderedDict[int, Any] | None = None
+        self._metadata: dict[Any, Any] | None = None
+        #: in anomaly mode: the user's stack at the forward call, and the node whose backward made this one
+        self.forward_trace: list[str] | None = None
+        self.parent: Node | None = None
+        if modes.anomaly:
+            self.forward_trace = current_trace()
+            self.parent = modes.evaluating
+
+    # -- what the engine calls ---------------------------------------------------------------------------------------
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        """Gradients of the inputs, one for each edge, None where there is none."""
+        raise NotImplementedError
+
+    def release(self, source: RawSource | None = None) -> None:
+        """Let go of what was saved: backward has passed and the graph is not retained."""
+
+    # -- what users see ----------------------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        """The node's name, as PyTorch has it."""
+        return self.full_name or type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes that gradients go to, each with the number of its output."""
+        return tuple([(None, 0) if edge is None else edge for edge in self.next_edges])
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user's own notes."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
+    @property
+    def requires_grad(self) -> bool:
+        return True
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
+
+    def _set_sequence_nr(self, number: int) -> None:
+        self.sequence = number
+
+    def register_hook(self, fn: Any) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node has run; what it returns replaces ``grad_inputs``."""
+        if self.post_hooks is None:
+            self.post_hooks = OrderedDict()
+        return register(self.post_hooks, fn)
+
+    def register_prehook(self, fn: Any) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before the node runs; what it returns replaces ``grad_outputs``."""
+        if self.pre_hooks is None:
+            self.pre_hooks = OrderedDict()
+        return register(self.pre_hooks, fn)
+
+    def _register_hook_dict(self, hooks: "OrderedDict[int, Any]", output_nr: int = 0) -> None:
+        if self.tensor_hooks is None:
+            self.tensor_hooks = []
+        self.tensor_hooks.append((hooks, output_nr))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {hex(id(self))}>"
+
+
+def function_name(node: Node) -> str:
+    """The name of the operation behind a node, as errors have it: ``Sigmoid`` for ``SigmoidBackward0``."""
+    return re.sub(r"Backward0?(\d*)$", r"\1", node.name())
+
+
+def current_trace() -> list[str]:
+    """The user's lines that lead to the forward call, kept by anomaly mode."""
+    frames = [(frame, line) for frame, line in traceback.walk_stack(None) if not is_hidden(frame.f_code)]
+    return traceback.StackSummary.extract(iter(reversed(frames))).format()
+
+
+_classes: dict[tuple[type, str], type] = {}
+
+
+def named(base: type, name: str) -> type:
+    """The class of nodes of one name: PyTorch has a class for each operation, and prints its name."""
+    found = _classes.get((base, name))
+    if found is None:
+        members = {"__slots__": (), "__module__": "builtins", "full_name": name}
+        found = _classes.setdefault((base, name), type(name.rpartition("::")[2], (base,), members))
+    return found

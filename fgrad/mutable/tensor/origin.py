@@ -1,0 +1,82 @@
+"""Where a tensor without history came from: what ``why_no_grad`` follows.
+
+NOTE [Origins]
+A tensor whose operation was recorded shows by its ``grad_fn`` where it came from.  One that could have been recorded
+and was not (``detach``, ``no_grad``, an integer result) keeps an *origin* instead: the operation, the user's line,
+why the history ends there, and what went in, by weak reference.  What is computed from it without history hands the
+origin on. Origins hold no arrays, and chains of them are cut at a length, so that a loop that never ends does not
+grow one.
+"""
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define
+
+from fgrad.seam import RawSource
+
+#: how long a chain of origins may be
+LONGEST = 64
+#: how many nodes and leaves before it an origin remembers
+NEAREST = 128
+#: how many values that left the tensors are remembered
+LEFT_KEPT = 64
+
+
+@define(eq=False)  # not frozen: every operation without history makes one, and that would take twice as long
+class Origin:
+    """An operation whose result has no history; nobody changes it.
+
+    Attributes:
+      operation: its name.
+      source: the user's line.
+      reason: why history ends here: "detach", "no_grad", "not differentiable", "data", "item"; None when it had ended.
+      before: weak references to the nodes and leaves that what went in was made from, the nearest ones.
+      parents: the origins of those that had none.
+      length: of the longest chain that ends here.
+    """
+
+    operation: str
+    source: RawSource | None
+    reason: str | None
+    before: tuple["weakref.ref[Any]", ...]
+    parents: tuple["Origin", ...]
+    length: int
+
+
+def origin_of(
+    operation: str, source: RawSource | None, reason: str | None, tracked: Sequence[Any], parents: Sequence[Origin]
+) -> Origin:
+    """The origin of a result; chains that have become too long are cut.
+
+    ``tracked`` are nodes and leaves that what went in was made from.
+    """
+    if not parents:
+        return Origin(operation, source, reason, _before(tracked), (), 1)
+    kept = tuple([p for p in parents if p.length < LONGEST])
+    length = 1 + max([p.length for p in kept], default=0)
+    return Origin(operation, source, reason, _before(tracked), kept, length)
+
+
+def _before(start: Sequence[Any]) -> tuple["weakref.ref[Any]", ...]:
+    """The nodes and leaves nearest to some, as many as are remembered."""
+    if len(start) == 1 and not getattr(start[0], "next_edges", ()):
+        return (weakref.ref(start[0]),)
+    seen = dict.fromkeys(start)
+    queue = list(seen)
+    for at in queue:
+        if len(seen) >= NEAREST:
+            break
+        for edge in getattr(at, "next_edges", ()):
+            if edge is not None:
+                following = getattr(edge[0], "variable", edge[0])
+                if following not in seen:
+                    seen[following] = None
+                    queue.append(following)
+    return tuple(map(weakref.ref, seen))
+
+
+#: where elements of tensors with history were read into Python last: how, and the user's line
+left: deque[tuple[str, RawSource | None]] = deque(maxlen=LEFT_KEPT)

@@ -1,0 +1,284 @@
+"""Saved tensors: what a node keeps for backward, and the check that nobody wrote to it since.
+
+NOTE [Saved is a handle and a version]
+A node saves tensors, not values: unpacking at backward reads what the tensor's storage holds *then*.  The version that
+was saved with the handle must still be the counter's, else the value has changed and PyTorch refuses.  A write through
+``.data`` moves no counter that the saved handle knows, so it goes unnoticed and changes the gradient, as it does in
+PyTorch.  In snapshot mode the array itself is kept (arrays are immutable, so that costs nothing) and nothing is
+checked.
+
+An output of the node itself is saved as a handle without history: node, output, node would be a cycle, and a graph
+would be freed late.  ``grad_fn`` is put back when it is unpacked (PyTorch: torch/csrc/autograd/saved_variable.cpp).
+"""
+
+import weakref
+from typing import Any
+
+from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.tensor.node import TWICE, Node, function_name
+from fgrad.mutable.tensor.storage import Storage
+from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function
+from fgrad.mutable.types.dtypes import tensor_type as legacy_name
+from fgrad.mutable.types.type_names import type_name
+
+INFERENCE = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+)
+
+
+DETACHED = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
+    "use out-of-place `.detach()` instead"
+)
+
+
+class _Explanation:
+    """What lengthens the error of a changed value; ``fgrad.mutable.explain.explain`` enters it when it is defined."""
+
+    changed: Any = staticmethod(lambda saved, node, text: RuntimeError(text))
+    audit: Any = None
+
+
+explanation = _Explanation()
+
+
+class SavedTensor:
+    """One tensor that a node has saved."""
+
+    __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "dtype", "written", "owner", "name")
+
+    def __init__(self, tensor: Tensor, name: str, *, output: bool = False, written: Node | None = None):
+        if tensor._inference and not modes.transforms:
+            raise RuntimeError(INFERENCE)
+        self.name = name
+        self.output = output
+        self.leaf = tensor._grad_fn is None and gradient_function(tensor) is None
+        self.version = tensor._counter.value
+        #: an output of an in-place operation on a view: its grad_fn is not the saving node but the view's own
+        self.written = None if written is None else weakref.ref(written)
+        self.owner: Any = None
+        self.array = tensor._value() if modes.snapshot else None
+        if modes.snapshot and not output:
+            # a later write changes the tensor's history too
+            self.owner = gradient_function(tensor)
+        kept = tensor
+        if modes.release == "1.x" or (output and not self.leaf):
+            # the first releases saved another handle in every case, so that assigning .data left what was saved alone
+            kept = alias(tensor)
+            kept._output_nr, kept._tangents = tensor._output_nr, tensor._tangents
+            if not output:
+                kept._requires_grad, kept._accumulator = tensor._requires_grad, tensor._accumulator
+                kept._grad_fn = gradient_function(tensor)
+        self.tensor: Tensor | None = kept
+        self.hooks: Any = None
+        self.packed: Any = None
+        if modes.saved_hooks and not tensor._wrapped_number:
+            # hooks of a context are given the tensor itself, with its history: that tells them what not to pack
+            self._pack(tensor, *modes.saved_hooks[-1])
+
+    def register_hooks(self, pack: Any, unpack: Any) -> None:
+        """Keep ``pack(tensor)`` in place of the tensor, and get it back by ``unpack``.
+
+        Raises:
+          RuntimeError: the saved tensor has hooks already or was freed, or ``pack`` writes to its argument.
+
+        Source: `Hooks for autograd saved tensors
+        <https://docs.pytorch.org/tutorials/intermediate/autograd_saved_tensors_hooks_tutorial.html>`_.
+        """
+        if self.hooks is not None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. "
+                "Hint: only one pair of hooks is allowed at a time."
+            )
+        if self.tensor is None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. "
+                "Saved intermediate values of the graph are freed when you call "
+                ".backward() or autograd.grad(). Specify retain_graph=True if you "
+                "need to backward through the graph a second time or if you need to "
+                "access saved variables after calling backward."
+            )
+        original = self.tensor
+        # a leaf that needs no gradient is packed itself, and unpacked as the same object
+        detached = original._requires_grad if self.leaf else not self.output
+        self._pack(alias(original) if detached else original, pack, unpack)
+
+    def _pack(self, given: Tensor, pack: Any, unpack: Any) -> None:
+        original: Any = self.tensor
+        version = given._counter.value
+        with no_grad():
+            self.packed = pack(given)
+        if given._counter.value != version:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please open an "
+                "issue if you need to perform in-place operations on the input to a pack hook."
+            )
+        self.hooks = (pack, unpack)
+        self.dtype = original._type.dtype
+        if self.leaf:
+            self.owner = accumulator(original) if original._requires_grad else None
+        elif not self.output:
+            self.owner = gradient_function(original)
+        self.version = original._output_nr
+        self.tensor = None
+
+    def release(self) -> None:
+        self.tensor = None
+        self.array = None
+        self.hooks = None
+        self.packed = None
+        self.owner = None
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Any:
+        """The array to differentiate with.
+
+        Raises:
+          RuntimeError: it was freed, or written since it was saved.
+        """
+        if self.array is not None:
+            if modes.findings is not None:
+                explanation.audit(self, node)
+            return self.array
+        if self.hooks is not None:
+            return self._as_saved(self._unpacked())._value()
+        return self._attached(node)._value()
+
+    def current(self) -> Tensor | None:
+        """The tensor, where it holds what was saved and nothing stands between; None if ``value`` has more to do."""
+        tensor = self.tensor
+        if tensor is None or self.array is not None or self.version != tensor._counter.value:
+            return None
+        if not self.leaf and not self.output and gradient_function(tensor) is None:
+            return None
+        return tensor
+
+    def operand(self, node: Node) -> Tensor:
+        """The tensor to differentiate with, with its history.
+
+        Raises:
+          RuntimeError: it was freed, or written or detached since it was saved.
+        """
+        if self.hooks is None:
+            self._attached(node)
+            return self.unpack(node)
+        return self._as_saved(self.unpack(node))
+
+    def unpack(self, node: Node) -> Tensor:
+        """The tensor that was saved, with its history."""
+        if self.hooks is not None:
+            found = self._unpacked()
+            if self.leaf and self.owner is None:
+                return found
+            handle = alias(found, found._counter)
+            handle._tangents = found._tangents
+            if self.leaf:
+                if self.owner is not None:
+                    handle._requires_grad = True
+                    handle._accumulator = weakref.ref(self.owner)
+            else:
+                handle._grad_fn = node if self.output else self.owner
+                handle._output_nr = self.version
+            return handle
+        tensor = self._checked(node)
+        if not self.output or self.leaf:
+            return tensor if self.array is None else self._snapshot(tensor)
+        handle = alias(tensor) if self.array is None else self._as_it_was(tensor)
+        handle._grad_fn = self._maker(node)
+        handle._output_nr, handle._tangents = tensor._output_nr, tensor._tangents
+        return handle
+
+    def _maker(self, node: Node) -> Node:
+        """The ``grad_fn`` of a saved output: the saving node, once nobody holds a view's own any more."""
+        found = None if self.written is None else self.written()
+        return node if found is None else found
+
+    def _snapshot(self, tensor: Tensor) -> Tensor:
+        """The tensor as it was, where a later write has replaced its storage's array."""
+        if tensor._value() is self.array:
+            return tensor
+        handle = self._as_it_was(tensor)
+        if self.leaf:
+            handle._requires_grad = tensor._requires_grad
+            handle._accumulator = tensor._accumulator
+        else:
+            handle._grad_fn, handle._output_nr = self.owner, tensor._output_nr
+        return handle
+
+    def _as_it_was(self, tensor: Tensor) -> Tensor:
+        """A tensor without history whose elements are those that were saved."""
+        handle = alias(tensor)
+        handle._storage = Storage(self.array, tensor._type.dtype)
+        handle._geometry = None
+        return handle
+
+    def _attached(self, node: Node) -> Tensor:
+        tensor = self._checked(node)
+        if not self.leaf and not self.output and self.array is None and gradient_function(tensor) is None:
+            raise RuntimeError(DETACHED)
+        return tensor
+
+    def _checked(self, node: Node) -> Tensor:
+        tensor = self.tensor
+        if tensor is None:
+            raise RuntimeError(TWICE)
+        if self.version != tensor._counter.value and self.array is None:
+            # of several, PyTorch meets the inputs before the outputs, each in the order of their names
+            first = min([s for s in getattr(node, "saved", ()) if _is_changed(s)] or [self], key=SavedTensor._place)
+            assert first.tensor is not None
+            raise explanation.changed(first, node, first._text(first.tensor, node))
+        return tensor
+
+    def _place(self) -> Any:
+        return self.output, self.name
+
+    def _text(self, tensor: Tensor, node: Node) -> str:
+        name = legacy_name(tensor._type.dtype)
+        text = (
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{name} {list(tensor._type.shape)}]"
+        )
+        maker = self._maker(node) if self.output and not self.leaf else gradient_function(tensor)
+        if maker is not None:
+            name = maker.name() if modes.release == "1.x" else function_name(maker)
+            text += f", which is output {tensor._output_nr} of {name},"
+        text += f" is at version {tensor._counter.value}; expected version {self.version} instead."
+        if modes.anomaly:
+            return text + (
+                " Hint: the backtrace further above shows the operation that failed to compute its gradient. "
+                "The variable in question was changed in there or anywhere later. Good luck!"
+            )
+        return text + (
+            " Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+            + (
+                "torch.autograd.set_detect_anomaly(True)."
+                if modes.release == "1.x"
+                else "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+            )
+        )
+
+    def _as_saved(self, found: Tensor) -> Tensor:
+        """What a hook has given, in the type that the pull-back was made for."""
+        return found if found._type.dtype is self.dtype else found.to(self.dtype)
+
+    def _unpacked(self) -> Tensor:
+        found = self.hooks[1](self.packed)
+        if not isinstance(found, Tensor):
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type_name(found)}"
+            )
+        return found
+
+    def __repr__(self) -> str:
+        return f"<torch._C._autograd.SavedTensor object at {hex(id(self))}>"
+
+
+def _is_changed(saved: Any) -> bool:
+    """Whether something saved is a tensor that was written since."""
+    if not isinstance(saved, SavedTensor) or saved.tensor is None or saved.array is not None:
+        return False
+    return saved.version != saved.tensor._counter.value

@@ -1,0 +1,174 @@
+"""Storages and version counters: the two mutable cells on which the whole layer stands.
+
+NOTE [Version sharing]
+A write points a storage to a new array and counts one on the version counter of the tensor it came through.  The
+counter is an object of its own, because it is not shared as the storage is: a view and ``detach()`` share both with
+their base, so that a write through either is noticed by whoever saved a value of it; ``.data`` shares the storage and
+has a counter of its own, so that a write through it is *not* noticed (PyTorch: torch/csrc/autograd/variable.h, "Version
+counter").  A counter also keeps who wrote, for the errors that explain themselves.
+"""
+
+import math
+from collections import deque
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax import lax
+
+from fgrad.mutable.layout.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.values.capacity import check_room, held
+from fgrad.mutable.values.device_of_value import Absent
+from fgrad.mutable.values.evaluation import Routine, array_type, constant, recorded
+from fgrad.seam import RawSource, simplify
+
+#: how many of the last writes a counter remembers
+WRITES_KEPT = 16
+
+
+class Write(NamedTuple):
+    """One write: the version it made, the operation, the user's line, and how the written tensor was reached.
+
+    A tuple, since every write makes one.
+    """
+
+    version: int
+    operation: str
+    source: RawSource | None
+    through: str
+
+
+class VersionCounter:
+    """How often the tensors that share it were written, and the last writes."""
+
+    __slots__ = ("value", "writes")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.writes: deque[Write] | None = None
+
+    def bump(self, operation: str, source: RawSource | None, through: str) -> None:
+        self.value += 1
+        if self.writes is None:
+            self.writes = deque(maxlen=WRITES_KEPT)
+        self.writes.append(Write(self.value, operation, source, through))
+
+
+class Storage:
+    """A cell that holds one immutable array; tensors that share it share memory.
+
+    The array has the shape of the tensor that made the storage; ``strides`` are that tensor's when they are not the
+    row-major ones.  Element ``i`` of memory is the ``i``-th element of the array in the order of its strides.
+    """
+
+    __slots__ = ("array", "strides", "dtype", "home", "memory", "__weakref__")
+
+    def __init__(self, array: Any, dtype: Dtype, strides: Ints | None = None):
+        self.array = array
+        self.strides = strides
+        self.dtype = dtype
+        #: the geometry of the tensor that made it, once a resize has changed the array's shape
+        self.home: Geometry | None = None
+        #: where others look at its elements, if they do: see NOTE [Exported memory]
+        self.memory: Any = None
+
+    @property
+    def layout(self) -> Layout:
+        return _layout(self.array.shape, self.strides, self.dtype)
+
+    @property
+    def count(self) -> int:
+        """How many elements it holds."""
+        return math.prod(self.array.shape)
+
+    def read(self, geometry: Geometry) -> Any:
+        """The elements that a geometry names."""
+        array = self.array
+        routine, where = _getting(array.shape, self.strides, self.dtype, geometry)
+        return routine((array, *where))[0]
+
+    def write(self, geometry: Geometry, value: Any) -> None:
+        """Point to an array with the elements that a geometry names replaced."""
+        array = self.array
+        routine, where = _putting(array.shape, self.strides, self.dtype, geometry)
+        self.array = routine((array, *where, value))[0]
+
+    def resize(self, count: int) -> None:
+        """Make room for ``count`` elements, flat; what was there stays, new elements are zero.
+
+        Raises:
+          RuntimeError: there is not so much memory.
+        """
+        if self.array.__class__ is not Absent:
+            check_room(count * self.dtype.itemsize)
+        layout = self.layout
+        have = math.prod(layout.sizes)
+        if self.home is None:
+            self.home = Geometry(layout.sizes, layout.strides, 0, self.dtype)
+        flat = self.read(Geometry((min(have, count),), (1,), 0, self.dtype))
+        self.array, self.strides = _grown(min(have, count), count, self.dtype)((flat,))[0], None
+
+
+@lru_cache(1 << 14)
+def _layout(sizes: Ints, strides: Ints | None, dtype: Dtype) -> Layout:
+    return Layout(sizes, contiguous_strides(sizes) if strides is None else strides, dtype)
+
+
+_indices: dict[int, Any] = {}
+
+
+def _index(place: np.ndarray) -> Any:
+    """Where a box starts, or the places of elements, as a value; small numbers are kept."""
+    if place.ndim:
+        return constant(place)
+    key = int(place)
+    found = _indices.get(key)
+    if found is None:
+        if len(_indices) > 1 << 12:
+            _indices.clear()
+        found = _indices[key] = constant(place)
+    return found
+
+
+#: geometries that are read and written are kept, with the values that say where they stand
+@lru_cache(1 << 14)
+def _getting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry) -> tuple[Routine, tuple[Any, ...]]:
+    through, where = lens(_layout(sizes, strides, dtype), geometry)
+    return _getter(through), tuple(map(_index, where))
+
+
+@lru_cache(1 << 14)
+def _putting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry) -> tuple[Routine, tuple[Any, ...]]:
+    through, where = lens(_layout(sizes, strides, dtype), geometry)
+    return _putter(through), tuple(map(_index, where))
+
+
+def _where_types(through: Lens) -> list[Any]:
+    if through.box is None:
+        return [array_type(through.sizes, np.int64)]
+    return [array_type((), np.int32)] * len(through.box.parent)
+
+
+@lru_cache(1 << 12)
+def _getter(through: Lens) -> Routine:
+    types = [array_type(through.layout.sizes, through.layout.dtype.numpy), *_where_types(through)]
+    return held(Routine(simplify(recorded(lambda array, *where: [through.get(array, where)], types))))
+
+
+@lru_cache(1 << 12)
+def _putter(through: Lens) -> Routine:
+    types = [
+        array_type(through.layout.sizes, through.layout.dtype.numpy),
+        *_where_types(through),
+        array_type(through.sizes, through.dtype.numpy),
+    ]
+    return Routine(simplify(recorded(lambda array, *rest: [through.put(array, rest[:-1], rest[-1])], types)))
+
+
+@lru_cache(1 << 10)
+def _grown(have: int, count: int, dtype: Dtype) -> Routine:
+    zero = np.zeros((), dtype.numpy)
+    return Routine(
+        recorded(lambda flat: [lax.pad(flat, zero, ((0, count - have, 0),))], [array_type((have,), dtype.numpy)])
+    )

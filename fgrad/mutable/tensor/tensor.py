@@ -1,0 +1,346 @@
+"""The tensor: a thin handle on a storage, with what autograd knows of it.
+
+NOTE [The handle]
+A tensor has a storage and, unless it is the one that made it, a geometry; a version counter; and its place in the
+backward graph: either it is a leaf (``_requires_grad``) or an output of a node (``_grad_fn``, ``_output_nr``).  What
+few tensors have stands in class attributes until it is set on one of them, so that making a tensor writes five fields
+and no more.  The operations are methods too; ``fgrad.torch.ops`` enters them here from its table.
+"""
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, frozen
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.torch_function.protocol import HANDLER, disabled_torch_function_impl, plain, watch
+from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, contiguous_strides, reading
+from fgrad.mutable.tensor.node import LAST, Edge, Node
+from fgrad.mutable.tensor.origin import Origin
+from fgrad.mutable.tensor.storage import Storage, VersionCounter
+from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.values.device_of_value import elsewhere, place_of, placed
+from fgrad.seam import RawSource
+
+
+@define(eq=False)
+class ViewOf:
+    """What makes a tensor a view: its base, why it may or may not be written, and when its ``grad_fn`` was made."""
+
+    base: "Tensor"
+    #: "default", "multi_output", "no_grad", "inference" or "custom": see NOTE [Views that may not be written]
+    creation: str
+    #: the version at which ``_grad_fn`` was right; a later write makes it anew
+    version: int
+    #: the operation and the user's line that made the view
+    operation: str = ""
+    source: RawSource | None = None
+    #: the tensor whose tangent this one's is a view of, if not the base: a dual tensor is a view that has its own
+    dual: "Tensor | None" = None
+
+
+class Tensor:
+    """An array with PyTorch's semantics: it can be written, viewed, and differentiated.
+
+    Source: `torch.Tensor <https://docs.pytorch.org/docs/stable/tensors.html>`_.
+    """
+
+    _storage: Storage
+    _type: TensorType
+    _counter: VersionCounter
+    #: None: the tensor covers its storage as it was made
+    _geometry: Geometry | None = None
+    _requires_grad: bool = False
+    _grad_fn: Node | None = None
+    _output_nr: int = 0
+    _grad: "Tensor | None" = None
+    _view: ViewOf | None = None
+    _inference: bool = False
+    #: whether it stands for a number of a formula, which saved-tensor hooks are not given (PyTorch's wrapped numbers)
+    _wrapped_number: bool = False
+    #: (the storage's array, what the view read of it)
+    _cache: tuple[Any, Any] | None = None
+    _retains_grad: bool = False
+    #: tensor hooks by handle; of a leaf they stand here only, else the node knows this same dict too
+    _backward_hooks: "OrderedDict[int, Any] | None" = None
+    _post_accumulate_grad_hooks: "OrderedDict[int, Any] | None" = None
+    #: gives the node that its gradient goes into, None once that is gone
+    _accumulator: "Callable[[], Node | None] | None" = None
+    #: the tangents at the open levels of forward mode
+    _tangents: "weakref.WeakKeyDictionary[Any, Tensor] | None" = None
+    #: the level of ``torch.func.vmap`` that it was made in; see NOTE [Levels]
+    _level: int = 0
+    #: where it came from, when it could have had a history and has none (NOTE [Origins])
+    _origin: Origin | None = None
+    #: the user's name for it, where one is known (a parameter's place in its module)
+    _label: str | None = None
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+        # checkers look operators up on the class only
+        __getitem__: Any
+        __setitem__: Any
+        __iter__: Any
+        __len__: Any
+        __bool__: Any
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __truediv__: Any
+        __rtruediv__: Any
+        __matmul__: Any
+        __pow__: Any
+        __neg__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
+        __and__: Any
+        __or__: Any
+        __invert__: Any
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _value(self) -> Any:
+        """The array of the elements, as the storage holds them now."""
+        storage = self._storage
+        geometry = self._geometry
+        if geometry is None:
+            if storage.home is None:
+                return storage.array
+            geometry = storage.home
+        cache = self._cache
+        array = storage.array
+        if cache is not None and cache[0] is array:
+            return cache[1]
+        value = storage.read(geometry)
+        self._cache = (array, value)
+        return value
+
+    def _write(self, value: Any) -> None:
+        """Point the storage to an array with these elements in this tensor's places."""
+        geometry = self._geometry or self._storage.home
+        if geometry is None:
+            self._storage.array = value
+        else:
+            self._storage.write(geometry, value)
+            self._cache = (self._storage.array, value)
+
+    def _overwrite(self, value: Any, operation: str, source: Any, writes: int = 1) -> None:
+        """Write these elements and count it: both, or nothing where a signal comes (NOTE [Signals])."""
+        storage, counter = self._storage, self._counter
+        before = storage.array, counter.value
+        try:
+            self._write(value)
+            for _ in range(writes):
+                self._bump(operation, source)
+        except BaseException:
+            storage.array, counter.value = before
+            raise
+
+    def _geometry_of(self) -> Geometry:
+        """The geometry, also of a tensor that covers its storage."""
+        geometry = self._geometry or self._storage.home
+        if geometry is not None:
+            return geometry
+        strides = self._storage.strides
+        sizes = self._type.shape
+        return Geometry(sizes, contiguous_strides(sizes) if strides is None else strides, 0, self._type.dtype)
+
+    def _bump(self, operation: str, source: Any) -> None:
+        """Count one write, unless the tensor was made in inference mode and has no counter."""
+        if not self._inference:
+            through = "" if self._view is None else "a view"
+            self._counter.bump(operation, source, through)
+
+    # -- autograd ----------------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to or through it."""
+        return is_tracked(self)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made it."""
+        return not is_tracked(self) or gradient_function(self) is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that made it; of a view that was written since, a new one (NOTE [Lazy grad_fn of views])."""
+        return gradient_function(self)
+
+    @property
+    def output_nr(self) -> int:
+        return self._output_nr
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether it is no leaf and has ``retain_grad``."""
+        return self._retains_grad
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if getattr(cls, HANDLER, None) is not disabled_torch_function_impl:
+            watch.subclass()
+
+
+plain.add(Tensor)
+#: what a tensor has of its own; all else in its ``__dict__`` is the user's
+FIELDS = frozenset((*Tensor.__annotations__, "_grad_dtype"))
+
+
+def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Tensor:
+    """A tensor with a storage of its own."""
+    tensor = object.__new__(Tensor)
+    tensor._storage = Storage(value, type.dtype, strides)
+    tensor._type = type
+    tensor._counter = VersionCounter()
+    if modes.inference:
+        tensor._inference = True
+    if modes.level:
+        tensor._level = modes.level
+    return tensor
+
+
+def beside(tensor: Tensor, other: Tensor) -> Tensor:
+    """A tensor without history on the device of another."""
+    if elsewhere.exist:
+        where = place_of(tensor._storage.array)
+        if place_of(other._storage.array) != where:
+            return new_tensor(placed(other._storage.array, where), other._type, other._storage.strides)
+    return other
+
+
+def lies_apart(tensor: Tensor) -> bool:
+    """Whether a tensor may not be row-major."""
+    return tensor._geometry is not None or tensor._storage.strides is not None or tensor._storage.home is not None
+
+
+def unread(tensor: Tensor) -> Reading | None:
+    """How a program that uses a view can read it out of its storage's array; None if it is better read beforehand."""
+    geometry = tensor._geometry
+    if geometry is None:
+        return None
+    storage, cache = tensor._storage, tensor._cache
+    if cache is not None and cache[0] is storage.array:
+        return None
+    return reading(storage.layout, geometry)
+
+
+def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Tensor) -> Tensor:
+    """Another handle on the same elements, with no history; it shares the version counter unless given one."""
+    other = object.__new__(cls)
+    other._storage = tensor._storage
+    other._type = tensor._type
+    other._counter = tensor._counter if counter is None else counter
+    if tensor._geometry is not None:
+        other._geometry = tensor._geometry
+    if tensor._inference:
+        other._inference = True
+    if tensor._level:
+        other._level = tensor._level
+    return other
+
+
+def of_class(tensor: Tensor, cls: type) -> Tensor:
+    """A tensor just made, as one of a class of tensors."""
+    other = object.__new__(cls)
+    other.__dict__.update(tensor.__dict__)
+    return other
+
+
+def is_tracked(tensor: Tensor) -> bool:
+    """Whether a tensor requires grad; a view does when its base does."""
+    if tensor._requires_grad or tensor._grad_fn is not None:
+        return True
+    view = tensor._view
+    return view is not None and is_tracked(view.base)
+
+
+class _Renewal:
+    """What makes the ``grad_fn`` of a view anew; the views module enters it when it is defined."""
+
+    renew: Any = None
+
+
+renewal = _Renewal()
+
+
+def gradient_function(tensor: Tensor) -> Node | None:
+    """The node that a tensor is an output of."""
+    view = tensor._view
+    if view is not None and not tensor._inference and view.version != tensor._counter.value:
+        renewal.renew(tensor)
+    return tensor._grad_fn
+
+
+def find_nodes(operands: Iterable[Any]) -> None:
+    """Find the nodes that made the operands of an operation, as PyTorch does before it looks at types and shapes.
+
+    Raises:
+      RuntimeError: one is a view that may not be written, and it or its base has been: of several errors, the first.
+    """
+    if modes.grad:
+        for x in operands:
+            if isinstance(x, Tensor) and x._view is not None:
+                gradient_function(x)
+
+
+def gradient_edge(tensor: Tensor) -> Edge | None:
+    """Where the gradient of a tensor goes: to the node that made it, or into its ``.grad``."""
+    node = tensor._grad_fn if tensor._view is None else gradient_function(tensor)
+    if node is not None:
+        return node, tensor._output_nr
+    return (accumulator(tensor), 0) if tensor._requires_grad else None
+
+
+# -- leaves ----------------------------------------------------------------------------------------------------------
+
+
+class AccumulateGrad(Node):
+    """Adds the gradient of a leaf into its ``.grad``."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: Tensor):
+        super().__init__((), (variable._type,), None)
+        self.sequence = LAST
+        self.variable = variable
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+
+def accumulator(leaf: Tensor) -> Node:
+    """The node that accumulates into a leaf; it lives as long as a graph refers to it, as PyTorch's."""
+    held = leaf._accumulator
+    node = None if held is None else held()
+    if node is None:
+        node = AccumulateGrad(leaf)
+        leaf._accumulator = weakref.ref(node)
+    return node
+
+
+@frozen
+class GradientEdge:
+    """A node and the number of one of its outputs: a target or a root of backward that is no tensor.
+
+    Source: `torch.autograd.graph.GradientEdge
+    <https://docs.pytorch.org/docs/stable/generated/torch.autograd.graph.GradientEdge.html>`_.
+    """
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None

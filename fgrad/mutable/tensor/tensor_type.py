@@ -1,0 +1,64 @@
+"""The type of a tensor: element type and shape, one object for each pair, so that a cache may key on identity."""
+
+from typing import Any
+
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64, from_numpy, int64
+from fgrad.mutable.values.capacity import number_of_elements
+from fgrad.mutable.values.evaluation import array_type
+from fgrad.seam import ShapedArray
+
+
+class TensorType:
+    """An element type and a shape; made by ``tensor_type`` only, which gives the same object for the same pair."""
+
+    __slots__ = ("dtype", "shape", "numel", "inexact", "array", "number")
+
+    dtype: Dtype
+    shape: Ints
+    numel: int
+    #: whether values of this type have derivatives
+    inexact: bool
+    #: the type as graphs have it
+    array: ShapedArray
+    #: the Python type that a wrapped number stands for in type promotion
+    number: type | None
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+_types: dict[tuple[Dtype, Ints], TensorType] = {}
+
+
+def tensor_type(dtype: Dtype, shape: Ints) -> TensorType:
+    """The one type of this element type and shape."""
+    found = _types.get((dtype, shape))
+    if found is None:
+        found = _types.setdefault((dtype, shape), _made(dtype, shape, None))
+    return found
+
+
+def _made(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:
+    made = TensorType()
+    made.dtype = dtype
+    made.shape = shape
+    made.numel = number_of_elements(shape)
+    made.inexact = dtype.is_floating_point or dtype.is_complex
+    made.array = array_type(shape, dtype.numpy)
+    made.number = number
+    return made
+
+
+#: the types of wrapped numbers: tensors that count as Python numbers in type promotion
+NUMBER_TYPES = {
+    bool: _made(bool_, (), bool),
+    int: _made(int64, (), int),
+    float: _made(float64, (), float),
+    complex: _made(complex128, (), complex),
+}
+
+
+def type_of(array: Any) -> TensorType:
+    """The tensor type of an array or of an array's type."""
+    return tensor_type(from_numpy(array.dtype), tuple(array.shape))

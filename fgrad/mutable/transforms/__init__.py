@@ -1,0 +1,1 @@
+"""Sixth floor: the levels of ``torch.func`` and of forward-mode differentiation."""

@@ -1,0 +1,188 @@
+"""Forward mode: tangents that travel with tensors.
+
+NOTE [Tangents and memory]
+A tensor's tangent is a tensor like it.  A view's tangent is the same view of its base's tangent, so that a write
+through either reaches both: writing to a tensor writes to its tangent's storage; a view that gains a tangent where its
+base has none gives the base one of zeros first (PyTorch: torch/csrc/autograd/autograd_meta.cpp, "Forward Grad
+View/inplace").
+
+NOTE [Levels of forward mode]
+``torch.func.jvp`` nests: each call opens a level, and a tensor has a tangent for each level that it depends on.  The
+tangents of the innermost level are computed first, by operations that the levels outside see; so a tangent has tangents
+of those levels, and no level mistakes another's perturbation for its own.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from attrs import evolve
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.layout.geometry import Geometry, overlaps
+from fgrad.mutable.operation import operation as operations
+from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, located
+from fgrad.mutable.operation.operation import Operation, Planned, apply, node_of
+from fgrad.mutable.operation.operation_node import type_at, zeros
+from fgrad.mutable.operation.views import view_of
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.seam import Graph, evaluate
+
+
+class Level:
+    """A level that is open; tensors hold their tangents by it, weakly, so that they lose them when it is closed."""
+
+    __slots__ = ("__weakref__",)
+
+
+def another_level() -> dict[str, Any]:
+    """The modes in which one level more is open, inside of the others."""
+    return {"duals": (*modes.duals, Level()), "dual_level": len(modes.duals)}
+
+
+def one_level_less() -> dict[str, Any]:
+    """The modes in which the innermost level is closed."""
+    return {"duals": modes.duals[:-1], "dual_level": len(modes.duals) - 2}
+
+
+def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
+    """The tangent of a tensor at a level, the innermost if none is given; of a view, a view of its base's.
+
+    Where forward mode is off no tensor has one.
+    """
+    if not modes.forward_grad:
+        return None
+    number = modes.dual_level if level is None else level
+    tangents = tensor._tangents
+    found = None if tangents is None or number < 0 else tangents.get(modes.duals[number])
+    base = _base(tensor)
+    if found is None and base is not None:
+        above = tangent_of(base, number)
+        if above is not None:
+            found = _view_of_tangent(above, _same_place(tensor, base, above))
+            enter_tangent(tensor, found, number)
+    return found
+
+
+def _view_of_tangent(tangent: Tensor, place: Geometry) -> Tensor:
+    if modes.level:
+        (tangent,) = operations.levels.lifted((tangent,))
+    found = view_of(tangent, place)
+    if modes.grad and is_tracked(tangent):
+        start, params = located(tangent._geometry_of(), place)
+        found._grad_fn = node_of(AS_STRIDED.planned((tangent._type, int), params, None), (tangent, start))
+    return found
+
+
+def _base(tensor: Tensor) -> Tensor | None:
+    """The tensor of whose tangent the tangent of a view is a view."""
+    view = tensor._view
+    if view is None or view.dual is tensor:
+        return None
+    return view.base if view.dual is None else view.dual
+
+
+def enter_tangent(tensor: Tensor, tangent: Tensor, level: int) -> None:
+    """Make a tensor the tangent of another at a level."""
+    if tensor._tangents is None:
+        tensor._tangents = WeakKeyDictionary()
+    tensor._tangents[modes.duals[level]] = tangent
+
+
+def _same_place(view: Tensor, base: Tensor, tangent: Tensor) -> Geometry:
+    """The geometry of a view, moved from its base's storage to the tangent's."""
+    g = view._geometry_of()
+    shift = tangent._geometry_of().offset - base._geometry_of().offset
+    return evolve(g, offset=g.offset + shift)
+
+
+def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> None:
+    """Give a tensor a tangent: by writing to the one it has, or to its base's if it is a view."""
+    number = modes.dual_level if level is None else level
+    have = tangent_of(tensor, number)
+    base = _base(tensor)
+    if have is None and base is not None:
+        enter_tangent(base, laid_out(zeros(base._type), base), number)
+        have = tangent_of(tensor, number)
+    if have is None:
+        enter_tangent(tensor, laid_out(tangent, tensor), number)
+        return
+    have._write(tangent._value())
+    have._grad_fn, have._output_nr = tangent._grad_fn, tangent._output_nr
+    for outer in range(number):
+        above = tangent_of(tangent, outer)
+        if above is not None:
+            set_tangent(have, above, outer)
+
+
+def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
+    """A tangent that lies in memory as its tensor does, so that views of one are views of the other.
+
+    Where the tensor is a part of its storage, the tangent is the same part of one that is zero elsewhere: a view may
+    reach beyond the tensor (PyTorch: torch/csrc/autograd/autograd_meta.cpp, ``has_same_meta``).
+    """
+    g, storage = tensor._geometry_of(), tensor._storage
+    if overlaps(g.sizes, g.strides):
+        return tangent
+    held = storage.count * storage.dtype.itemsize // g.dtype.itemsize
+    if held != math.prod(g.sizes):
+        whole = zeros(tensor_type(g.dtype, (held,)))
+        start, params = located(whole._geometry_of(), g)
+        return view_of(apply(AS_STRIDED_SCATTER, (whole, tangent, start), params), g)
+    if tangent._geometry_of().strides == g.strides:
+        return tangent
+    made = new_tensor(tangent._value(), tangent._type, g.strides)
+    made._grad_fn, made._output_nr, made._tangents = tangent._grad_fn, tangent._output_nr, tangent._tangents
+    return made
+
+
+@lru_cache(1 << 12)
+def _operation(graph: Graph, name: str, node: str) -> Operation:
+    outputs = tuple([f"result{i}" for i in range(len(graph.outputs))])
+    return Operation(name, lambda *arrays: tuple(evaluate(graph, arrays)), node, ("self", "*tensors"), outputs=outputs)
+
+
+def push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) -> None:
+    """Give the results of an operation the tangents that follow from its operands', the innermost level's first."""
+    innermost = modes.dual_level
+    try:
+        for level in range(innermost, -1, -1):
+            modes.dual_level = level - 1
+            _push(plan, operands, results, level)
+    finally:
+        modes.dual_level = innermost
+
+
+def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], level: int) -> None:
+    present = [operands[i] for i in plan.present]
+    fixed = plan.operation.fixed
+    tangents = [
+        tangent_of(x, level) if isinstance(x, Tensor) and plan.present[place] not in fixed else None
+        for place, x in enumerate(present)
+    ]
+    varied = tuple([i for i, t in enumerate(tangents) if t is not None and type_at(plan, i).inexact])
+    if not varied or not plan.inexact:
+        return
+    push = plan.pushforward(varied)
+    operation = _operation(push.routine.graph, plan.operation.name, "AddBackward0")
+    found = apply(operation, [*present, *[tangents[i] for i in varied]])
+    for k, tangent in zip(plan.inexact, found, strict=True):
+        set_tangent(results[k], tangent, level)
+
+
+def carry(tensor: Tensor, made: Tensor, level: int, step: Callable[[Tensor], Tensor]) -> None:
+    """Give a tensor what ``step`` makes of another's tangent at a level."""
+    tangent = tangent_of(tensor, level)
+    if tangent is not None:
+        innermost, modes.dual_level = modes.dual_level, level - 1
+        try:
+            enter_tangent(made, step(tangent), level)
+        finally:
+            modes.dual_level = innermost
+
+
+operations.forward_mode.push = push
+operations.forward_mode.carry = carry

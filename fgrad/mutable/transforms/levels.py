@@ -1,0 +1,359 @@
+"""Levels of ``torch.func``, and tensors that cross from one into another.
+
+NOTE [Levels]
+``vmap`` opens a level.  A tensor that crosses into it or out of it does so as a recorded step, so that gradients cross
+back: *in* takes a batch and gives single examples, *out* the reverse, and each is the derivative of the other.  A
+tensor from outside that is used inside without being mapped is *lifted*: the same elements, but its gradient inside is
+one for each example, and their sum outside.  Tensors know the level that they were made in; operations inside lift
+those operands from outside that have history.
+
+``grad``, ``vjp`` and ``jvp`` open a level too, but it is only a mark in the tape (NOTE [Entries]), and a number: what
+was made before it is captured by the function that they differentiate, and may not be written there.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from attrs import frozen
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.context.modes import Scope, modes
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation import operation as operations
+from fgrad.mutable.tensor.node import Edge, Node
+from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.evaluation import Routine, array_type, concrete, constant, recorded
+
+_numbers = itertools.count(1)
+
+
+@frozen(eq=False)
+class MapLevel:
+    """One open call of ``vmap``.
+
+    Attributes:
+      number: greater than those of the levels that it is in.
+      size: of the batch.
+      randomness: "error", "different" or "same".
+      around: ``modes.level`` and ``modes.derived`` outside of it.
+    """
+
+    number: int
+    size: int
+    randomness: str
+    around: tuple[int, int]
+
+
+class mapping(Scope):
+    """Opens a level of ``vmap`` for a block."""
+
+    def __init__(self, size: int, randomness: str):
+        self.given = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
+
+    def values(self) -> dict[str, Any]:
+        level = self.given
+        return {
+            "transforms": (*modes.transforms, level),
+            "maps": (*modes.maps, level),
+            "level": level.number,
+        }
+
+
+class capturing(Scope):
+    """Opens a level for a function that is recorded: tensors from outside may not be written in the block."""
+
+    def values(self) -> dict[str, Any]:
+        number = next(_numbers)
+        return {"level": number, "capture": number}
+
+
+def deriving() -> dict[str, Any]:
+    """What opens a level for a function that is differentiated: tensors from outside may not be written inside."""
+    number = next(_numbers)
+    return {"level": number, "derived": number}
+
+
+class below(Scope):
+    """Leaves the levels from a given one inwards for a block: what runs there sees whole batches."""
+
+    def __init__(self, level: MapLevel):
+        self.level = level
+
+    def values(self) -> dict[str, Any]:
+        number, derived = self.level.around
+        return {
+            "transforms": modes.transforms[: modes.transforms.index(self.level)],
+            "maps": modes.maps[: modes.maps.index(self.level)],
+            "level": number,
+            "derived": derived,
+        }
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+def value_in(value: Any, level: MapLevel) -> Any:
+    """A whole batch as a batched value."""
+    if value.__class__ is Batched and value.level > level.number:
+        return Batched(value_in(_swapped(value.array), level), value.level)
+    return Batched(value, level.number)
+
+
+def value_out(value: Any, level: MapLevel) -> Any:
+    """A value inside as a whole batch; one that is not batched is repeated."""
+    if value.__class__ is not Batched or value.level < level.number:
+        return _repeated(value, level.size)
+    if value.level == level.number:
+        return value.array
+    return Batched(_swapped(value_out(value.array, level)), value.level)
+
+
+def value_sum(value: Any, level: MapLevel) -> Any:
+    """The sum over the batch of a level; a value that is not batched there stays as it is."""
+    if value.__class__ is not Batched or value.level < level.number:
+        return value
+    if value.level == level.number:
+        return _run(_sum_first, value.array)
+    return Batched(value_sum(value.array, level), value.level)
+
+
+def is_mapped(value: Any, level: MapLevel) -> bool:
+    """Whether a value is batched at a level."""
+    while value.__class__ is Batched and value.level > level.number:
+        value = value.array
+    return value.__class__ is Batched and value.level == level.number
+
+
+def _swapped(value: Any) -> Any:
+    return _run(_swap, value)
+
+
+def _swap(x: Any) -> Any:
+    return jnp.swapaxes(x, 0, 1)
+
+
+def _sum_first(x: Any) -> Any:
+    return lax.reduce_sum(x, (0,))
+
+
+def _repeated(value: Any, size: int) -> Any:
+    return _repeating(tuple(value.shape), value.dtype, size)([value])[0]
+
+
+@lru_cache(1 << 10)
+def _repeating(shape: tuple[int, ...], dtype: Any, size: int) -> Routine:
+    return Routine(recorded(lambda x: [jnp.broadcast_to(x, (size, *shape))], [array_type(shape, dtype)]))
+
+
+def _run(function: Callable[[Any], Any], value: Any) -> Any:
+    return _routine(function, tuple(value.shape), value.dtype)([value])[0]
+
+
+@lru_cache(1 << 10)
+def _routine(function: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any) -> Routine:
+    return Routine(recorded(lambda x: [function(x)], [array_type(shape, dtype)]))
+
+
+RANDOM = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "randomness flags on vmap or perform the randomness operation out of vmap"
+)
+
+SAME_RANDOM = (
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+)
+
+
+def drawn(draw: Callable[[Ints], Any]) -> Any:
+    """The value of random numbers that ``draw`` makes for axes to stand before its own.
+
+    Inside ``vmap`` there is an axis for each level that wants other numbers for each example.
+
+    Raises:
+      RuntimeError: a level refuses random numbers.
+    """
+    different = _different()
+    return _batched(draw(tuple([level.size for level in different])), different)
+
+
+def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
+    """The value of random numbers that ``draw`` makes of arrays of parameters.
+
+    Inside ``vmap`` the arrays have an axis for each level that wants other numbers for each example.
+
+    Raises:
+      RuntimeError: a level refuses random numbers, or wants the same ones for parameters that differ.
+    """
+    different = _different()
+    rank = max([len(value.shape) for value in parameters])
+    arrays = []
+    for value in parameters:
+        lead = (1,) * (rank - len(value.shape))
+        for level in reversed(modes.maps):
+            if level in different:
+                value = value_out(value, level)
+            elif is_mapped(value, level):
+                raise RuntimeError(SAME_RANDOM)
+        array = concrete(value)
+        before = len(different)
+        arrays.append(array.reshape(array.shape[:before] + lead + array.shape[before:]) if lead else array)
+    return _batched(draw(*arrays), different)
+
+
+def _different() -> list[MapLevel]:
+    """The levels that want other random numbers for each example."""
+    if any(level.randomness == "error" for level in modes.maps):
+        raise RuntimeError(RANDOM)
+    return [level for level in modes.maps if level.randomness == "different"]
+
+
+def _batched(array: Any, maps: Sequence[MapLevel]) -> Any:
+    value = constant(array)
+    for level in maps:
+        value = Batched(value, level.number)
+    return value
+
+
+# -- tensors ---------------------------------------------------------------------------------------------------------
+
+
+class Crossing(Node):
+    """The node of a tensor that crossed a level."""
+
+    __slots__ = ("level",)
+
+    def __init__(self, tensor: Tensor, edge: Edge, level: MapLevel, type: TensorType):
+        super().__init__((edge,), (type,), None)
+        self.level = level
+
+
+class MapIn(Crossing):
+    """A batch that has become single examples."""
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        return [None if grads[0] is None else cross_out(grads[0], self.level)]
+
+
+class MapOut(Crossing):
+    """Single examples that have become a batch."""
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        return [None if grads[0] is None else cross_in(grads[0], self.level)]
+
+
+class Lift(Crossing):
+    """A tensor from outside that is the same for all examples."""
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        return [None if grads[0] is None else cross_sum(grads[0], self.level)]
+
+
+class Sum(Crossing):
+    """The sum over the examples of what was one for each."""
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        return [None if grads[0] is None else lift(grads[0], self.level)]
+
+
+def cross_in(tensor: Tensor, level: MapLevel) -> Tensor:
+    """A tensor whose first axis is the batch, as one of single examples."""
+    type = tensor_type(tensor._type.dtype, tensor._type.shape[1:])
+    return _crossed(tensor, new_tensor(value_in(tensor._value(), level), type), level, MapIn, cross_in, level.number)
+
+
+def cross_out(tensor: Tensor, level: MapLevel) -> Tensor:
+    """A tensor of single examples as the whole batch."""
+    tensor = brought_in(tensor)
+    if tensor._level < level.number:
+        tensor = lift(tensor, level)
+    type = tensor_type(tensor._type.dtype, (level.size, *tensor._type.shape))
+    return _crossed(tensor, new_tensor(value_out(tensor._value(), level), type), level, MapOut, cross_out, None)
+
+
+def cross_sum(tensor: Tensor, level: MapLevel) -> Tensor:
+    """The sum of a tensor over the examples."""
+    made = new_tensor(value_sum(tensor._value(), level), tensor._type)
+    return _crossed(tensor, made, level, Sum, cross_sum, None)
+
+
+def lift(tensor: Tensor, level: MapLevel) -> Tensor:
+    """A tensor from outside, for use inside."""
+    return _crossed(tensor, alias(tensor), level, Lift, lift, level.number, tensor._type)
+
+
+def _crossed(
+    tensor: Tensor,
+    made: Tensor,
+    level: MapLevel,
+    node: type[Crossing],
+    cross: Callable[[Tensor, MapLevel], Tensor],
+    number: int | None,
+    type: TensorType | None = None,
+) -> Tensor:
+    if type is not None:
+        made._type = type
+    if number is not None:
+        made._level = number
+    edge = gradient_edge(tensor) if modes.grad and tensor._type.inexact and is_tracked(tensor) else None
+    if edge is not None:
+        made._grad_fn = node(tensor, edge, level, made._type)
+    for at in range(modes.dual_level + 1):
+        operations.forward_mode.carry(tensor, made, at, lambda tangent: cross(tangent, level))
+    return made
+
+
+def lifted(operands: Sequence[Any]) -> Sequence[Any]:
+    """Operands with those that come from outside and have history lifted into the levels between."""
+    if not modes.grad:
+        return operands
+    inside = modes.level
+    for i, x in enumerate(operands):
+        if isinstance(x, Tensor) and x._level < inside and is_tracked(x):
+            operands = [*operands[:i], brought_in(x), *operands[i + 1 :]]
+    return operands
+
+
+def brought_in(tensor: Tensor) -> Tensor:
+    """A tensor as the innermost level sees it."""
+    if modes.grad and is_tracked(tensor):
+        for level in modes.maps:
+            if tensor._level < level.number:
+                tensor = lift(tensor, level)
+    return tensor
+
+
+INPLACE = (
+    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+    "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
+    "called inside the PyTorch framework, please file a bug report instead."
+)
+
+
+def check_write(tensor: Tensor, value: Any) -> None:
+    """Raise an error if a tensor from outside of a level is to hold a value of inside."""
+    root = tensor if tensor._view is None else tensor._view.base
+    if root._level < modes.capture:
+        raise RuntimeError(
+            "functionalize: a tensor from outside of the function is written inside it, which would be lost when the "
+            "function's graph runs again. Pass the tensor as an argument, or write to a clone() of it."
+        )
+    if outgrows(tensor, value):
+        raise RuntimeError(INPLACE)
+
+
+def outgrows(tensor: Tensor, value: Any) -> bool:
+    """Whether a value is one for each example of a level, and a tensor from outside of it is not."""
+    root = tensor if tensor._view is None else tensor._view.base
+    if value.__class__ is not Batched or root._level >= value.level:
+        return False
+    have = tensor._storage.array
+    return have.__class__ is not Batched or have.level < value.level
+
+
+operations.levels.lifted = lifted
+operations.levels.check_write = check_write

@@ -1,0 +1,1 @@
+"""Third floor: values of tensors: how graphs turn them into new ones, their batches, devices and sizes."""

@@ -1,0 +1,124 @@
+"""How much memory there is, and PyTorch's errors for tensors that would take more.
+
+Sizes are checked before anything is computed with them: of what cannot be allocated, XLA ends the process.
+
+Source: PyTorch's ``c10/core/impl/alloc_cpu.cpp`` and ``aten/src/ATen/EmptyTensor.cpp``.
+"""
+
+import os
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from attrs import frozen
+
+from fgrad.mutable.layout.geometry import Ints, contiguous_strides, extent
+from fgrad.mutable.values.device_of_value import Absent
+from fgrad.mutable.values.evaluation import Routine
+from fgrad.seam import Graph
+
+#: the numbers that fit in 64 bits with a sign
+LARGEST = (1 << 63) - 1
+#: what a process can have if the system does not say: the addresses of today's processors
+ADDRESSES = 1 << 47
+
+
+@cache
+def memory() -> int:
+    """How many bytes can be allocated at once: as many as the machine has, as Linux has it by default."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return ADDRESSES
+
+
+def check_room(size: int) -> None:
+    """Raise PyTorch's error for a number of bytes that cannot be allocated.
+
+    Raises:
+      RuntimeError: it is negative, or more than the machine has.
+      ValueError: it has more than 64 bits.
+    """
+    if 0 <= size <= memory():
+        return
+    if not -LARGEST - 1 <= size <= LARGEST:
+        raise ValueError("Overflow when unpacking long long")
+    if size < 0:
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been called with "
+            f"negative number: {size + (1 << 64)}"
+        )
+    raise RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+        f"allocate {size} bytes. Error code 12 (Cannot allocate memory)"
+    )
+
+
+@lru_cache(1 << 14)
+def storage_size(sizes: Ints, strides: Ints | None, offset: int, itemsize: int) -> int:
+    """The bytes of a storage for elements that lie so in it; row-major without ``strides``.
+
+    Raises:
+      RuntimeError: the number has more than 64 bits.
+    """
+    if strides is not None and 0 in sizes:
+        return 0
+    if strides is not None and strides != contiguous_strides(sizes):
+        size = extent(sizes, strides, offset) * itemsize
+        shown = f"{list(sizes)} and strides={list(strides)}"
+    else:
+        size, shown = itemsize, f"{list(sizes)}"
+        for n in sizes:
+            size *= n
+            if size > LARGEST:
+                break
+        size += offset * itemsize if size else 0
+    if size > LARGEST:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={shown}")
+    return size
+
+
+def number_of_elements(sizes: Ints) -> int:
+    """How many elements there are.
+
+    Raises:
+      RuntimeError: the number has more than 64 bits.
+    """
+    count = 1
+    for n in sizes:
+        count *= n
+        if count > LARGEST:
+            raise RuntimeError("numel: integer multiplication overflow")
+    return count
+
+
+def check_storage(sizes: Ints, itemsize: int) -> None:
+    """Raise PyTorch's error for a new tensor that takes more memory than there is."""
+    check_room(storage_size(sizes, None, 0, itemsize))
+
+
+@frozen(eq=False)
+class Vast:
+    """What stands for a routine whose results no memory holds: it runs where nothing is computed, on ``meta``."""
+
+    routine: Routine
+
+    @property
+    def graph(self) -> Graph:
+        return self.routine.graph
+
+    def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
+        if not any(x.__class__ is Absent for x in values):
+            for t in self.routine.graph.out_types:
+                check_storage(t.shape, t.dtype.itemsize)
+        return self.routine(values)
+
+    def reading(self, readings: Any) -> "Vast":
+        """The same: it reads nothing."""
+        return self
+
+
+def held(routine: Routine) -> Any:
+    """A routine, or what stands for it where its results are too large for any memory."""
+    vast = any(t.size * t.dtype.itemsize > memory() for t in routine.graph.out_types)
+    return Vast(routine) if vast else routine

@@ -1,0 +1,106 @@
+"""Where values lie: on the CPU, on an accelerator of JAX's, or nowhere (PyTorch's device ``meta``).
+
+NOTE [A value knows its place]
+A tensor's device is asked of its value.  NumPy's arrays, and those that JAX has on the CPU, are the CPU's; an array on
+an accelerator is committed to it; an ``Absent`` value has a shape and a type and no elements.  What is computed lies
+where the operands do, whatever device JAX would choose by itself.  As long as all values are the CPU's, and JAX has
+nothing else, nobody asks (``elsewhere.exist``).
+"""
+
+import contextlib
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.types import devices
+from fgrad.mutable.types.devices import device as Device
+from fgrad.mutable.values.batched import Batched
+from fgrad.seam import Tracer, widely
+
+CPU, META = Device("cpu"), Device("meta")
+NO_DATA = "Cannot copy out of meta tensor; no data!"
+
+
+class Absent:
+    """The value of a tensor on the device ``meta``."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Ints, dtype: Any):
+        elsewhere.exist = True
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise NotImplementedError(NO_DATA)
+
+
+class _Elsewhere:
+    """Whether any value ever lay elsewhere than on the CPU, or might."""
+
+    exist = False
+
+
+elsewhere = _Elsewhere()
+
+
+@functools.cache
+def accelerated() -> bool:
+    """Whether JAX computes elsewhere than on the CPU unless it is told to."""
+    found = jax.default_backend() != "cpu"
+    elsewhere.exist = elsewhere.exist or found
+    return found
+
+
+def on_cpu() -> Any:
+    """A block in which JAX computes on the CPU what is committed to no device."""
+    return jax.default_device(devices.jax_device(CPU)) if accelerated() else contextlib.nullcontext()
+
+
+def accelerator_of(value: Any) -> Any:
+    """The JAX device of a value on an accelerator; None of any other."""
+    if value.__class__ is Batched:
+        return accelerator_of(value.array)
+    if not isinstance(value, jax.Array) or isinstance(value, Tracer):
+        return None
+    found = min(value.devices(), key=lambda each: each.id)
+    return None if devices.of_jax(found).type == "cpu" else found
+
+
+def place_of(value: Any) -> Device:
+    """The device of a value's elements; a value that is being recorded is on the CPU."""
+    if value.__class__ is Absent:
+        return META
+    found = None if value.__class__ is np.ndarray else accelerator_of(value)
+    return CPU if found is None else devices.of_jax(found)
+
+
+def placed(value: Any, where: Device) -> Any:
+    """A value, which is not being recorded, on a device.
+
+    Raises:
+      NotImplementedError: it has no elements to be copied.
+      AssertionError, RuntimeError: there is no such device, as PyTorch words it.
+    """
+    if value.__class__ is Batched:
+        return Batched(placed(value.array, where), value.level)
+    if where.type == "meta":
+        return Absent(tuple(value.shape), value.dtype)
+    if value.__class__ is Absent:
+        raise NotImplementedError(NO_DATA)
+    target = devices.jax_device(where)
+    if isinstance(value, Tracer) or place_of(value) == devices.settled(where):
+        return value
+    elsewhere.exist = True
+    return widely(jax.device_put, np.array(value) if where.type == "cpu" else value, target)

@@ -1,0 +1,245 @@
+"""The one place where operations get values: recorded graphs, and the policy by which they run.
+
+NOTE [Evaluation is a policy]
+Nothing in this layer computes with arrays directly.  An operation is recorded once for its types into a graph, and
+``Routine.__call__`` is the only call that turns a graph and values into new values.  The graph runs at once, on the
+back end that the policy in force says; see NOTE [Back ends in order].
+
+NOTE [NumPy begets NumPy]
+A small routine runs on NumPy's arrays where all its values are such: results of other small routines, and small arrays
+that came from the user.  A compiled program takes them as they are, in a tenth of the time in which JAX makes an array
+of one.  What a compiled program gave stays with JAX, though it be one number: reading it would wait for the program,
+and work that JAX does behind the calls would come to stand before them.  So it is the program, and not the time that
+something took, that decides who computes.
+
+NOTE [64-bit values beside JAX's flag]
+PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, for
+this thread and the time of recording only, and so run those with a 64-bit value in them; user code never runs inside.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.mutable.layout.geometry import Reading
+from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, elsewhere, on_cpu
+from fgrad.seam import (
+    SILENT,
+    WIDE,
+    Executable,
+    Graph,
+    PaceOf,
+    Policy,
+    Region,
+    ShapedArray,
+    Tracer,
+    checks_each_primitive,
+    copied,
+    evaluate,
+    operations,
+    simplify,
+    stage_closed,
+    widely,
+)
+
+#: the classes of concrete arrays; JAX's as they are met
+_ARRAYS: set[type] = {np.ndarray}
+
+#: the places of inputs that are read out of storages, and how
+Readings = tuple[tuple[int, Reading], ...]
+
+
+class Routine(Executable):
+    """A graph that runs on the values of tensors: arrays anywhere, batched arrays, and tracers."""
+
+    __slots__ = ("passed", "constant", "wide", "_reading")
+
+    def __init__(self, graph: Graph, pace_of: PaceOf = operations):
+        #: of a graph that does nothing, which inputs are its outputs: values are immutable, and so they may be shared
+        self.passed: tuple[int, ...] | None = None
+        if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
+            self.passed = graph.outputs
+        self.wide = any(t.dtype in WIDE for t in graph.types) or any(
+            isinstance(node.op.primitive, Region) for node in graph.nodes
+        )
+        self._reading: dict[Readings, Routine] = {}
+        super().__init__(graph, pace_of)
+
+    def begin(self, policy: Policy) -> None:
+        super().begin(policy)
+        #: what a graph that NumPy runs gives that reads no input: the same arrays each time
+        self.constant: Sequence[Any] | None = None
+        if self.numpy is not None and not _reads_inputs(self.graph):
+            self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
+
+    def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        return self._elsewhere(args) if elsewhere.exist else self._here(args)
+
+    def _elsewhere(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Run where the values lie: see NOTE [A value knows its place]."""
+        for x in values:
+            if x.__class__ is Absent:
+                return [Absent(t.shape, t.dtype) for t in self.graph.out_types]
+        target = next((found for x in values if (found := accelerator_of(x)) is not None), None)
+        if target is None:
+            with on_cpu():
+                return self._here(values)
+        # what is committed to no device goes along with the others
+        beside = [np.asarray(x) if _on_cpu(x) else x for x in values]
+        with jax.default_device(target):
+            outs = self._here(beside)
+        return widely(
+            lambda: [x if accelerator_of(x) == target or is_abstract(x) else jax.device_put(x, target) for x in outs]
+        )
+
+    def _here(self, values: Sequence[Any]) -> Sequence[Any]:
+        # what runs at every operation: no more than has to be asked before a compiled program may be called
+        if self.passed is not None:
+            return [values[i] for i in self.passed]
+        if self.constant is not None and not Batched.exist:
+            return self.constant
+        run = self.numpy
+        if run is not None:
+            for x in values:
+                if x.__class__ is not np.ndarray:
+                    break
+            else:
+                if not checks_each_primitive():
+                    return SILENT.copy().run(run, values)
+        compiled = self.compiled
+        if compiled is not None:
+            for x in values:
+                if x.__class__ not in _ARRAYS:
+                    break
+            else:
+                if self.wide:
+                    return widely(compiled, *values)
+                return compiled(*values)
+        return self._run(values)
+
+    def _run(self, values: Sequence[Any]) -> Sequence[Any]:
+        _ARRAYS.update([x.__class__ for x in values if isinstance(x, jax.Array) and not is_abstract(x)])
+        if Batched.exist:
+            for x in values:
+                if x.__class__ is Batched:
+                    return _run_batched(self, values)
+        if self.wide:
+            return widely(super().__call__, values)
+        return super().__call__(values)
+
+    def given(self, outs: Sequence[Any]) -> Sequence[Any]:
+        return outs  # see NOTE [NumPy begets NumPy]
+
+    def reading(self, readings: "Readings") -> "Routine":
+        """The routine that reads some of its inputs out of whole storages, in another order: no copy is made of them.
+
+        XLA reads a transposed factor of a matrix product where it lies, for one.
+        """
+        found = self._reading.get(readings)
+        if found is None:
+            graph = self.graph
+            order = dict(readings)
+            types = [
+                array_type(order[i].layout.sizes, t.dtype) if i in order else t for i, t in enumerate(graph.in_types)
+            ]
+
+            def function(*flat: Any) -> Sequence[Any]:
+                return evaluate(graph, [order[i].get(x) if i in order else x for i, x in enumerate(flat)])
+
+            found = self._reading[readings] = Routine(simplify(recorded(function, types)))
+        return found
+
+
+def _on_cpu(value: Any) -> bool:
+    return isinstance(value, jax.Array) and not isinstance(value, Tracer) and accelerator_of(value) is None
+
+
+def _reads_inputs(graph: Graph) -> bool:
+    read = {i for node in graph.nodes for i in node.inputs}.union(graph.outputs)
+    return any(i in read for i in range(len(graph.in_types)))
+
+
+#: how many routines are kept in their batched forms
+BATCHED_KEPT = 1 << 14
+
+
+def _run_batched(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
+    """Run on values of which some are batched: see NOTE [Batching is below the tape]."""
+    level = max([x.level for x in values if x.__class__ is Batched])
+    mapped = tuple([x.__class__ is Batched and x.level == level for x in values])
+    arrays = [x.array if m else x for x, m in zip(values, mapped, strict=True)]
+    size = arrays[mapped.index(True)].shape[0]
+    return [Batched(x, level) for x in _batched(routine, mapped, size)(arrays)]
+
+
+@lru_cache(BATCHED_KEPT)
+def _batched(routine: Routine, mapped: tuple[bool, ...], size: int) -> Routine:
+    """The routine with a batch in front of some of its inputs and of all of its outputs."""
+    graph = routine.graph
+    axes = tuple([0 if m else None for m in mapped])
+    types = [array_type((size, *t.shape), t.dtype) if m else t for t, m in zip(graph.in_types, mapped, strict=True)]
+    over_examples = jax.vmap(lambda *flat: tuple(evaluate(graph, flat)), in_axes=axes, axis_size=size)
+    return Routine(recorded(lambda *flat: over_examples(*flat), types))
+
+
+def recorded(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
+    """The graph of a function of arrays, recorded on types."""
+    return widely(stage_closed, function, types)
+
+
+def array_type(shape: tuple[int, ...], dtype: Any) -> ShapedArray:
+    """The type of an array, as graphs have it."""
+    return ShapedArray(shape, np.dtype(dtype))
+
+
+def is_abstract(value: Any) -> bool:
+    """Whether a value is being recorded or traced, or has no elements, so that these need not be known."""
+    return isinstance(value, Tracer | Batched | Absent)
+
+
+def concrete(value: Any) -> np.ndarray:
+    """The elements of a value, waiting for them if need be."""
+    return np.asarray(value)
+
+
+def constant(value: np.ndarray) -> Any:
+    """A NumPy array, copied, as a value: see NOTE [NumPy begets NumPy]."""
+    if value.size > NUMPY_SIZE:
+        return _put(value)
+    accelerated()  # who makes the first value finds out where JAX computes: importing starts no backend
+    kept = np.array(value, order="C")
+    kept.setflags(write=False)
+    return kept
+
+
+def as_jax(value: Any) -> Any:
+    """A value as JAX has it: an array, or what is being recorded or traced."""
+    return _put(value) if isinstance(value, np.ndarray) else value
+
+
+def _put(value: np.ndarray) -> Any:
+    with on_cpu():
+        return widely(copied, value)
+
+
+#: arrays from the user with more elements than this are given to JAX at once
+NUMPY_SIZE = 1 << 15
+#: arrays of one number are kept up to this many elements, and so many of them
+FILLED_SIZE, FILLED_KEPT = 4096, 256
+
+
+def filled(shape: tuple[int, ...], dtype: np.dtype, number: int) -> Any:
+    """A value that is one number everywhere."""
+    if math.prod(shape) > FILLED_SIZE:
+        return constant(np.full(shape, number, dtype))
+    return _filled(shape, dtype, number)
+
+
+@lru_cache(FILLED_KEPT)
+def _filled(shape: tuple[int, ...], dtype: np.dtype, number: int) -> Any:
+    return constant(np.full(shape, number, dtype))

@@ -1,0 +1,1 @@
+"""Sixth floor: in-place writes, and the history of what was written."""

@@ -1,0 +1,371 @@
+"""Operations that write: the checks, the write, and what becomes of the backward graph.
+
+NOTE [Views that may not be written]
+A view remembers why it was made.  One made in ``no_grad`` or inference mode has no history of its own, so a recorded
+write through it would be ambiguous; one of several outputs of one operation (``unbind``) would need a node that changes
+only one of that operation's outputs.  PyTorch forbids to write such views, and so does this layer, at the write.
+
+NOTE [CopySlices]
+A recorded write through a view changes its base: the base's node becomes ``CopySlices``, whose backward takes the
+gradient of the base, sends the part that the view covers through the write's own node, and passes the rest on.
+
+NOTE [Lazy grad_fn of views]
+Every view of a base that was written is another value than before, yet nobody tells it.  So a view remembers the
+version at which its ``grad_fn`` was right; asked for it later, it makes a new one that reads its elements off the base
+(``AsStridedBackward0``; PyTorch: torch/csrc/autograd/variable.cpp, "View + Inplace").
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.layout.geometry import Geometry, expanded
+from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, located
+from fgrad.mutable.operation.operands import OperandType, number
+from fgrad.mutable.operation.operation import (
+    Operation,
+    Planned,
+    apply,
+    check_together,
+    forward_mode,
+    has_normal,
+    levels,
+    node_of,
+)
+from fgrad.mutable.operation.operation_node import OperationNode, zeros
+from fgrad.mutable.operation.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
+from fgrad.mutable.operation.plan import NOTHING
+from fgrad.mutable.tensor import tensor as tensors
+from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.values.device_of_value import elsewhere
+from fgrad.seam import RawSource, here
+
+LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+INFERENCE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+
+
+class _Explanation:
+    """What lengthens the errors; ``fgrad.mutable.explain.explain`` enters it when it is defined."""
+
+    write: Any = staticmethod(lambda tensor, text: RuntimeError(text))
+
+
+explanation = _Explanation()
+
+
+def check_inplace(tensor: Tensor, recorded: bool) -> None:
+    """Raise PyTorch's error if a tensor may not be written now."""
+    if recorded and modes.grad:
+        view = tensor._view
+        if view is not None:
+            check_view(tensor, "is being")
+            if is_tracked(tensor) and gradient_function(view.base) is None:
+                raise explanation.write(tensor, VIEW_OF_LEAF)
+        if is_tracked(tensor) and gradient_function(tensor) is None:
+            raise explanation.write(tensor, LEAF)
+
+
+def check_written(tensor: Tensor, *others: Any) -> None:
+    """``check_inplace`` of an operation's operands, which PyTorch asks before it looks at their elements."""
+    tracked = normal = False
+    for x in (tensor, *others):
+        if isinstance(x, Tensor):
+            tracked = tracked or is_tracked(x)
+            normal = normal or not x._inference
+    # whether autograd is asked where all are inference tensors, the operation knows: see ``has_normal``
+    check_inplace(tensor, tracked and normal)
+
+
+#: operations whose second operand is a tensor even where a number is given, and those that tell the two apart
+_OF_TENSORS = frozenset(("add", "sub", "mul", "div", "floor_divide"))
+_OF_EITHER = frozenset(
+    ("copysign", "eq", "fill", "float_power", "fmod", "ge", "gt", "le", "lerp", "lt", "masked_fill", "ne", "pow")
+) | frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "remainder"))
+
+
+def check_captured(tensor: Tensor, operation: str, operands: Sequence[Any] = ()) -> None:
+    """Raise PyTorch's error if a function that is differentiated is about to write a tensor from outside of it."""
+    view = tensor._view
+    root = tensor if view is None else view.base if view.dual is None else view.dual
+    if root._level >= modes.derived:
+        return
+    overload = ""
+    if operation in _OF_TENSORS or (operation in _OF_EITHER and isinstance(operands[-1], Tensor)):
+        overload = ".Tensor"
+    elif operation in _OF_EITHER:
+        overload = ".Scalar"
+    raise RuntimeError(
+        "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
+        f"(aten::{operation}_{overload}) that would mutate a captured Tensor. This is not supported; please rewrite "
+        "the function being transformed to explicitly accept the mutated Tensor(s) as inputs."
+    )
+
+
+def check_view(tensor: Tensor, what: str) -> None:
+    """Raise PyTorch's error if a view is of a kind that may not be written, or whose base may not."""
+    view = tensor._view
+    assert view is not None
+    if view.creation == "default":
+        return
+    node = tensor._grad_fn
+    if view.creation in ("no_grad", "inference") or node is None:
+        start = "A view was created in"
+        if node is not None:
+            start = f"Output {tensor._output_nr} of {function_name(node)} is a view of a view which was created in"
+        inference = view.creation == "inference"
+        mode, normal = ("inference", "in normal mode") if inference else ("no_grad", "with grad mode enabled")
+        text = f"{start} {mode} mode and {what} modified inplace {normal}. "
+    else:
+        text = f"Output {tensor._output_nr} of {function_name(node)} is a view and {what} modified inplace. "
+    raise explanation.write(tensor, text + _WHY_NOT[view.creation])
+
+
+_AMBIGUOUS = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the {} block (if you don't want the inplace to be tracked) or both "
+    "outside (if you want the inplace to be tracked)."
+)
+_WHY_NOT = {
+    "no_grad": _AMBIGUOUS.format("no_grad"),
+    "inference": _AMBIGUOUS.format("inference_mode"),
+    "multi_output": "This view is the output of a function that returns multiple views. Such functions do not allow "
+    "the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+    "custom": "This view was created inside a custom Function (or because an input was returned as-is) and the "
+    "autograd logic to handle view+inplace would override the custom backward associated with the custom Function, "
+    "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
+    "Function.",
+}
+
+
+def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
+    """Run an operation and write its result into its first operand, which is returned."""
+    tensor: Tensor = operands[0]
+    if modes.level:
+        check_captured(tensor, operation.name, operands)
+        operands = (tensor, *levels.lifted(operands[1:]))
+    recorded = False
+    types: list[OperandType] = []
+    for x in operands:
+        if isinstance(x, Tensor):
+            types.append(x._type)
+            recorded = recorded or (is_tracked(x) and (not x._inference or has_normal(operation, operands)))
+        else:
+            types.append(None if x is None else x.__class__)
+    if recorded:
+        check_inplace(tensor, recorded)
+        find_nodes(operands)
+    if elsewhere.exist:
+        check_together(operation, operands)
+    (operation.overlap or check_overlap)(tensor, operands[1:])
+    plan = operation.planned(tuple(types), params, tensor._type)
+    routine, geometry = plan.routine, tensor._geometry
+    # a part that is overwritten whole need not be read out of the storage
+    read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
+    if geometry is not None and not nested(geometry.sizes, geometry.strides) and operation.overlap is not unchecked:
+        own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
+        routine = in_turns(plan.graph, geometry.sizes, geometry.strides, own)
+        read = True
+    elif operation.overlap is None and operation.strides is not None:
+        routine = _in_sequence(operation, plan, operands, params) or routine
+    old = tensor._value() if read else plan.blank
+    outs = routine([old, *[x._value() if isinstance(x, Tensor) else number(x) for x in operands[1:] if x is not None]])
+    # integers get a history, though from no copy: see NOTE [Integers with a history]
+    kept = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
+    node = node_of(plan, operands, tensor) if recorded and modes.grad and kept else None
+    if modes.dual_level >= 0:
+        forward_mode.push(plan, operands, (tensor,))
+    write(tensor, outs[0], operation.name, node)
+    return tensor
+
+
+#: the bytes that a kernel handles at once
+_REGISTERS = 64
+
+
+def _in_sequence(operation: Operation, plan: Planned, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """The routine for operands that show a part of the memory that is written; None if there are none."""
+    tensor = operands[0]
+    storage = tensor._storage
+    shared = [i for i, x in enumerate(operands) if isinstance(x, Tensor) and x._storage is storage and x is not tensor]
+    if not shared or 0 in tensor._type.shape:
+        return None
+    written = tensor._geometry_of()
+    read = {i: expanded(operands[i]._geometry_of(), written.sizes) for i in shared}
+    along = min(range(len(written.sizes)), key=lambda axis: written.strides[axis], default=None)
+    # one element that stands for a row is read once where the row fills the processor's registers
+    whole = along is None or written.sizes[along] * written.dtype.itemsize >= _REGISTERS
+    read = {i: g for i, g in read.items() if g != written and not (whole and (along is None or not g.strides[along]))}
+    if not read:
+        return None
+    types = list(plan.types)
+    for i in read:
+        types[i] = tensor_type(operands[i]._type.dtype, written.sizes)
+    wide = operation.planned(tuple(types), params, tensor._type)
+    return in_sequence(plan.graph, wide.graph, written, tuple([read.get(i) for i in plan.present[1:]]))
+
+
+def write(tensor: Tensor, value: Any, operation: str, node: OperationNode | None) -> None:
+    """Replace a tensor's elements, count the write, and make ``node`` part of its history.
+
+    Raises:
+      RuntimeError: an inference tensor is written outside of inference mode; as in PyTorch, it has been written then.
+    """
+    if modes.level:
+        check_captured(tensor, operation)
+        levels.check_write(tensor, value)
+    if tensor._inference:
+        tensor._write(value)
+        check_inference(tensor)
+    if node is None:
+        tensor._overwrite(value, operation + "_", here(2))
+        return
+    before = Before(tensor)
+    try:
+        tensor._overwrite(value, operation + "_", here(2))
+        rebase(tensor, node)
+        save_outputs(node, tensor)
+    except BaseException:
+        before.put_back()
+        raise
+
+
+class Before:
+    """What a tensor was before a write, which is made whole or, where a signal comes, not at all (NOTE [Signals])."""
+
+    __slots__ = ("tensor", "root", "written", "looks", "makers", "retains")
+
+    def __init__(self, tensor: Tensor):
+        view = tensor._view
+        self.tensor = tensor
+        self.root = root = tensor if view is None else view.base
+        self.written = tensor._storage.array, tensor._counter.value
+        self.looks = tensor._geometry, tensor._type, None if view is None else view.version
+        self.makers = [(x, x._grad_fn, x._output_nr, x._backward_hooks) for x in (tensor, root)]
+        #: where gradients are retained
+        self.retains = [
+            (node, dict(node.retains))
+            for x, node, _, _ in self.makers
+            if x._retains_grad and node is not None and node.retains is not None
+        ]
+
+    def put_back(self) -> None:
+        tensor = self.tensor
+        tensor._storage.array, tensor._counter.value = self.written
+        tensor._geometry, tensor._type, version = self.looks
+        if tensor._view is not None:
+            tensor._view.version = version
+        for x, *maker in self.makers:
+            x._grad_fn, x._output_nr, x._backward_hooks = maker
+        for node, retains in self.retains:
+            node.retains = retains
+
+
+def check_inference(tensor: Tensor) -> None:
+    """Raise PyTorch's error if an inference tensor is changed outside of inference mode."""
+    if tensor._inference and not modes.inference:
+        raise RuntimeError(INFERENCE)
+
+
+def save_outputs(node: OperationNode, tensor: Tensor) -> None:
+    """Save the written tensor, where backward reads the operation's result."""
+    plan = node.plan
+    for k in node.pullback.outputs:
+        written = tensor._grad_fn if tensor._view is not None else None
+        node.saved.append(SavedTensor(tensor, plan.operation.outputs[k], output=True, written=written))
+
+
+def rebase(tensor: Tensor, node: Node) -> None:
+    """Make a node the maker of a tensor that was just written; of a view, its base's by way of ``CopySlices``."""
+    view = tensor._view
+    if view is None:
+        make(tensor, node)
+        return
+    base = view.base
+    copy = CopySlices(base, tensor._geometry_of(), node)
+    gradient_function(base)
+    make(base, copy)
+    gradient_function(tensor)
+
+
+def make(tensor: Tensor, node: Node) -> None:
+    """Make a new node the maker of a tensor: ordinary hooks stay with the old one, ``retain_grad`` follows the tensor.
+
+    Nothing is called here: see NOTE [Signals].
+    """
+    old, number = tensor._grad_fn, tensor._output_nr
+    retains = old.retains if tensor._retains_grad and old is not None else None
+    if retains is not None:
+        node.retains = {0: retains[number]}
+    tensor._grad_fn, tensor._output_nr, tensor._backward_hooks = node, 0, None
+    if retains is not None:
+        del retains[number]
+    if tensor._view is not None:
+        tensor._view.version = tensor._counter.value
+
+
+class CopySlices(Node):
+    """The node of a base that was written through a view: see NOTE [CopySlices]."""
+
+    __slots__ = ("base", "view", "function")
+
+    def __init__(self, base: Tensor, view: Geometry, function: Node):
+        edges: list[Edge | None] = [gradient_edge(base), *function.next_edges[1:]]
+        super().__init__(edges, (base._type,), function.source)
+        self.base = base._geometry_of()
+        self.view = view
+        self.function: Node | None = function
+
+    def name(self) -> str:
+        return "torch::autograd::CopySlices"
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        function = self.function
+        if function is None:
+            raise RuntimeError(TWICE)
+        grad = grads[0]
+        if grad is None:
+            return [None] * len(self.next_edges)
+        start, params = located(self.base, self.view)
+        part = apply(AS_STRIDED, (grad, start), params)
+        found = list(function.apply([part]))
+        if self.next_edges[0] is not None:
+            inner = found[0]
+            if inner is None:
+                inner = new_tensor(zero_value(part._type), part._type)
+            found[0] = apply(AS_STRIDED_SCATTER, (grad, inner, start), params)
+        else:
+            found[0] = None
+        return found
+
+    def release(self, source: RawSource | None = None) -> None:
+        # what the function saved stays: in a backward through gradients its own turn may come yet
+        self.function = None
+
+
+def zero_value(type: TensorType) -> Any:
+    """An array of zeros of a type."""
+    return zeros(type)._value()
+
+
+def renew(tensor: Tensor) -> None:
+    """Make the ``grad_fn`` of a view anew after a write: see NOTE [Lazy grad_fn of views]."""
+    view = tensor._view
+    assert view is not None
+    if tensor._grad_fn is None and not is_tracked(view.base):
+        return
+    check_view(tensor, "its base or another view of its base has been")
+    base = view.base
+    start, params = located(base._geometry_of(), tensor._geometry_of())
+    plan = AS_STRIDED.planned((base._type, int), params, None)
+    # a base that needs no gradient has lost one by now: the node is there, and leads nowhere
+    make(tensor, node_of(plan, (base, start)) or plan.node_class(plan, NOTHING, [None], []))
+
+
+tensors.renewal.renew = renew

@@ -1,0 +1,1 @@
+"""Operations that make tensors, of sizes, of data or of other tensors."""

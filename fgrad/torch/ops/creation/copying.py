@@ -1,0 +1,282 @@
+"""Copies: ``clone``, ``copy_``, conversions of type and layout, and writing into ``out=``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
+from fgrad.mutable.operation.operands import cast
+from fgrad.mutable.operation.operation import Operation, apply
+from fgrad.mutable.operation.output_strides import ordered
+from fgrad.mutable.operation.overlap import check_copied, check_repeated, unchecked
+from fgrad.mutable.tensor.tensor import Tensor, find_nodes, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.types import formats
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.formats import preserve_format
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.device_of_value import elsewhere
+from fgrad.mutable.values.evaluation import concrete, filled
+from fgrad.mutable.write.inplace import apply_inplace, check_inplace
+from fgrad.torch.ops.table import table
+from fgrad.torch.ops.table.numbers import check_number, plain_number
+from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.table.table import NUMBERS, composite
+
+#: lax's own copy is an operation that compilers keep; the identity on immutable values needs none
+_CLONE = Operation("clone", lambda array: array, "CloneBackward0", ("self",))
+_TO_COPY = Operation("_to_copy", lambda array, dtype: cast(array, dtype), "ToCopyBackward0", ("self",), ("dtype",))
+
+
+def kept_strides(tensor: Tensor) -> Ints | None:
+    """The strides that ``preserve_format`` gives a copy: the same if they are dense, else in the same order."""
+    if tensor._geometry is None and tensor._storage.strides is None and tensor._storage.home is None:
+        return None
+    g = tensor._geometry_of()
+    if is_dense(g.sizes, g.strides):
+        return None if g.strides == contiguous_strides(g.sizes) else g.strides
+    return ordered(((g.sizes, g.strides),), g.sizes)
+
+
+def as_first(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """The strides of a result that is a changed copy of its first operand."""
+    return kept_strides(operands[0])
+
+
+def format_strides(tensor: Tensor, memory_format: Any) -> Ints | None:
+    """The strides of a copy in a memory format; None is row-major."""
+    name = None if memory_format is None else memory_format.name
+    if name == "preserve_format":
+        return kept_strides(tensor)
+    shape = tensor._type.shape
+    if name in ("channels_last", "channels_last_3d"):
+        return channels_last(shape, name)
+    return None
+
+
+def channels_last(shape: Ints, name: str) -> Ints:
+    """The strides of ``channels_last``: the second axis is the fastest."""
+    rank = 4 if name == "channels_last" else 5
+    if len(shape) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {name} format")
+    order = [0, *range(2, rank), 1]
+    inner = contiguous_strides(tuple([shape[i] for i in order]))
+    made = [0] * rank
+    for i, axis in enumerate(order):
+        made[axis] = inner[i]
+    return tuple(made)
+
+
+def suggested_format(tensor: Tensor) -> Any:
+    """The memory format that a tensor is in, as its strides suggest; ``contiguous_format`` if none does.
+
+    Source: PyTorch: c10/core/MemoryFormat.h, is_channels_last_strides_2d
+    """
+    g = tensor._geometry_of()
+    found = {4: formats.channels_last, 5: formats.channels_last_3d}.get(len(g.sizes))
+    if found is None or 0 in g.sizes or not g.strides[1]:
+        return formats.contiguous_format
+    least = 0
+    for i in (1, *range(len(g.sizes) - 1, 1, -1), 0):
+        # all strides alike, as of N111, suggest nothing
+        if g.strides[i] < least or (i == 0 and least == g.strides[1]):
+            return formats.contiguous_format
+        least = g.strides[i] * g.sizes[i]
+    return found
+
+
+def laid_out(tensor: Tensor, strides: Ints | None) -> Tensor:
+    """A new tensor with these strides."""
+    if strides is not None and strides != contiguous_strides(tensor._type.shape):
+        tensor._storage.strides = strides
+        for tangent in (tensor._tangents or {}).values():
+            laid_out(tangent, strides)
+    return tensor
+
+
+@composite()
+def clone(input: Any, *, memory_format: Any = preserve_format) -> Tensor:
+    """A copy with a storage of its own.
+
+    Source: `torch.clone <https://docs.pytorch.org/docs/stable/generated/torch.clone.html>`_.
+    """
+    strides = format_strides(input, memory_format)
+    if input._inference:
+        return laid_out(_written_new(input, input._type.dtype), strides)
+    return laid_out(apply(_CLONE, (input,)), strides)
+
+
+def _written_new(tensor: Tensor, dtype: Dtype) -> Tensor:
+    """A copy of an inference tensor, by a node of ``copy_``.
+
+    Autograd passes inference tensors by; what it sees of PyTorch's copies is that a new tensor is written.
+    """
+    new = new_tensor(filled((), dtype.numpy, 0), tensor_type(dtype, ()))  # of its elements nothing is left
+    return apply(_COPY, (new, tensor), (tensor._type.shape, dtype))
+
+
+@composite(function=False)
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor itself if its memory is in order, else a copy whose memory is."""
+    return self if self.is_contiguous(memory_format=memory_format) else clone(self, memory_format=memory_format)
+
+
+def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
+    """A copy with elements of another type."""
+    warn_of_imaginary(tensor, dtype)
+    if tensor._inference:
+        return laid_out(_written_new(tensor, dtype), strides)
+    return laid_out(apply(_TO_COPY, (tensor,), (dtype,)), strides)
+
+
+def warn_of_imaginary(source: Tensor, dtype: Dtype) -> None:
+    """Warn where elements lose their imaginary parts."""
+    if source._type.dtype.is_complex and not dtype.is_complex and dtype.numpy != np.bool_:
+        warn("Casting complex values to real discards the imaginary part", UserWarning)
+
+
+def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
+    if source.shape != shape:
+        if len(source.shape) > len(shape) or any(
+            n not in (1, m) for n, m in zip(reversed(source.shape), reversed(shape), strict=False)
+        ):
+            raise broadcast_error(shape, tuple(source.shape))
+        source = jnp.broadcast_to(source, shape)
+    return cast(source, dtype)
+
+
+def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:
+    """The error of an operation that cannot write a source of a shape to a tensor of another."""
+    for back in range(1, min(len(shape), len(source)) + 1):
+        mine, other = shape[-back], source[-back]
+        if mine != other and 1 not in (mine, other):
+            return RuntimeError(
+                f"The size of tensor a ({mine}) must match the size of tensor b ({other}) at non-singleton dimension "
+                f"{max(len(shape), len(source)) - back}"
+            )
+    whole = np.broadcast_shapes(shape, source)
+    return RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(whole)}")
+
+
+_COPY = Operation(
+    "copy", _copy, "torch::autograd::CopyBackwards", ("self", "src"), ("shape", "dtype"), overlap=check_copied
+)
+
+
+@composite(function=False)
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of ``src``, broadcast and converted, into this tensor.
+
+    Source: `torch.Tensor.copy_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.copy_.html>`_.
+    """
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    warn_of_imaginary(src, self._type.dtype)
+    if elsewhere.exist and src.device != self.device:
+        src = src.to(self.device)
+    return apply_inplace(_COPY, (self, src), (self._type.shape, self._type.dtype))
+
+
+def _fill(array: Any, value: Any, *, dtype: Dtype) -> Any:
+    return jnp.broadcast_to(cast(value, dtype), array.shape)
+
+
+def _fill_operation(node: str, fixed: tuple[int, ...]) -> Operation:
+    # PyTorch clones a value that shares the tensor's memory
+    overlap = unchecked if fixed else check_repeated
+    return Operation(
+        "fill", _fill, node, ("self", "value"), ("dtype",), frozenset(fixed), strides=as_first, overlap=overlap
+    )
+
+
+# PyTorch numbers the nodes of fill and of fill_, by a number and by a tensor, apart
+_FILL = _fill_operation("FillBackward0", (1,)), _fill_operation("FillBackward1", ())
+_FILL_INPLACE = _fill_operation("FillBackward2", (1,)), _fill_operation("FillBackward3", ())
+_ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0", ("self",), overlap=unchecked)
+
+
+_FILL_SIGNATURES = ("Tensor value", "Number value")
+
+
+def _number(function: str, value: Any, signatures: Sequence[str], given: str) -> Any:
+    """A number that is to be written, or PyTorch's error for what is none."""
+    value = plain_number(value)
+    if not isinstance(value, NUMBERS):
+        raise TypeError(no_match(function, given, signatures))
+    return value
+
+
+@composite()
+def fill_(self: Any, value: Any) -> Tensor:
+    """Write one value to every element."""
+    if isinstance(value, Tensor):
+        check_inplace(self, is_tracked(self) or is_tracked(value))
+        find_nodes((self, value))
+        if value._type.shape:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {len(value._type.shape)} dimensions."
+            )
+        return apply_inplace(_FILL_INPLACE[1], (self, value), (self._type.dtype,))
+    value = _number("fill_", value, _FILL_SIGNATURES, type_name(value))
+    check_number(value, self._type.dtype)
+    return apply_inplace(_FILL_INPLACE[0], (self, value), (self._type.dtype,))
+
+
+@composite()
+def fill(input: Any, value: Any) -> Tensor:
+    """A tensor like the input with one value everywhere."""
+    if isinstance(value, Tensor):
+        return apply(_FILL[1], (input, value), (input._type.dtype,))
+    signatures = [f"Tensor input, {each}" for each in _FILL_SIGNATURES]
+    value = _number("fill", value, signatures, f"Tensor, {type_name(value)}")
+    check_number(value, input._type.dtype)
+    return apply(_FILL[0], (input, value), (input._type.dtype,))
+
+
+@composite()
+def zero_(self: Any) -> Tensor:
+    """Write zeros."""
+    return apply_inplace(_ZERO, (self,))
+
+
+def into(target: Tensor, result: Tensor) -> None:
+    """Write a result to a tensor given as ``out=``, which takes its shape and, if that is new, its strides."""
+    old = target._type.shape
+    shape = result._type.shape
+    if target._type.numel and target._type.shape != shape:
+        warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(target._type.shape)}, which does not match the required output shape {list(shape)}. This "
+            "behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have "
+            "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
+            "with t.resize_(0).",
+        )
+    # a function that is differentiated may write to what it captures in this way, in PyTorch too
+    derived, modes.derived = modes.derived, 0
+    try:
+        written = resized(target, shape)
+        strides = kept_strides(result)
+        if strides is not None and old != written._type.shape:
+            assert written._geometry is not None
+            written._geometry = evolve(written._geometry, strides=strides)
+        copy_(written, result)
+    finally:
+        modes.derived = derived
+
+
+def resized(target: Tensor, shape: Ints) -> Tensor:
+    """A tensor given as ``out=``, in the shape that is to be written."""
+    return target if target._type.shape == shape else target.resize_(shape)
+
+
+table.writing.into = into
+
+
+def elements(tensor: Tensor) -> Any:
+    """The elements as a NumPy array."""
+    return concrete(tensor._value())

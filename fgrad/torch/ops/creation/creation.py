@@ -1,0 +1,491 @@
+"""Tensors of given sizes: filled with a number, or with what nobody has set."""
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.mutable.layout.geometry import contiguous_strides
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.types import devices, dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
+from fgrad.mutable.types.formats import preserve_format
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values import device_of_value as placing
+from fgrad.mutable.values.capacity import check_room, check_storage, number_of_elements, storage_size
+from fgrad.mutable.values.device_of_value import Absent
+from fgrad.mutable.values.evaluation import constant
+from fgrad.torch.ops.creation.copying import fill_, format_strides, laid_out, resized
+from fgrad.torch.ops.table.numbers import check_number
+from fgrad.torch.ops.table.signature import spread_ints
+from fgrad.torch.ops.table.table import composite
+
+
+def made(array: np.ndarray, dtype: Dtype, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of a NumPy array's elements."""
+    tensor = new_tensor(constant(elements_of(array, dtype)), tensor_type(dtype, np.shape(array)))
+    placed(tensor, device)
+    return asked(tensor) if requires_grad else tensor
+
+
+def elements_of(value: Any, dtype: Dtype) -> np.ndarray:
+    """A number, or an array, as elements of a type."""
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype.numpy, copy=False)
+
+
+def asked(tensor: Tensor) -> Tensor:
+    """A new tensor that requires grad.
+
+    Raises:
+      RuntimeError: its elements have no derivative.
+    """
+    if not tensor._type.inexact:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    tensor._requires_grad = True
+    return tensor
+
+
+def placed(tensor: Tensor, device: Any) -> Tensor:
+    """A new tensor on a device."""
+    target = place(device)
+    if target.type != "cpu":
+        tensor._storage.array = placing.placed(tensor._storage.array, target)
+    return tensor
+
+
+def place(device: Any) -> devices.device:
+    """The device for a new tensor, for which one was given or not."""
+    return devices.get_default_device() if device is None else devices.device(device)
+
+
+def one_value(
+    shape: tuple[int, ...], value: Any, dtype: Dtype, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of one value everywhere."""
+    target = place(device)
+    size = storage_size(shape, None, 0, dtype.itemsize)
+    if target.type == "meta":
+        tensor = new_tensor(Absent(shape, dtype.numpy), tensor_type(dtype, shape))
+        return asked(tensor) if requires_grad else tensor
+    check_room(size)
+    return made(np.full(shape, elements_of(value, dtype)), dtype, target, requires_grad)
+
+
+def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
+    """A shape given spread out or as a sequence."""
+    sizes = spread_ints(given, function, "size", 1)
+    if any(n < 0 for n in sizes):
+        if function == "zeros":
+            raise RuntimeError("zeros: Dimension size must be non-negative.")
+        bad = next(n for n in sizes if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {bad}: {list(sizes)}")
+    return sizes
+
+
+def receiver(out: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """A tensor given as ``out=`` to a function that makes one, in the shape that is to be written.
+
+    Raises:
+      RuntimeError: a type is asked for that is not the tensor's.
+    """
+    if dtype is not None and dtype is not out._type.dtype:
+        raise RuntimeError(
+            f"dtype {dtype.scalar_name} does not match dtype of out parameter ({out._type.dtype.scalar_name})"
+        )
+    return resized(out, shape)
+
+
+def _number(function: str, value: Any) -> Any:
+    """A number that is to fill a tensor, which may be a tensor without axes."""
+    if isinstance(value, Tensor) and not value._type.shape and not is_tracked(value):
+        return value.item()
+    if not isinstance(value, bool | int | float | complex | np.number | np.bool_):
+        raise TypeError(f"{function}(): argument 'fill_value' (position 2) must be Number, not {type_name(value)}")
+    return value
+
+
+def filled(
+    shape: tuple[int, ...],
+    value: Any,
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    out: Tensor | None = None,
+    function: str = "full",
+) -> Tensor:
+    """A tensor of one value everywhere, or the given one made so."""
+    if out is not None:
+        return fill_(receiver(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
+    check_number(value, wanted)
+    return one_value(shape, value, wanted, device, requires_grad)
+
+
+def _factory(
+    function: str,
+    value: Any,
+    size: tuple[Any, ...],
+    named: dict[str, Any],
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    out: Tensor | None,
+) -> Tensor:
+    """A tensor of one value in a shape that is given spread out, as a sequence, or by name."""
+    if "size" in named:
+        size = (named.pop("size"),)
+    if named:
+        raise TypeError(f"{function}() got an unexpected keyword argument '{next(iter(named))}'")
+    if not size:
+        raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
+    return filled(sizes_of(size, function), value, dtype, device, requires_grad, out, function)
+
+
+@composite(method=False)
+def zeros(
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    names: Any = None,
+    **named: Any,
+) -> Tensor:
+    """A tensor of zeros.
+
+    >>> import fgrad.torch as torch
+    >>> torch.zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+
+    Source: `torch.zeros <https://docs.pytorch.org/docs/stable/generated/torch.zeros.html>`_.
+    """
+    return _factory("zeros", 0, size, named, dtype, device, requires_grad, out)
+
+
+@composite(method=False)
+def ones(
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    names: Any = None,
+    **named: Any,
+) -> Tensor:
+    """A tensor of ones.
+
+    Source: `torch.ones <https://docs.pytorch.org/docs/stable/generated/torch.ones.html>`_.
+    """
+    return _factory("ones", 1, size, named, dtype, device, requires_grad, out)
+
+
+@composite(method=False)
+def empty(
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    names: Any = None,
+    **named: Any,
+) -> Tensor:
+    """A tensor whose elements nobody has set: here, zeros.
+
+    Source: `torch.empty <https://docs.pytorch.org/docs/stable/generated/torch.empty.html>`_.
+    """
+    found = _factory("empty", 0, size, named, dtype, device, requires_grad, out)
+    return found if memory_format is None or out is not None else laid_out(found, format_strides(found, memory_format))
+
+
+@composite(method=False)
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor whose axes lie in memory in a given order, the slowest first.
+
+    Source: `torch.empty_permuted <https://docs.pytorch.org/docs/stable/generated/torch.empty_permuted.html>`_.
+    """
+    shape, order = sizes_of((size,), "empty_permuted"), tuple(physical_layout)
+    if len(shape) != len(order):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(shape)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for i, axis in enumerate(order):
+        if not 0 <= axis < len(order):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(order) - 1}, but got {axis} at index {i}). "
+                " NB: negative dims not currently supported; file an issue if you want it."
+            )
+    if sorted(order) != list(range(len(order))):
+        raise RuntimeError("Duplicate dim not allowed")
+    inner = contiguous_strides(tuple([shape[i] for i in order]))
+    strides = tuple([inner[order.index(i)] for i in range(len(order))])
+    return laid_out(filled(shape, 0, dtype, device, requires_grad), strides)
+
+
+@composite(method=False)
+def empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of these sizes and strides whose elements nobody has set: here, zeros."""
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
+    size = sizes_of((size,), "empty_strided")
+    if any(step < 0 for step in stride):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "empty_strided")
+    storage_size(size, tuple(stride), 0, wanted.itemsize)
+    found = filled((max(1, 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))),), 0, dtype, device, False)
+    result = found.as_strided(tuple(size), tuple(stride))
+    result._view = None
+    result._requires_grad = requires_grad
+    return result
+
+
+@composite(method=False)
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of one value everywhere; its type is the value's if none is given."""
+    if not isinstance(size, tuple | list):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type_name(size)}")
+    value = _number("full", fill_value)
+    wanted = dtype if dtype is not None or out is not None else inferred_dtype(value)
+    return filled(sizes_of((size,), "full"), value, wanted, device, requires_grad, out)
+
+
+def inferred_dtype(value: Any) -> Dtype:
+    """The element type of a Python number."""
+    if isinstance(value, bool | np.bool_):
+        return dtypes.bool_
+    if isinstance(value, int | np.integer):
+        return dtypes.int64
+    return dtypes.default_complex_dtype() if isinstance(value, complex) else get_default_dtype()
+
+
+def _like(
+    function: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, memory_format: Any
+) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{function}(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
+    wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, function)
+    value = _number(function, value)
+    check_number(value, wanted)
+    strides = format_strides(input, preserve_format if memory_format is None else memory_format)
+    found = one_value(input._type.shape, value, wanted, device or input.device, requires_grad)
+    return laid_out(found, strides)
+
+
+@composite(method=False)
+def zeros_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Zeros of the shape and type of another tensor."""
+    return _like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
+
+
+@composite(method=False)
+def ones_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Ones of the shape and type of another tensor."""
+    return _like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
+
+
+@composite(method=False)
+def empty_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of the shape and type of another, here of zeros."""
+    return _like("empty_like", input, 0, dtype, device, requires_grad, memory_format)
+
+
+@composite(method=False)
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """One value everywhere, in the shape and type of another tensor."""
+    return _like("full_like", input, fill_value, dtype, device, requires_grad, memory_format)
+
+
+@composite(function=False)
+def new_zeros(
+    self: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    **named: Any,
+) -> Tensor:
+    """Zeros of this tensor's type."""
+    return _factory("new_zeros", 0, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
+
+
+@composite(function=False)
+def new_ones(
+    self: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    **named: Any,
+) -> Tensor:
+    """Ones of this tensor's type."""
+    return _factory("new_ones", 1, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
+
+
+@composite(function=False)
+def new_empty(
+    self: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    **named: Any,
+) -> Tensor:
+    """A tensor of this one's type, here of zeros."""
+    return _factory("new_empty", 0, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
+
+
+@composite(function=False)
+def new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """One value everywhere, of this tensor's type."""
+    return filled(
+        sizes_of((size,), "new_full"),
+        _number("new_full", fill_value),
+        dtype or self._type.dtype,
+        device or self.device,
+        requires_grad,
+    )
+
+
+@composite(function=False)
+def new_empty_strided(
+    self: Tensor,
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of these sizes and strides and of this one's type, here of zeros."""
+    return empty_strided(
+        size, stride, dtype=dtype or self._type.dtype, device=device or self.device, requires_grad=requires_grad
+    )
+
+
+@composite(method=False)
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones on the diagonal, zeros elsewhere."""
+    for name, size in (("n", n), ("m", 0 if m is None else m)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "eye")
+    shape = (n, n if m is None else m)
+    number_of_elements(shape)
+    check_storage(shape, wanted.itemsize)
+    if out is None:
+        return made(np.eye(n, m), wanted, device, requires_grad)
+    target = receiver(out, shape, None if dtype is None else wanted)
+    return target.copy_(made(np.eye(n, m), target._type.dtype))
+
+
+@composite(method=False)
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A number as a tensor of no dimensions and the default type."""
+    return filled((), s, dtype, device, requires_grad)
+
+
+@composite(method=False)
+def is_tensor(obj: Any) -> bool:
+    """Whether something is a tensor."""
+    return isinstance(obj, Tensor)

@@ -1,0 +1,147 @@
+"""Tensors from memory that other libraries hold: buffers, and arrays by DLPack.
+
+Memory that may be written is shared: what is written to one side is seen on the other (NOTE [Exported memory] in
+``mutable/tensor/exported.py``).  What may not be written is copied: JAX's arrays, for one.
+"""
+
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from fgrad.mutable.tensor.exported import window
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.torch.ops.creation.creation import asked
+from fgrad.torch.ops.creation.data import sharing
+from fgrad.torch.ops.table.table import composite
+
+_CPU = 1
+
+
+@composite(method=False)
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector of the elements that a buffer's bytes are.
+
+    >>> import fgrad.torch as torch
+    >>> torch.frombuffer(bytearray([1, 0, 2, 0]), dtype=torch.int16)
+    tensor([1, 2], dtype=torch.int16)
+
+    Source: `torch.frombuffer <https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html>`_.
+    """
+    wanted = dtypes.argument(dtype, "frombuffer")
+    try:
+        data = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size, item = len(data), wanted.itemsize
+    if not size or not count:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count > 0 and count * item > size - offset:
+        raise ValueError(
+            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({size} bytes)"
+        )
+    if count < 0 and (size - offset) % item:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"({item})"
+        )
+    # who was given a memoryview cannot see who else holds it
+    witness = data.obj if isinstance(buffer, memoryview) else None
+    found = sharing(np.frombuffer(buffer, wanted.numpy, count, offset), witness)
+    return asked(found) if requires_grad else found
+
+
+@composite(method=False)
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor of an array of another library, or of a DLPack capsule; a tensor's own elements are not copied.
+
+    Raises:
+      BufferError: a tensor requires grad or is conjugated.
+      ValueError: a tensor has no elements to share.
+
+    >>> import numpy as np, fgrad.torch as torch
+    >>> torch.from_dlpack(np.arange(3))
+    tensor([0, 1, 2])
+
+    Source: `torch.from_dlpack <https://docs.pytorch.org/docs/stable/dlpack.html>`_.
+    """
+    if isinstance(ext_tensor, Tensor):
+        _dlpack_device(ext_tensor)
+        _check_exported(ext_tensor)
+        return ext_tensor.detach() if not copy else ext_tensor.detach().clone()
+    if not isinstance(ext_tensor, np.ndarray):
+        ext_tensor = np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor))
+    return sharing(np.array(ext_tensor) if copy else ext_tensor)
+
+
+@frozen
+class _Capsule:
+    """What stands for the array that a capsule was made of; the capsule can be used once."""
+
+    capsule: Any
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU, 0
+
+
+@composite(method=False)
+def to_dlpack(tensor: Any) -> Any:
+    """The elements of a tensor, without its history, as a DLPack capsule for other libraries' ``from_dlpack``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.from_dlpack(torch.to_dlpack(torch.tensor([1., 2.])))
+    tensor([1., 2.])
+
+    Source: `torch.utils.dlpack <https://docs.pytorch.org/docs/2.13/dlpack.html>`_.
+    """
+    return _dlpack(tensor.detach().resolve_conj())
+
+
+def _dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """The elements as a DLPack capsule; memory is shared.
+
+    Raises:
+      BufferError: the tensor requires grad or is conjugated.
+    """
+    _check_exported(self)
+    if stream not in (None, -1):
+        raise AssertionError("stream should be None on cpu.")
+    g, value = self._geometry_of(), self._value()
+    shared = not (g.neg or is_abstract(value) or not value.size or self.device.type != "cpu" or copy)
+    array = window(self._storage, g) if shared else np.array(concrete(value))
+    return array.__dlpack__(max_version=max_version)
+
+
+def _check_exported(tensor: Tensor) -> None:
+    if is_tracked(tensor):
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if tensor._geometry_of().conj:
+        raise BufferError("Can't export tensors with the conjugate bit set")
+
+
+def _dlpack_device(self: Tensor) -> tuple[int, int]:
+    """Where the exported elements are: on the CPU."""
+    if self.is_meta:
+        raise ValueError("Unknown device type meta for Dlpack")
+    return _CPU, 0
+
+
+Tensor.__dlpack__ = _dlpack  # type: ignore[attr-defined]
+Tensor.__dlpack_device__ = _dlpack_device  # type: ignore[attr-defined]

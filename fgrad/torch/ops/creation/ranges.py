@@ -1,0 +1,263 @@
+"""Ranges of numbers: ``arange``, ``linspace``, ``logspace``."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.capacity import LARGEST, check_storage
+from fgrad.torch.ops.creation.copying import resized
+from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.table.overloads import no_match, types_of
+from fgrad.torch.ops.table.table import composite
+
+_ARANGE_SIGNATURES = tuple(
+    f"{bounds}, *, {out}torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
+    "bool pin_memory = False, bool requires_grad = False"
+    for bounds, out in (
+        ("Number end", "Tensor out = None, "),
+        ("Number start, Number end", ""),
+        ("Number start, Number end, Number step = 1", "Tensor out = None, "),
+    )
+)
+
+
+def _spaced_signatures(function: str) -> list[str]:
+    """How PyTorch lists the overloads of ``linspace`` and ``logspace``."""
+    base = "float base = 10.0, " if function == "logspace" else ""
+    return [
+        f"{start} start, {end} end, int steps, {base}*, Tensor out = None, torch.dtype dtype = None, torch.layout "
+        "layout = None, torch.device device = None, bool pin_memory = False, bool requires_grad = False"
+        for start, end in (("Tensor", "Tensor"), ("Number", "Tensor"), ("Tensor", "Number"), ("Number", "Number"))
+    ]
+
+
+@composite(method=False)
+def arange(
+    *bounds: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **named: Any,
+) -> Tensor:
+    """Numbers from ``start`` to below ``end`` in steps.
+
+    >>> import fgrad.torch as torch
+    >>> torch.arange(4), torch.arange(1, 2, 0.5)
+    (tensor([0, 1, 2, 3]), tensor([1.0000, 1.5000]))
+
+    Source: `torch.arange <https://docs.pytorch.org/docs/stable/generated/torch.arange.html>`_.
+    """
+    if not bounds and "end" not in named:
+        raise TypeError(no_match("arange", "", _ARANGE_SIGNATURES))
+    for i, x in enumerate(bounds):
+        if not isinstance(x, int | float | np.number | Tensor):
+            name = "end" if len(bounds) == 1 else ("start", "end", "step")[i]
+            raise TypeError(f"arange(): argument '{name}' (position {i + 1}) must be Number, not {type_name(x)}")
+    given = [x.item() if isinstance(x, Tensor | np.number) else x for x in bounds]
+    start, end, step = 0, named.get("end"), named.get("step", 1)
+    if len(given) == 1:
+        start, end = (given[0], end) if "end" in named else (start, given[0])
+    elif given:
+        start, end, step = (*given, step)[:3]
+    start = named.get("start", start)
+    assert end is not None
+    integers = all(isinstance(x, int) for x in (start, end, step))
+    if dtype is not None:
+        wanted = dtypes.argument(dtype, "arange")
+    elif out is not None:
+        wanted = out._type.dtype
+    else:
+        wanted = dtypes.int64 if integers else get_default_dtype()
+    _check_type(wanted, out)
+    if not math.isfinite(start) or not math.isfinite(end):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    _check_steps(start, end, step)
+    if wanted is dtypes.bool_ or wanted.is_complex:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{wanted.scalar_name}'")
+    if wanted.numpy.kind in "iu":
+        start, end, step = int(start), int(end), int(step)
+        if not step:
+            raise ValueError("step must be nonzero")
+    count = max(0, math.ceil((end - start) / step))
+    if count > LARGEST:
+        raise RuntimeError("invalid size, possible overflow?")
+    check_storage((count,), wanted.itemsize)
+    if out is not None and out._type.numel not in (0, count):
+        warn(
+            f"The number of elements in the out tensor of shape {list(out._type.shape)} is {out._type.numel} which "
+            f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
+            f"error. The out tensor will be resized to a tensor of shape ({count},).",
+        )
+    exact = np.int64 if wanted.numpy.kind in "iu" or integers else np.float64
+    return _given(made(start + np.arange(count, dtype=exact) * step, wanted, device, requires_grad), out)
+
+
+def _given(found: Tensor, out: Tensor | None) -> Tensor:
+    """Numbers in a row, or a tensor of as many elements, else of their shape, with them written to it."""
+    if out is None:
+        return found
+    if out._type.numel != found._type.numel:
+        resized(out, found._type.shape)
+    return out.copy_(found.reshape(out._type.shape))
+
+
+def _check_type(dtype: Dtype, out: Tensor | None) -> None:
+    if out is not None and out._type.dtype is not dtype:
+        raise RuntimeError(
+            f"dtype {dtype.scalar_name} does not match dtype of out parameter ({out._type.dtype.scalar_name})"
+        )
+
+
+def _check_steps(start: Any, end: Any, step: Any) -> None:
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (step > 0 and start > end) or (step < 0 and start < end):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+@composite(method=False, name="range")
+def inclusive_range(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers from ``start`` to ``end``, which is included, in steps; ``arange`` is meant to be used instead.
+
+    Source: `torch.range <https://docs.pytorch.org/docs/stable/generated/torch.range.html>`_.
+    """
+    warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+    )
+    _check_steps(start, end, step)
+    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "range")
+    count = int((end - start) / step) + 1
+    check_storage((count,), wanted.itemsize)
+    values = start + np.arange(count) * step
+    return _given(made(values, wanted, device, requires_grad), out)
+
+
+@composite(method=False)
+def linspace(
+    start: Any,
+    end: Any,
+    steps: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
+    wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
+    inexact = wanted.is_floating_point or wanted.is_complex
+    found = _even(start, end, steps, wanted) if inexact else _even_integers(start, end, steps)
+    return _given(made(found, wanted, device, requires_grad), out)
+
+
+def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, out: Tensor | None) -> Dtype:
+    """The type of numbers at equal distance, of which bounds and type are checked."""
+    ranks = {name: len(x._type.shape) for name, x in (("start", start), ("end", end)) if isinstance(x, Tensor)}
+    if any(ranks.values()):
+        shown = " and ".join([f"{name} with {rank} dimension(s)" for name, rank in ranks.items()])
+        raise RuntimeError(f"{function} only supports 0-dimensional start and end tensors, but got {shown}.")
+    if dtype is not None:
+        wanted = dtypes.argument(dtype, function)
+    elif out is not None:
+        wanted = out._type.dtype
+    else:
+        complex_given = isinstance(start, complex) or isinstance(end, complex)
+        wanted = dtypes.default_complex_dtype() if complex_given else get_default_dtype()
+    _check_type(wanted, out)
+    if not isinstance(steps, int | np.integer | Tensor):
+        raise TypeError(no_match(function, types_of((start, end, steps)), _spaced_signatures(function)))
+    if steps > LARGEST:
+        raise ValueError("Overflow when unpacking long long")
+    check_storage((max(int(steps), 0),), wanted.itemsize)
+    if wanted is dtypes.bool_ and steps > 1:
+        raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
+    return wanted
+
+
+def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
+    """Numbers at equal distance, each half counted from its own end, as PyTorch computes them.
+
+    For integers the bounds are made integers, and what lies between is worked out in single precision.
+    """
+    start, end, steps = _spacing(start, end, steps)
+    inexact = dtype.is_floating_point or dtype.is_complex
+    if not inexact:
+        start, end = math.trunc(start), math.trunc(end)
+    work = dtype.numpy if inexact and dtype.itemsize >= 4 else np.dtype(np.float32)
+    if steps == 1:
+        return np.full((1,), start, work)
+    i = np.arange(steps)
+    with np.errstate(all="ignore"):
+        step = work.type((end - start) / max(steps - 1, 1))
+        low = work.type(start) + step * i.astype(work)
+        high = work.type(end) - step * (steps - 1 - i).astype(work)
+    return np.where(i < steps // 2, low, high)
+
+
+def _even_integers(start: Any, end: Any, steps: int) -> np.ndarray:
+    """Integers at equal distance, each half counted from its own end.
+
+    PyTorch has the step in double precision, and adds and multiplies with one rounding. So does a quotient of Python's
+    integers. A second rounding would give -31.0 where PyTorch has the next number, and the next integer is another.
+    """
+    start, end, steps = _spacing(start, end, steps)
+    start, end = math.trunc(start), math.trunc(end)
+    if steps == 1:
+        return np.full((1,), start)
+    step, denominator = ((float(end) - float(start)) / max(steps - 1, 1)).as_integer_ratio()
+    half = steps // 2
+    low = [start * denominator + step * i for i in range(half)]
+    high = [end * denominator - step * i for i in reversed(range(steps - half))]
+    return np.array([math.trunc(x / denominator) for x in low + high], np.int64)
+
+
+def _spacing(start: Any, end: Any, steps: Any) -> tuple[Any, Any, int]:
+    """The bounds as Python numbers, and the number of steps."""
+    if int(steps) < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+    return start, end, int(steps)
+
+
+@composite(method=False)
+def logspace(
+    start: Any,
+    end: Any,
+    steps: Any,
+    base: float = 10.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base`` to the power of ``steps`` numbers at equal distance."""
+    wanted = _spaced_dtype("logspace", start, end, steps, dtype, out)
+    kind = dtypes.complex128 if wanted.is_complex else dtypes.float64
+    if not (wanted.is_floating_point or wanted.is_complex) and steps != 1:
+        kind = wanted  # a single number is never made an integer before it is an exponent
+    exponents = _even(start, end, steps, kind)
+    with np.errstate(all="ignore"):
+        powers = np.power(base, exponents)
+    return _given(made(powers, wanted, device, requires_grad), out)

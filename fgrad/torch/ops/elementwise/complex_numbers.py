@@ -1,0 +1,130 @@
+"""Complex numbers made and taken apart: Cartesian and polar coordinates, angles, conjugates made real."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.types.dtypes import dtype as Dtype, float16, float32, float64
+from fgrad.torch.ops.table.broadcasting import aligned, derivative
+from fgrad.torch.ops.table.kinds import kind
+from fgrad.torch.ops.table.overloads import twin_with_node
+from fgrad.torch.ops.table.promotions import Types, inexact
+from fgrad.torch.ops.table.table import Array, composite, operation
+
+
+def _parts(types: Types, params: dict[str, Any]) -> Dtype:
+    """The type of the two real numbers that make a complex one."""
+    one, other = (t.dtype for t in types if isinstance(t, TensorType))
+    if not {one, other} <= {float16, float32, float64}:
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {one.scalar_name} and "
+            f"{other.scalar_name}"
+        )
+    if one is not other:
+        raise RuntimeError(
+            f"Expected object of scalar type {one.scalar_name} but got scalar type {other.scalar_name} for second "
+            "argument"
+        )
+    return one
+
+
+@operation("ComplexBackward0", promote=_parts, strides=elementwise, method=False, kept=("real", "imag"))
+def complex(real: Array, imag: Array) -> Any:
+    """Complex numbers of their real and imaginary parts.
+
+    >>> import fgrad.torch as torch
+    >>> torch.complex(torch.tensor([1.]), torch.tensor([2.]))
+    tensor([1.+2.j])
+
+    Source: `torch.complex <https://docs.pytorch.org/docs/stable/generated/torch.complex.html>`_.
+    """
+    return lax.complex(*aligned(real, imag))
+
+
+def _polar_pullback(ct: Any, out: Any, modulus: Any, angle: Any) -> tuple[Any, Any]:
+    return lax.real(ct * lax.sign(out)), -lax.imag(ct * out)
+
+
+def _polar_pushforward(tangents: Any, out: Any, modulus: Any, angle: Any) -> Any:
+    outwards, around = tangents
+    found = 0 if outwards is None else _polar(outwards, angle)
+    return found if around is None else found + around * out * 1j
+
+
+@derivative(_polar_pullback, _polar_pushforward)
+def _polar(modulus: Any, angle: Any) -> Any:
+    return lax.complex(modulus * jnp.cos(angle), modulus * jnp.sin(angle))
+
+
+@operation("PolarBackward0", promote=_parts, strides=elementwise, method=False)
+def polar(abs: Array, angle: Array) -> Any:
+    """Complex numbers of their moduli and angles.
+
+    Source: `torch.polar <https://docs.pytorch.org/docs/stable/generated/torch.polar.html>`_.
+    """
+    return _polar(abs, angle)
+
+
+def _angle_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    if kind(x) != "c":
+        return (lax.full_like(x, 0),)
+    real, imag = lax.real(x), lax.imag(x)
+    origin = (real == 0) & (imag == 0)
+    turn = jnp.where(origin, 0, ct / jnp.where(origin, 1, real * real + imag * imag))
+    return (lax.complex(-imag * turn, -real * turn),)
+
+
+@derivative(_angle_pullback)
+def _angle(x: Any) -> Any:
+    if kind(x) == "c":
+        return lax.atan2(lax.imag(x), lax.real(x))
+    return jnp.where(jnp.isnan(x), x, jnp.where(x < 0, np.asarray(math.pi, x.dtype), 0))
+
+
+@operation("AngleBackward0", promote=inexact, strides=elementwise, kept=("self",))
+def angle(input: Array) -> Any:
+    """The angles of complex numbers; pi for negative real ones.
+
+    Source: `torch.angle <https://docs.pytorch.org/docs/stable/generated/torch.angle.html>`_.
+    """
+    return _angle(input)
+
+
+@operation("ConjPhysicalBackward0", strides=elementwise, method=False, function=False)
+def _conj_physical(input: Array) -> Any:
+    return lax.conj(input)
+
+
+@composite()
+def conj_physical(input: Array) -> Tensor:
+    """The complex conjugates in memory of their own; a real tensor itself.
+
+    Source: `torch.conj_physical <https://docs.pytorch.org/docs/stable/generated/torch.conj_physical.html>`_.
+    """
+    return _conj_physical(input) if input._type.dtype.is_complex else input
+
+
+twin_with_node("_conj_physical", "ConjPhysicalBackward1")
+
+
+@composite()
+def resolve_conj(input: Any) -> Tensor:
+    """The tensor itself, or a copy if it is read as the conjugate of its memory.
+
+    Source: `torch.resolve_conj <https://docs.pytorch.org/docs/stable/generated/torch.resolve_conj.html>`_.
+    """
+    return input.clone() if input.is_conj() else input
+
+
+@composite()
+def resolve_neg(input: Any) -> Tensor:
+    """The tensor itself, or a copy if it is read as the negative of its memory.
+
+    Source: `torch.resolve_neg <https://docs.pytorch.org/docs/stable/generated/torch.resolve_neg.html>`_.
+    """
+    return input.clone() if input.is_neg() else input

@@ -1,0 +1,259 @@
+"""Exponentials, logarithms and the logistic function."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.table.broadcasting import derivative
+from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
+from fgrad.torch.ops.table.promotions import common, in_float, inexact, rounded_once
+from fgrad.torch.ops.table.table import Array, Number, Operand, operation
+
+# -- exponentials and logarithms -------------------------------------------------------------------------------------
+
+
+@operation("ExpBackward0", promote=inexact, strides=elementwise, inplace=True)
+def exp(input: Array) -> Any:
+    """The exponential function.
+
+    >>> import fgrad.torch as torch
+    >>> torch.exp(torch.tensor([0., 1.]))
+    tensor([1.0000, 2.7183])
+
+    Source: `torch.exp <https://docs.pytorch.org/docs/stable/generated/torch.exp.html>`_.
+    """
+    return lax.exp(input)
+
+
+@derivative(lambda ct, out, x: (in_float(lambda y: y * np.asarray(math.log(2), y.dtype), ct * out),))
+def _exp2(x: Any) -> Any:
+    return in_float(lax.exp2, x)
+
+
+@operation("Exp2Backward0", promote=inexact, strides=elementwise, inplace=True)
+def exp2(input: Array) -> Any:
+    """Two to a power.
+
+    Source: `torch.exp2 <https://docs.pytorch.org/docs/stable/generated/torch.exp2.html>`_.
+    """
+    return _exp2(input)
+
+
+_expm1 = rounded_once(lax.expm1, lambda ct, out, x: (ct * (out + 1),))
+
+
+@operation("Expm1Backward0", promote=inexact, strides=elementwise, inplace=True)
+def expm1(input: Array) -> Any:
+    """``exp(x) - 1``, exact near 0.
+
+    Source: `torch.expm1 <https://docs.pytorch.org/docs/stable/generated/torch.expm1.html>`_.
+    """
+    return _expm1(input)
+
+
+@operation("LogBackward0", promote=inexact, strides=elementwise, inplace=True)
+def log(input: Array) -> Any:
+    """The natural logarithm.
+
+    >>> import fgrad.torch as torch
+    >>> torch.log(torch.tensor([1., 10.]))
+    tensor([0.0000, 2.3026])
+
+    Source: `torch.log <https://docs.pytorch.org/docs/stable/generated/torch.log.html>`_.
+    """
+    return lax.log(input)
+
+
+def _logarithm(base: float, function: Any) -> Any:
+    @derivative(lambda ct, out, x: (ct / in_float(lambda x: x * np.asarray(math.log(base), x.dtype), x),))
+    def ruled(x: Any) -> Any:
+        return function(x)
+
+    return ruled
+
+
+_log2 = _logarithm(2.0, lambda x: in_float(jnp.log2, x))
+_log10 = _logarithm(10.0, lambda x: in_float(jnp.log10, x))
+
+
+@operation("Log2Backward0", promote=inexact, strides=elementwise, inplace=True)
+def log2(input: Array) -> Any:
+    """The logarithm to base 2.
+
+    Source: `torch.log2 <https://docs.pytorch.org/docs/stable/generated/torch.log2.html>`_.
+    """
+    return _log2(input)
+
+
+@operation("Log10Backward0", promote=inexact, strides=elementwise, inplace=True)
+def log10(input: Array) -> Any:
+    """The logarithm to base 10.
+
+    Source: `torch.log10 <https://docs.pytorch.org/docs/stable/generated/torch.log10.html>`_.
+    """
+    return _log10(input)
+
+
+@operation("Log1PBackward0", promote=inexact, strides=elementwise, inplace=True)
+def log1p(input: Array) -> Any:
+    """``log(1 + x)``, exact near 0.
+
+    Source: `torch.log1p <https://docs.pytorch.org/docs/stable/generated/torch.log1p.html>`_.
+    """
+    return lax.log1p(input)
+
+
+def _log_of_sum(x: Any, y: Any, log1p: Any, exp: Any) -> Any:
+    difference = x - y
+    larger = jnp.maximum(x, y) if kind(x) != "c" else jnp.where(lax.real(difference) >= 0, x, y)
+    smaller = -abs(difference) if kind(x) != "c" else jnp.where(lax.real(difference) >= 0, -difference, difference)
+    # infinities of one sign cancel in the difference, and are the sum
+    return jnp.where(jnp.isnan(difference), x + y, larger + log1p(exp(smaller)))
+
+
+@derivative(lambda ct, out, x, y: (ct / (1 + jnp.exp(y - x)), ct / (1 + jnp.exp(x - y))))
+def _logaddexp(x: Any, y: Any) -> Any:
+    return _log_of_sum(x, y, lax.log1p, lax.exp)
+
+
+@derivative(lambda ct, out, x, y: (ct / (1 + jnp.exp2(y - x)), ct / (1 + jnp.exp2(x - y))))
+def _logaddexp2(x: Any, y: Any) -> Any:
+    return _log_of_sum(x, y, lambda z: lax.log1p(z) / np.asarray(math.log(2), z.dtype), lax.exp2)
+
+
+@operation("LogaddexpBackward0", promote=common, strides=elementwise)
+def logaddexp(input: Array, other: Array) -> Any:
+    """``log(exp(x) + exp(y))`` without overflow.
+
+    Source: `torch.logaddexp <https://docs.pytorch.org/docs/stable/generated/torch.logaddexp.html>`_.
+    """
+    check_kinds("logaddexp_cpu", "fc", input)
+    return _logaddexp(input, other)
+
+
+@operation("Logaddexp2Backward0", promote=common, strides=elementwise)
+def logaddexp2(input: Array, other: Array) -> Any:
+    """``log2(2**x + 2**y)`` without overflow.
+
+    Source: `torch.logaddexp2 <https://docs.pytorch.org/docs/stable/generated/torch.logaddexp2.html>`_.
+    """
+    check_kinds("logaddexp2_cpu", "f", input)
+    return _logaddexp2(input, other)
+
+
+def _product_with_log(x: Any, y: Any) -> Any:
+    return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log(y)))
+
+
+def _times_log_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return _times_log(ct, y), ct * x / y
+
+
+@derivative(_times_log_pullback)
+def _times_log(x: Any, y: Any) -> Any:
+    """``xlogy`` as a linear function of ``x``, for the sake of the pull-back's transpose."""
+    return _product_with_log(x, y)
+
+
+def _xlogy_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return jnp.where((x == 0) & (y <= 0), 0, _times_log(ct, y)), ct * x / y
+
+
+_xlogy = derivative(_xlogy_pullback)(_product_with_log)
+
+
+@overload("xlogy", "XlogyBackward0", promote=inexact, strides=elementwise)
+def _xlogy_tensors(input: Operand, other: Operand) -> Any:
+    check_kinds("xlogy_cpu", "f", input)
+    return _xlogy(input, other)
+
+
+@overload("xlogy", "XlogyBackward1", wrapped=_xlogy_tensors, promote=inexact, strides=elementwise)
+def _xlogy_of_number(input: Number, other: Array) -> Any:
+    check_kinds("xlogy_cpu", "f", other)
+    return _xlogy(input.astype(other.dtype), other)
+
+
+@overload("xlogy", "XlogyBackward2", wrapped=_xlogy_tensors, promote=inexact, strides=elementwise)
+def _xlogy_number(input: Array, other: Number) -> Any:
+    check_kinds("xlogy_cpu", "f", input)
+    return _xlogy(input, other.astype(input.dtype))
+
+
+WITH_NUMBERS = (
+    "Tensor input, Tensor other, *, Tensor out = None",
+    "Number self, Tensor other, *, Tensor out = None",
+    "Tensor input, Number other, *, Tensor out = None",
+)
+
+
+@overloaded(inplace=True, signatures=WITH_NUMBERS)
+def xlogy(input: Operand, other: Operand) -> Choice:
+    """``input * log(other)``, which is 0 where ``input`` is.
+
+    >>> import fgrad.torch as torch
+    >>> torch.xlogy(torch.tensor([0., 2.]), torch.tensor([0., 1.]))
+    tensor([0., 0.])
+
+    Source: `torch.xlogy <https://docs.pytorch.org/docs/stable/generated/torch.xlogy.html>`_.
+    """
+    if not isinstance(input, Tensor):
+        return _xlogy_of_number, input, other
+    return (_xlogy_tensors if isinstance(other, Tensor) else _xlogy_number), input, other
+
+
+# -- the logistic function -------------------------------------------------------------------------------------------
+
+
+def _logistic_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    def product(ct: Any, out: Any) -> Any:
+        return ct * (1 - out) * out
+
+    # PyTorch's kernel rounds float16 after each step, bfloat16 once
+    return (product(ct, out) if out.dtype == np.float16 else in_float(product, ct, out),)
+
+
+_logistic = rounded_once(lax.logistic, _logistic_pullback)
+
+
+@operation("SigmoidBackward0", promote=inexact, strides=elementwise, inplace=True, fused="SigmoidBackwardBackward0")
+def sigmoid(input: Array) -> Any:
+    """The logistic function ``1 / (1 + exp(-x))``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.sigmoid(torch.tensor([0., 1.]))
+    tensor([0.5000, 0.7311])
+
+    Source: `torch.sigmoid <https://docs.pytorch.org/docs/stable/generated/torch.sigmoid.html>`_.
+    """
+    return _logistic(input)
+
+
+def _logit_within(eps: float | None) -> Any:
+    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        inside = (x >= low) & (x <= high)
+        return (jnp.where(inside, ct / (x * (1 - x)), np.nan if eps is None else 0),)
+
+    @derivative(pullback)
+    def logit(x: Any) -> Any:
+        x = x if eps is None else jnp.minimum(jnp.maximum(x, np.asarray(low, x.dtype)), np.asarray(high, x.dtype))
+        return lax.log(x / (1 - x))
+
+    return logit
+
+
+@operation("LogitBackward0", promote=inexact, strides=elementwise, inplace=True)
+def logit(input: Array, eps: float | None = None) -> Any:
+    """The inverse of the logistic function; with ``eps`` of the input clamped to ``[eps, 1 - eps]``.
+
+    Source: `torch.logit <https://docs.pytorch.org/docs/stable/generated/torch.logit.html>`_.
+    """
+    check_kinds("logit_cpu", "f", input)
+    return _logit_within(eps)(input)

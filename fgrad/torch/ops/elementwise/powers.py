@@ -1,0 +1,297 @@
+"""Powers and roots, and numbers taken apart into mantissa and exponent."""
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64
+from fgrad.torch import return_types
+from fgrad.torch.ops.table.broadcasting import check_broadcast, derivative
+from fgrad.torch.ops.table.kinds import check_kinds, is_integer, kind
+from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded, types_of
+from fgrad.torch.ops.table.promotions import common, inexact
+from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composite, operation, write_all
+
+# -- powers ----------------------------------------------------------------------------------------------------------
+
+#: exponents for which PyTorch multiplies or takes a root; each is a program of its own
+_SPECIAL = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
+
+
+def _to_power(x: Any, exponent: float) -> Any:
+    if kind(x) == "f" and exponent in (0.5, -0.5):
+        return lax.sqrt(x) if exponent > 0 else lax.rsqrt(x)
+    if exponent == 0:
+        return lax.full_like(x, 1)
+    whole = x
+    for _ in range(int(abs(exponent)) - 1):
+        whole = whole * x
+    return whole if exponent > 0 else 1 / whole
+
+
+def _power_of(exponent: float) -> Any:
+    """The function that raises to a known power; its pull-back reads the base."""
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        if exponent == 0:
+            return (lax.full_like(x, 0),)
+        return (ct * (exponent * _raised(x, exponent - 1)),)
+
+    return derivative(pullback)(partial(_to_power, exponent=exponent))
+
+
+def _raised(x: Any, exponent: float) -> Any:
+    """``x ** exponent`` with an exponent that is known."""
+    if exponent in _SPECIAL and (float(exponent).is_integer() or kind(x) == "f"):
+        return _power_of(exponent)(x)
+    return _power(x, lax.full_like(x, exponent))
+
+
+def _lower_power(ct: Any, x: Any, exponent: Any) -> Any:
+    # the factor is zero too where the product is, so that the transpose is
+    slope = jnp.where(exponent == 0, 0, exponent * _power(x, exponent - 1))
+    return jnp.where(exponent == 0, 0, ct * slope)
+
+
+def _power_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]:
+    if kind(x) == "c":
+        nothing = (x == 0) & (lax.imag(exponent) == 0) & (lax.real(exponent) >= 0)
+    else:
+        nothing = (x == 0) & (exponent >= 0)
+    growth = jnp.where(nothing, 0, out * jnp.log(x))
+    return _lower_power(ct, x, exponent), jnp.where(nothing, 0, ct * growth)
+
+
+@derivative(_power_pullback)
+def _power(x: Any, exponent: Any) -> Any:
+    found = jnp.power(x, exponent)
+    # by way of logarithms a power of a complex zero would be no number
+    return jnp.where((x == 0) & (lax.real(exponent) > 0), 0, found) if kind(x) == "c" else found
+
+
+def _integer_power(x: Any, exponent: Any) -> Any:
+    """Integers to integer powers; a negative power is 0 but of 1 and -1."""
+    odd = exponent % 2 != 0
+    small = jnp.where(x == 1, 1, jnp.where(x == -1, jnp.where(odd, -1, 1), 0)) if jnp.iinfo(x.dtype).min else (x == 1)
+    return jnp.where(exponent < 0, small.astype(x.dtype), jnp.power(x, jnp.maximum(exponent, 0)))
+
+
+def _any_power(x: Any, exponent: Any) -> Any:
+    if kind(x) in "bi":
+        check_kinds("pow", "i", x)
+        check_broadcast(x, exponent)
+        return _integer_power(x, exponent)
+    return _power(x, exponent)
+
+
+@overload("pow", "PowBackward0", promote=common, strides=elementwise_of_tensors, kept=("self",))
+def _pow_number(input: Array, exponent: Number, special: float | None) -> Any:
+    if special is None or kind(input) in "bi":
+        return _any_power(input, exponent.astype(input.dtype))
+    return _raised(input, special)
+
+
+@overload("pow", "PowBackward1", promote=common, strides=elementwise, kept=("self", "exponent", "result"))
+def _pow_tensors(input: Array, exponent: Array) -> Any:
+    return _any_power(input, exponent)
+
+
+@overload("pow", "PowBackward2", promote=common, strides=elementwise_of_tensors, kept=("exponent",))
+def _pow_of_number(input: Number, exponent: Array) -> Any:
+    return _any_power(input.astype(exponent.dtype), exponent)
+
+
+def _check_power(base: Any, exponent: Any) -> None:
+    if all(x._type.dtype is bool_ if isinstance(x, Tensor) else isinstance(x, bool) for x in (base, exponent)):
+        if isinstance(exponent, Tensor):
+            raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+    elif isinstance(base, Tensor) and is_integer(base) and exponent.__class__ is int and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
+_SIGNATURES = (
+    "Tensor input, Tensor exponent, *, Tensor out = None",
+    "Number self, Tensor exponent, *, Tensor out = None",
+    "Tensor input, Number exponent, *, Tensor out = None",
+)
+
+
+@overloaded(inplace=True, signatures=_SIGNATURES)
+def pow(input: Operand, exponent: Operand) -> Choice:
+    """``input`` to the power of ``exponent``, element by element.
+
+    >>> import fgrad.torch as torch
+    >>> torch.pow(torch.tensor([1., 2., 3.]), 2)
+    tensor([1., 4., 9.])
+
+    Raises:
+      RuntimeError: integers are raised to a negative integer.
+
+    Source: `torch.pow <https://docs.pytorch.org/docs/stable/generated/torch.pow.html>`_.
+    """
+    _check_power(input, exponent)
+    if not isinstance(input, Tensor):
+        return _pow_of_number, input, exponent
+    if isinstance(exponent, Tensor):
+        return _pow_tensors, input, exponent
+    return _pow_number, input, exponent, exponent if exponent in _SPECIAL else None
+
+
+@composite()
+def square(input: Any, *, out: Any = None) -> Tensor:
+    """The second power.
+
+    Source: `torch.square <https://docs.pytorch.org/docs/stable/generated/torch.square.html>`_.
+    """
+    return pow(input, 2, out=out)
+
+
+@composite(function=True)
+def square_(input: Any) -> Tensor:
+    """``square`` in place."""
+    return input.pow_(2)
+
+
+def _wide(*operands: Any) -> Dtype:
+    return complex128 if any(_is_complex(x) for x in operands) else float64
+
+
+def _is_complex(x: Any) -> bool:
+    return x._type.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
+
+
+def _widened(x: Any, dtype: Dtype) -> Any:
+    return x.to(dtype) if isinstance(x, Tensor) else x
+
+
+@composite()
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """``input`` to the power of ``exponent`` in double precision.
+
+    Source: `torch.float_power <https://docs.pytorch.org/docs/stable/generated/torch.float_power.html>`_.
+    """
+    if not all(isinstance(x, (Tensor, *NUMBERS)) for x in (input, exponent)):
+        raise TypeError(no_match("float_power", types_of((input, exponent)), _SIGNATURES))
+    dtype = _wide(input, exponent)
+    found = pow(_widened(input, dtype), _widened(exponent, dtype))
+    return found if out is None else write_all("float_power", None, (input, exponent), found, out)
+
+
+@composite(function=False)
+def float_power_(input: Any, exponent: Any) -> Tensor:
+    """``float_power`` in place.
+
+    Raises:
+      RuntimeError: the tensor is not of double precision.
+    """
+    dtype = _wide(input, exponent)
+    if input._type.dtype is not dtype:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input._type.dtype.scalar_name} but the operation's result "
+            f"requires dtype {dtype.scalar_name}"
+        )
+    return input.pow_(_widened(exponent, dtype))
+
+
+# -- roots -----------------------------------------------------------------------------------------------------------
+
+
+@operation("SqrtBackward0", promote=inexact, strides=elementwise, inplace=True)
+def sqrt(input: Array) -> Any:
+    """The square root.
+
+    Source: `torch.sqrt <https://docs.pytorch.org/docs/stable/generated/torch.sqrt.html>`_.
+    """
+    return lax.sqrt(input)
+
+
+@operation("RsqrtBackward0", promote=inexact, strides=elementwise, inplace=True)
+def rsqrt(input: Array) -> Any:
+    """One over the square root.
+
+    Source: `torch.rsqrt <https://docs.pytorch.org/docs/stable/generated/torch.rsqrt.html>`_.
+    """
+    return lax.rsqrt(input)
+
+
+@derivative(lambda ct, out, x: (-ct * (out * out),))
+def _reciprocal(x: Any) -> Any:
+    return 1 / x
+
+
+@operation("ReciprocalBackward0", promote=inexact, strides=elementwise, inplace=True)
+def reciprocal(input: Array) -> Any:
+    """One over the elements.
+
+    Source: `torch.reciprocal <https://docs.pytorch.org/docs/stable/generated/torch.reciprocal.html>`_.
+    """
+    return _reciprocal(input)
+
+
+@derivative(lambda ct, out, x, y: (ct * (x / out), ct * (y / out)))
+def _hypot(x: Any, y: Any) -> Any:
+    return jnp.hypot(x, y)
+
+
+@operation("HypotBackward0", promote=common, strides=elementwise, inplace=True)
+def hypot(input: Array, other: Array) -> Any:
+    """The length of the hypotenuse, ``sqrt(input**2 + other**2)``, without overflow.
+
+    Source: `torch.hypot <https://docs.pytorch.org/docs/stable/generated/torch.hypot.html>`_.
+    """
+    check_kinds("hypot_cpu", "f", input, other)
+    return _hypot(input, other)
+
+
+# -- mantissa and exponent -------------------------------------------------------------------------------------------
+
+
+def _ldexp_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]:
+    return ct * jnp.exp2(exponent), ct * out * np.asarray(math.log(2), out.dtype)
+
+
+@derivative(_ldexp_pullback)
+def _ldexp(x: Any, exponent: Any) -> Any:
+    return x * jnp.power(np.asarray(2, x.dtype), exponent)
+
+
+@operation("LdexpBackward0", promote=inexact, strides=elementwise, inplace=True, kept=("result",))
+def ldexp(input: Array, other: Array) -> Any:
+    """``input * 2**other``.
+
+    Source: `torch.ldexp <https://docs.pytorch.org/docs/stable/generated/torch.ldexp.html>`_.
+    """
+    return _ldexp(input, other)
+
+
+@derivative(lambda ct, out, x, exponent: (ct / jnp.exp2(exponent), lax.full_like(exponent, 0)))
+def _mantissa(x: Any, exponent: Any) -> Any:
+    return jnp.frexp(x)[0]
+
+
+@operation(
+    "FrexpBackward0", strides=elementwise, name="_frexp", outputs=("mantissa", "exponent"), method=False, function=False
+)
+def _frexp(input: Array) -> Any:
+    if kind(input) != "f":
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    exponent = jnp.frexp(input)[1].astype(np.int32)
+    return _mantissa(input, exponent.astype(input.dtype)), exponent
+
+
+@composite()
+def frexp(input: Array, *, out: Any = None) -> Any:
+    """Mantissas, of modulus from a half to 1, and exponents to base 2.
+
+    >>> import fgrad.torch as torch
+    >>> torch.frexp(torch.tensor([3., -0.25])).exponent
+    tensor([ 2, -1], dtype=torch.int32)
+
+    Source: `torch.frexp <https://docs.pytorch.org/docs/stable/generated/torch.frexp.html>`_.
+    """
+    return return_types.frexp(_frexp(input, out=out))

@@ -1,0 +1,493 @@
+"""Special functions: error functions, gamma functions, Bessel functions and their relatives.
+
+Those that ``torch`` has only in ``torch.special`` stand in the table under "special." and are gathered there.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp, scipy as jsp
+
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
+from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS
+from fgrad.torch.ops.table.broadcasting import aligned, derivative
+from fgrad.torch.ops.table.kinds import check_kinds, check_wide
+from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
+from fgrad.torch.ops.table.promotions import common, in_float, inexact, rounded_once
+from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
+
+# -- error functions -------------------------------------------------------------------------------------------------
+
+
+def _bell(x: Any) -> Any:
+    """The slope of the error function."""
+    return in_float(lambda y: y * np.asarray(2 / math.sqrt(math.pi), y.dtype), lax.exp(-(x * x)))
+
+
+_erf = rounded_once(lax.erf, lambda ct, out, x: (_bell(x) * ct,))
+_erfc = rounded_once(lax.erfc, lambda ct, out, x: (-_bell(x) * ct,))
+
+
+@operation("ErfBackward0", promote=inexact, strides=elementwise, inplace=True)
+def erf(input: Array) -> Any:
+    """The error function.
+
+    Source: `torch.erf <https://docs.pytorch.org/docs/stable/special.html#torch.special.erf>`_.
+    """
+    check_kinds("erf_vml_cpu", "f", input)
+    return _erf(input)
+
+
+@operation("ErfcBackward0", promote=inexact, strides=elementwise, inplace=True)
+def erfc(input: Array) -> Any:
+    """One minus the error function.
+
+    Source: `torch.erfc <https://docs.pytorch.org/docs/stable/special.html#torch.special.erfc>`_.
+    """
+    check_kinds("erfc_vml_cpu", "f", input)
+    return _erfc(input)
+
+
+@operation("ErfinvBackward0", promote=inexact, strides=elementwise, inplace=True, outputs=())
+def erfinv(input: Array) -> Any:
+    """The inverse of the error function.
+
+    Source: `torch.erfinv <https://docs.pytorch.org/docs/stable/special.html#torch.special.erfinv>`_.
+    """
+    check_kinds("erfinv_vml_cpu", "f", input)
+    return lax.erf_inv(input)
+
+
+def _special(name: str, node: str, **settings: Any) -> Any:
+    """Enter an operation of ``torch.special``."""
+    return operation(
+        node,
+        name=f"special.{name}",
+        promote=inexact,
+        strides=elementwise,
+        method=False,
+        function=False,
+        **settings,
+    )
+
+
+@derivative(lambda ct, out, x: ((2 * x * out - 2 / math.sqrt(math.pi)) * ct,))
+def _erfcx(x: Any) -> Any:
+    return jsp.special.erfcx(x)
+
+
+@_special("erfcx", "SpecialErfcxBackward0")
+def erfcx(input: Array) -> Any:
+    """``exp(x**2) * erfc(x)``.
+
+    Source: `torch.special.erfcx <https://docs.pytorch.org/docs/stable/special.html#torch.special.erfcx>`_.
+    """
+    check_wide("erfcx_cpu", input)
+    return _erfcx(input)
+
+
+@composite(method=False, function=False, namespace="special")
+def ndtr(input: Array) -> Tensor:
+    """The distribution function of the normal distribution.
+
+    Source: `torch.special.ndtr <https://docs.pytorch.org/docs/stable/special.html#torch.special.ndtr>`_.
+    """
+    return scaled_by(shifted_by(erf(scaled_by(input, math.sqrt(0.5))), 1.0), 0.5)
+
+
+@derivative(lambda ct, out, x: (ct * math.sqrt(2 * math.pi) * jnp.exp(out * out / 2),))
+def _ndtri(x: Any) -> Any:
+    return jsp.special.ndtri(x)
+
+
+@_special("ndtri", "SpecialNdtriBackward0")
+def ndtri(input: Array) -> Any:
+    """The inverse of the distribution function of the normal distribution.
+
+    Source: `torch.special.ndtri <https://docs.pytorch.org/docs/stable/special.html#torch.special.ndtri>`_.
+    """
+    check_wide("ndtri_cpu", input)
+    return _ndtri(input)
+
+
+@derivative(lambda ct, out, x: (ct / math.sqrt(2 * math.pi) * jnp.exp(-(out + x * x / 2)),))
+def _log_ndtr(x: Any) -> Any:
+    return jsp.special.log_ndtr(x)
+
+
+@_special("log_ndtr", "SpecialLogNdtrBackward0")
+def log_ndtr(input: Array) -> Any:
+    """The logarithm of the distribution function of the normal distribution.
+
+    Source: `torch.special.log_ndtr <https://docs.pytorch.org/docs/stable/special.html#torch.special.log_ndtr>`_.
+    """
+    check_wide("log_ndtr_cpu", input)
+    return _log_ndtr(input)
+
+
+@derivative(lambda ct, out, x: (jnp.where(jnp.isnan(x), x, ct * (-jnp.log(x) - 1)),))
+def _entr(x: Any) -> Any:
+    return jnp.where(jnp.isnan(x) | (x > 0), -x * jnp.log(x), jnp.where(x == 0, 0, -np.inf))
+
+
+@_special("entr", "SpecialEntrBackward0")
+def entr(input: Array) -> Any:
+    """The entropy ``-x log(x)``, 0 at 0 and minus infinity below.
+
+    Source: `torch.special.entr <https://docs.pytorch.org/docs/stable/special.html#torch.special.entr>`_.
+    """
+    check_kinds("entr_cpu", "f", input)
+    return _entr(input)
+
+
+# -- gamma functions -------------------------------------------------------------------------------------------------
+
+
+@operation("LgammaBackward0", promote=inexact, strides=elementwise, inplace=True)
+def lgamma(input: Array) -> Any:
+    """The logarithm of the absolute value of the gamma function.
+
+    Source: `torch.lgamma <https://docs.pytorch.org/docs/stable/generated/torch.lgamma.html>`_.
+    """
+    check_kinds("lgamma_vml_cpu", "f", input)
+    return _lgamma(input)
+
+
+@derivative(lambda ct, out, x: (ct * _digamma(x),))
+def _lgamma(x: Any) -> Any:
+    # XLA's in single precision is 5e-7 at 1, where the logarithm is 0
+    return lax.lgamma(x.astype(np.float64)).astype(x.dtype)
+
+
+@derivative(lambda ct, out, x: (ct * _polygamma(1, x),))
+def _digamma(x: Any) -> Any:
+    return jnp.where(x == 0, jnp.copysign(np.inf, -x).astype(x.dtype), lax.digamma(x))
+
+
+@operation("DigammaBackward0", promote=inexact, strides=elementwise, inplace=True)
+def digamma(input: Array) -> Any:
+    """The derivative of ``lgamma``.
+
+    Source: `torch.digamma <https://docs.pytorch.org/docs/stable/special.html#torch.special.digamma>`_.
+    """
+    check_kinds("digamma", "f", input)
+    return _digamma(input)
+
+
+def _trigamma(x: Any) -> Any:
+    """By reflection where ``x`` is below a half: the series is for positive numbers."""
+    low = x < 0.5
+    sine = jnp.sin(np.pi * x)
+    series = lax.zeta(lax.full_like(x, 2), jnp.where(low, 1 - x, x))
+    return jnp.where(low, (np.pi / sine) ** 2 - series, series)
+
+
+def _below_one(x: Any) -> Any:
+    """How many steps of one lead from a number to the interval [1, 2), 0 for larger ones."""
+    return jnp.maximum(jnp.ceil(1 - lax.stop_gradient(x)), 0)
+
+
+def _first_terms(order: Any, x: Any) -> Any:
+    """The terms of the Hurwitz zeta function at places below one."""
+
+    # the derivative with respect to the order is not known: that of the rest of the sum says so
+    @derivative(lambda ct, out, order, x: (lax.full_like(order, 0), -ct * order * _first_terms(order + 1, x)))
+    def terms(order: Any, x: Any) -> Any:
+        steps = _below_one(x)
+
+        def step(found: Any) -> Any:
+            total, k = found
+            return total + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
+
+        zero = lax.full((), 0, x.dtype)
+        return lax.while_loop(lambda found: jnp.any(found[1] < steps), step, (lax.full_like(x, 0), zero))[0]
+
+    return terms(order, x)
+
+
+def _hurwitz(order: Any, x: Any) -> Any:
+    """The Hurwitz zeta function; XLA's series is for arguments that are not far below zero."""
+    return in_float(lambda order, x: _first_terms(order, x) + lax.zeta(order, x + _below_one(x)), order, x)
+
+
+def _polygamma(n: int, x: Any) -> Any:
+    """The ``n``-th derivative of the digamma function."""
+    if n == 0:
+        return _digamma(x)
+
+    @derivative(lambda ct, out, x: (ct * _polygamma(n + 1, x),))
+    def of_order(x: Any) -> Any:
+        if n == 1:
+            return in_float(_trigamma, x)
+        sign = 1.0 if n % 2 else -1.0
+        return sign * math.gamma(n + 1) * _hurwitz(lax.full_like(x, n + 1), x)
+
+    return of_order(x)
+
+
+def _polygamma_of(input: Array, n: int) -> Any:
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return _polygamma(n, input)
+
+
+_POLYGAMMA, _POLYGAMMA_INPLACE = [
+    overload("polygamma", f"PolygammaBackward{i}", promote=inexact, strides=elementwise)(_polygamma_of)
+    for i in range(2)
+]
+
+
+@composite(method=False)
+def polygamma(n: int, input: Array, *, out: Any = None) -> Tensor:
+    """The ``n``-th derivative of the digamma function.
+
+    >>> import fgrad.torch as torch
+    >>> torch.polygamma(1, torch.tensor([1., 0.5]))
+    tensor([1.6449, 4.9348])
+
+    Source: `torch.polygamma <https://docs.pytorch.org/docs/stable/special.html#torch.special.polygamma>`_.
+    """
+    return _POLYGAMMA(input, n, out=out)
+
+
+def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    """The ``n``-th derivative of the digamma function."""
+    return polygamma(n, self)
+
+
+def _polygamma_twin(self: Tensor, n: int) -> Tensor:
+    """``polygamma`` in place."""
+    return _POLYGAMMA_INPLACE.write(self, n)
+
+
+Tensor.polygamma = _polygamma_method  # type: ignore[attr-defined]
+Tensor.polygamma_ = _polygamma_twin  # type: ignore[attr-defined]
+
+
+def _gamma_arguments(x: Any, p: int) -> Any:
+    return x[..., None] + (np.arange(p) / 2 - (p - 1) / 2).astype(x.dtype)
+
+
+@operation("MvlgammaBackward0", promote=inexact, strides=elementwise, inplace=True)
+def mvlgamma(input: Array, p: int) -> Any:
+    """The logarithm of the multivariate gamma function of dimension ``p``.
+
+    Source: `torch.mvlgamma <https://docs.pytorch.org/docs/stable/special.html#torch.special.multigammaln>`_.
+    """
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    check_kinds("arange_cpu", "f", input)
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        return (ct * jnp.sum(_digamma(_gamma_arguments(x, p)), -1),)
+
+    @derivative(pullback)
+    def of_dimension(x: Any) -> Any:
+        return jnp.sum(_lgamma(_gamma_arguments(x, p)), -1) + p * (p - 1) / 4 * math.log(math.pi)
+
+    return of_dimension(input)
+
+
+def _at_limits(function: Any, least: int, order: Any, x: Any) -> Any:
+    """An incomplete gamma function, also at limits that XLA leaves undefined; ``least`` is its value at 0.
+
+    Source: PyTorch: aten/src/ATen/native/Math.h, calc_igamma
+    """
+    found = function(order, x)
+    undefined = (x < 0) | (jnp.isinf(order) & jnp.isinf(x)) | (order < 0)
+    begins = (jnp.isinf(order) & ~undefined) | (jnp.isnan(order) & (x == 0))
+    ends = ((order == 0) & (x > 0)) | (jnp.isnan(order) & (x == jnp.inf))
+    found = jnp.where(jnp.isinf(order) & undefined, jnp.nan, found)
+    return jnp.where(begins, least, jnp.where(ends, 1 - least, found))
+
+
+@operation("IgammaBackward0", promote=common, strides=elementwise, inplace=True, outputs=())
+def igamma(input: Array, other: Array) -> Any:
+    """The regularized lower incomplete gamma function of order ``input`` at ``other``.
+
+    Source: `torch.igamma <https://docs.pytorch.org/docs/stable/special.html#torch.special.gammainc>`_.
+    """
+    check_kinds("igamma_cpu", "f", input)
+    return _at_limits(lax.igamma, 0, *aligned(input, other))
+
+
+@operation("IgammacBackward0", promote=common, strides=elementwise, inplace=True, outputs=())
+def igammac(input: Array, other: Array) -> Any:
+    """The regularized upper incomplete gamma function of order ``input`` at ``other``.
+
+    Source: `torch.igammac <https://docs.pytorch.org/docs/stable/special.html#torch.special.gammaincc>`_.
+    """
+    check_kinds("igammac_cpu", "f", input)
+    return _at_limits(lax.igammac, 1, *aligned(input, other))
+
+
+def _check_zeta(x: Any) -> None:
+    check_kinds("zeta_cpu", "f", x)
+    if x.dtype.itemsize == 2:
+        raise NotImplementedError(f"\"zeta_cpu\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+
+
+@overload("zeta", "SpecialZetaBackward0", promote=inexact, strides=elementwise, outputs=())
+def _zeta(input: Operand, other: Operand) -> Any:
+    _check_zeta(input)
+    return _hurwitz(*aligned(input, other))
+
+
+@overload("zeta", "SpecialZetaBackward1", wrapped=_zeta, promote=inexact, strides=elementwise, outputs=())
+def _zeta_of_number(input: Number, other: Array) -> Any:
+    _check_zeta(other)
+    return _hurwitz(lax.full_like(other, input.astype(other.dtype)), other)
+
+
+@overload("zeta", "SpecialZetaBackward2", wrapped=_zeta, promote=inexact, strides=elementwise, outputs=())
+def _zeta_number(input: Array, other: Number) -> Any:
+    _check_zeta(input)
+    return _hurwitz(input, lax.full_like(input, other.astype(input.dtype)))
+
+
+@overloaded(namespace="special", signatures=WITH_NUMBERS)
+def zeta(input: Operand, other: Operand) -> Choice:
+    """The Hurwitz zeta function of ``input`` at ``other``.
+
+    Source: `torch.special.zeta <https://docs.pytorch.org/docs/stable/special.html#torch.special.zeta>`_.
+    """
+    if not isinstance(input, Tensor):
+        return _zeta_of_number, input, other
+    return (_zeta if isinstance(other, Tensor) else _zeta_number), input, other
+
+
+# -- x log(1 + y) ----------------------------------------------------------------------------------------------------
+
+
+def _product_with_log1p(x: Any, y: Any) -> Any:
+    return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log1p(y)))
+
+
+def _times_log1p_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return _times_log1p(ct, y), ct * x / (y + 1)
+
+
+@derivative(_times_log1p_pullback)
+def _times_log1p(x: Any, y: Any) -> Any:
+    """``xlog1py`` as a linear function of ``x``, for the sake of the pull-back's transpose."""
+    return _product_with_log1p(x, y)
+
+
+def _xlog1py_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return jnp.where((x == 0) & (y <= -1), 0, _times_log1p(ct, y)), ct * x / (y + 1)
+
+
+_xlog1py = derivative(_xlog1py_pullback)(_product_with_log1p)
+
+
+@overload("xlog1py", "SpecialXlog1PyBackward0", promote=inexact, strides=elementwise)
+def _xlog1py_tensors(input: Operand, other: Operand) -> Any:
+    check_kinds("xlog1py_cpu", "f", input)
+    return _xlog1py(input, other)
+
+
+@overload("xlog1py", "SpecialXlog1PyBackward1", wrapped=_xlog1py_tensors, promote=inexact, strides=elementwise)
+def _xlog1py_of_number(input: Number, other: Array) -> Any:
+    check_kinds("xlog1py_cpu", "f", other)
+    return _xlog1py(input.astype(other.dtype), other)
+
+
+@overload("xlog1py", "SpecialXlog1PyBackward2", wrapped=_xlog1py_tensors, promote=inexact, strides=elementwise)
+def _xlog1py_number(input: Array, other: Number) -> Any:
+    check_kinds("xlog1py_cpu", "f", input)
+    return _xlog1py(input, other.astype(input.dtype))
+
+
+@overloaded(namespace="special", signatures=WITH_NUMBERS)
+def xlog1py(input: Operand, other: Operand) -> Choice:
+    """``input * log(1 + other)``, which is 0 where ``input`` is.
+
+    Source: `torch.special.xlog1py <https://docs.pytorch.org/docs/stable/special.html#torch.special.xlog1py>`_.
+    """
+    if not isinstance(input, Tensor):
+        return _xlog1py_of_number, input, other
+    return (_xlog1py_tensors if isinstance(other, Tensor) else _xlog1py_number), input, other
+
+
+# -- modified Bessel functions ---------------------------------------------------------------------------------------
+
+
+def _not_at_zero(x: Any) -> tuple[Any, Any]:
+    """Where ``x`` is not tiny, and ``x`` with a small number in place of what is."""
+    epsilon = jnp.finfo(x.dtype).eps
+    apart = jnp.abs(x) > epsilon
+    return apart, jnp.where(apart, x, epsilon)
+
+
+def _i1_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    apart, safe = _not_at_zero(x)
+    return (ct * jnp.where(apart, _i0(safe) - out * (1 / safe), 0.5),)
+
+
+def _i1e_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    apart, safe = _not_at_zero(x)
+    return (ct * jnp.where(apart, _i0e(safe) - out * (jnp.sign(safe) + 1 / safe), 0.5),)
+
+
+@derivative(lambda ct, out, x: (ct * _i1(x),))
+def _i0(x: Any) -> Any:
+    return in_float(lambda x: jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x), x)
+
+
+@derivative(lambda ct, out, x: (ct * (_i1e(x) - jnp.sign(x) * out),))
+def _i0e(x: Any) -> Any:
+    return lax.bessel_i0e(x)
+
+
+@derivative(_i1_pullback)
+def _i1(x: Any) -> Any:
+    return in_float(lambda x: jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x), x)
+
+
+@derivative(_i1e_pullback)
+def _i1e(x: Any) -> Any:
+    return lax.bessel_i1e(x)
+
+
+@operation("I0Backward0", promote=inexact, strides=elementwise, inplace=True)
+def i0(input: Array) -> Any:
+    """The modified Bessel function of the first kind of order 0.
+
+    Source: `torch.i0 <https://docs.pytorch.org/docs/stable/special.html#torch.special.i0>`_.
+    """
+    check_kinds("i0_vml_cpu", "f", input)
+    return _i0(input)
+
+
+@_special("i0e", "SpecialI0EBackward0")
+def i0e(input: Array) -> Any:
+    """``i0(x) * exp(-abs(x))``.
+
+    Source: `torch.special.i0e <https://docs.pytorch.org/docs/stable/special.html#torch.special.i0e>`_.
+    """
+    return _i0e(input)
+
+
+@_special("i1", "SpecialI1Backward0")
+def i1(input: Array) -> Any:
+    """The modified Bessel function of the first kind of order 1.
+
+    Source: `torch.special.i1 <https://docs.pytorch.org/docs/stable/special.html#torch.special.i1>`_.
+    """
+    return _i1(input)
+
+
+@_special("i1e", "SpecialI1EBackward0")
+def i1e(input: Array) -> Any:
+    """``i1(x) * exp(-abs(x))``.
+
+    Source: `torch.special.i1e <https://docs.pytorch.org/docs/stable/special.html#torch.special.i1e>`_.
+    """
+    return _i1e(input)
+
+
+bessel_i0, bessel_i1 = _i0, _i1

@@ -1,0 +1,1 @@
+"""Operations that pick elements, or write them, at places that are given."""

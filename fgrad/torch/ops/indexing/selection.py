@@ -1,0 +1,372 @@
+"""Choosing among elements: ``where``, bounds, the larger and the smaller, and what replaces what is no number."""
+
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, uint8
+from fgrad.mutable.write.inplace import apply_inplace
+from fgrad.torch.ops.table.broadcasting import aligned, derivative
+from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.numbers import plain_number
+from fgrad.torch.ops.table.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
+from fgrad.torch.ops.table.promotions import Types, common
+from fgrad.torch.ops.table.table import (
+    NUMBERS,
+    TABLE,
+    Array,
+    Fixed,
+    Number,
+    Operand,
+    composite,
+    operation,
+    operation_of,
+)
+
+# -- where -----------------------------------------------------------------------------------------------------------
+
+
+def _of_values(types: Types, params: dict[str, Any]) -> Dtype:
+    return common(types[1:], params)
+
+
+@overload("where", "WhereBackward0", promote=_of_values, strides=elementwise)
+def _where(condition: Fixed, input: Operand, other: Operand) -> Any:
+    condition, x, y = aligned(condition, input, other)
+    return lax.select(condition.astype(np.bool_), x, y)
+
+
+@composite(method=False)
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """The elements of ``input`` where ``condition`` holds, else of ``other``; alone, the indices where it holds.
+
+    >>> import fgrad.torch as torch
+    >>> torch.where(torch.tensor([True, False]), torch.tensor([1., 2.]), 0.)
+    tensor([1., 0.])
+
+    Source: `torch.where <https://docs.pytorch.org/docs/stable/generated/torch.where.html>`_.
+    """
+    if not isinstance(condition, Tensor):
+        raise TypeError(no_match("where", types_of((condition, input, other)), _WHERE))
+    if input is None and other is None:
+        return TABLE["nonzero"].call(condition, as_tuple=True)
+    if condition._type.dtype is uint8:
+        warn(_BYTE_CONDITION, UserWarning)
+    elif condition._type.dtype is not bool_:
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{condition._type.dtype.scalar_name}"
+        )
+    input, other = plain_number(input), plain_number(other)
+    for x in (input, other):
+        if not isinstance(x, (Tensor, *NUMBERS)):
+            raise TypeError(no_match("where", types_of((condition, input, other)), _WHERE))
+    return _where(condition, input, other, out=out)
+
+
+_WHERE = (
+    "Tensor condition",
+    "Tensor condition, Tensor input, Tensor other, *, Tensor out = None",
+    "Tensor condition, Number self, Tensor other",
+    "Tensor condition, Tensor input, Number other",
+    "Tensor condition, Number self, Number other",
+)
+_BYTE_CONDITION = (
+    "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of "
+    "PyTorch. Use a boolean condition instead."
+)
+
+
+def _where_method(self: Tensor, condition: Any, other: Any) -> Tensor:
+    """This tensor's elements where ``condition`` holds, else those of ``other``."""
+    return where(condition, self, other)
+
+
+Tensor.where = _where_method  # type: ignore[attr-defined]
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def _clamp_pullback(ct: Any, out: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
+    return (
+        jnp.where((x >= low) & (x <= high), ct, 0),
+        jnp.where((low < high) & (x < low), ct, 0),
+        jnp.where((x > high) | (high < low), ct, 0),
+    )
+
+
+@derivative(_clamp_pullback)
+def _within(x: Any, low: Any, high: Any) -> Any:
+    return lax.min(lax.max(x, low), high)
+
+
+@derivative(lambda ct, out, x, low: (jnp.where(x >= low, ct, 0), jnp.where(x < low, ct, 0)))
+def _at_least(x: Any, low: Any) -> Any:
+    return lax.max(x, low)
+
+
+@derivative(lambda ct, out, x, high: (jnp.where(x <= high, ct, 0), jnp.where(x > high, ct, 0)))
+def _at_most(x: Any, high: Any) -> Any:
+    return lax.min(x, high)
+
+
+def _bounded(x: Any, low: Any, high: Any, kernel: str = "") -> Any:
+    if kind(x) == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
+    if kernel:
+        check_kinds(kernel, "if", x)
+    low, high = (b if b is None else b.astype(x.dtype) for b in (low, high))
+    if low is None:
+        return _at_most(x, high)
+    return _at_least(x, low) if high is None else _within(x, low, high)
+
+
+@overload("clamp", "ClampBackward1", promote=common, strides=elementwise_of_tensors)
+def _clamp_numbers(input: Array, min: Number = None, max: Number = None) -> Any:  # type: ignore[assignment]
+    named = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
+    return _bounded(input, min, max, named)
+
+
+@overload("clamp", "ClampBackward0", promote=common, strides=elementwise)
+def _clamp_tensors(input: Array, min: Array = None, max: Array = None) -> Any:  # type: ignore[assignment]
+    return _bounded(input, min, max, "" if min is None or max is None else "clamp_cpu")
+
+
+_CLAMP = (
+    "Tensor input, Tensor min = None, Tensor max = None, *, Tensor out = None",
+    "Tensor input, Number min = None, Number max = None, *, Tensor out = None",
+)
+
+
+@overloaded(inplace=True, signatures=_CLAMP)
+def clamp(input: Array, min: Operand = None, max: Operand = None) -> Choice:  # type: ignore[assignment]
+    """The elements, but no less than ``min`` and no more than ``max``, which are numbers or tensors.
+
+    >>> import fgrad.torch as torch
+    >>> torch.clamp(torch.tensor([-1., 0.5, 2.]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+
+    Source: `torch.clamp <https://docs.pytorch.org/docs/stable/generated/torch.clamp.html>`_.
+    """
+    given = [b for b in (min, max) if b is not None]
+    if not given:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    tensors = [isinstance(b, Tensor) for b in given]
+    if all(tensors) and any(b._type.shape for b in given):
+        return _clamp_tensors, input, min, max
+    if any(tensors) and not all(tensors) and any(isinstance(b, Tensor) and b._type.shape for b in given):
+        raise TypeError(no_match("clamp", types_of((input, min, max)), _CLAMP))
+    return (_clamp_tensors if all(tensors) else _clamp_numbers), input, min, max
+
+
+overloaded(inplace=True, name="clip", signatures=_CLAMP)(chooser_of(clamp))
+
+
+def _bound(name: str) -> tuple[str, ...]:
+    return tuple([f"Tensor input, {kind} {name}, *, Tensor out = None" for kind in ("Tensor", "Number")])
+
+
+@overload("clamp_min", "ClampMinBackward0", promote=common, strides=elementwise_of_tensors)
+def _clamp_min_number(input: Array, min: Number) -> Any:
+    return _bounded(input, min, None, "clamp_min_scalar_cpu")
+
+
+@overload("clamp_min", "ClampMinBackward1", promote=common, strides=elementwise)
+def _clamp_min_tensor(input: Array, min: Array) -> Any:
+    check_kinds("maximum_cpu", "bif", input)
+    return _bounded(input, min, None)
+
+
+@overloaded(inplace=True, signatures=_bound("min"))
+def clamp_min(input: Array, min: Operand) -> Choice:
+    """The elements, but no less than ``min``."""
+    return (_clamp_min_tensor if isinstance(min, Tensor) else _clamp_min_number), input, min
+
+
+@overload("clamp_max", "ClampMaxBackward0", promote=common, strides=elementwise_of_tensors)
+def _clamp_max_number(input: Array, max: Number) -> Any:
+    return _bounded(input, None, max, "clamp_max_scalar_cpu")
+
+
+@overload("clamp_max", "ClampMaxBackward1", promote=common, strides=elementwise)
+def _clamp_max_tensor(input: Array, max: Array) -> Any:
+    check_kinds("minimum_cpu", "bif", input)
+    return _bounded(input, None, max)
+
+
+@overloaded(inplace=True, signatures=_bound("max"))
+def clamp_max(input: Array, max: Operand) -> Choice:
+    """The elements, but no more than ``max``."""
+    return (_clamp_max_tensor if isinstance(max, Tensor) else _clamp_max_number), input, max
+
+
+# the gradient of a threshold is one operation to PyTorch, and so is its gradient
+@derivative(lambda ct, out, x: (jnp.where(out <= 0, 0, ct),))
+def _relu(x: Any) -> Any:
+    return lax.max(x, lax.full_like(x, 0))
+
+
+@operation("ReluBackward0", strides=elementwise, inplace=True, fused="ThresholdBackwardBackward0")
+def relu(input: Array) -> Any:
+    """The elements, but 0 for the negative ones.
+
+    >>> import fgrad.torch as torch
+    >>> torch.relu(torch.tensor([-1., 2.]))
+    tensor([0., 2.])
+
+    Source: `torch.relu <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html>`_.
+    """
+    if kind(input) == "b":
+        raise RuntimeError("Boolean inputs not supported for relu")
+    if kind(input) == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
+    return _relu(input)
+
+
+@operation("ThresholdBackward0", strides=elementwise_of_tensors, fused="ThresholdBackwardBackward0", method=False)
+def threshold(input: Array, threshold: Number, value: Number) -> Any:
+    """The elements above a threshold, and ``value`` for the others.
+
+    Source: `torch.threshold <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.threshold.html>`_.
+    """
+    check_kinds("threshold_cpu", "if", input)
+    return jnp.where(input <= threshold.astype(input.dtype), value.astype(input.dtype), input)
+
+
+_THRESHOLD_WRITTEN = evolve(operation_of(threshold), node="ThresholdBackward1", plans={})
+
+
+@composite(method=False)
+def threshold_(input: Any, threshold: float, value: float) -> Tensor:
+    """``threshold`` in place."""
+    return apply_inplace(_THRESHOLD_WRITTEN, (input, threshold, value))
+
+
+# -- the larger and the smaller --------------------------------------------------------------------------------------
+
+
+def _shared(first_loses: Any) -> Any:
+    """The pull-back of a choice between two: a tie halves the gradient."""
+
+    def pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+        share = jnp.where(x == y, ct / 2, ct)
+        return jnp.where(first_loses(x, y), 0, share), jnp.where(first_loses(y, x), 0, share)
+
+    return pullback
+
+
+@derivative(_shared(lax.lt))
+def _maximum(x: Any, y: Any) -> Any:
+    return lax.max(x, y)
+
+
+@derivative(_shared(lax.gt))
+def _minimum(x: Any, y: Any) -> Any:
+    return lax.min(x, y)
+
+
+@operation("MaximumBackward0", promote=common, strides=elementwise)
+def maximum(input: Array, other: Array) -> Any:
+    """The larger of two elements, or the one that is not a number.
+
+    Source: `torch.maximum <https://docs.pytorch.org/docs/stable/generated/torch.maximum.html>`_.
+    """
+    if kind(input) == "c":
+        raise RuntimeError("maximum not implemented for complex tensors.")
+    return _maximum(input, other)
+
+
+@operation("MinimumBackward0", promote=common, strides=elementwise)
+def minimum(input: Array, other: Array) -> Any:
+    """The smaller of two elements, or the one that is not a number.
+
+    Source: `torch.minimum <https://docs.pytorch.org/docs/stable/generated/torch.minimum.html>`_.
+    """
+    if kind(input) == "c":
+        raise RuntimeError("minimum not implemented for complex tensors.")
+    return _minimum(input, other)
+
+
+def _of_number(preferred: Any) -> Any:
+    """The pull-back of a choice that avoids what is not a number; at a tie the first is chosen."""
+
+    def pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+        first = preferred(x, y) | jnp.isnan(y)
+        return jnp.where(first, ct, 0), jnp.where(first, 0, ct)
+
+    return pullback
+
+
+@derivative(_of_number(lax.ge))
+def _fmax(x: Any, y: Any) -> Any:
+    return jnp.where((x >= y) | jnp.isnan(y), x, y)
+
+
+@derivative(_of_number(lax.le))
+def _fmin(x: Any, y: Any) -> Any:
+    return jnp.where((x <= y) | jnp.isnan(y), x, y)
+
+
+@operation("FmaxBackward0", promote=common, strides=elementwise)
+def fmax(input: Array, other: Array) -> Any:
+    """The larger of two elements, or the one that is a number.
+
+    Source: `torch.fmax <https://docs.pytorch.org/docs/stable/generated/torch.fmax.html>`_.
+    """
+    if kind(input) == "c":
+        raise RuntimeError("fmax not implemented for complex tensors.")
+    return _fmax(input, other)
+
+
+@operation("FminBackward0", promote=common, strides=elementwise)
+def fmin(input: Array, other: Array) -> Any:
+    """The smaller of two elements, or the one that is a number.
+
+    Source: `torch.fmin <https://docs.pytorch.org/docs/stable/generated/torch.fmin.html>`_.
+    """
+    if kind(input) == "c":
+        raise RuntimeError("fmin not implemented for complex tensors.")
+    return _fmin(input, other)
+
+
+# -- what is no number -----------------------------------------------------------------------------------------------
+
+
+@derivative(lambda ct, out, x, *numbers: (jnp.where(jnp.isfinite(x), ct, 0), *[None for _ in numbers]))
+def _replaced(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    return jnp.where(jnp.isnan(x), nan, jnp.where(x == np.inf, posinf, jnp.where(x == -np.inf, neginf, x)))
+
+
+def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    if kind(x) == "c":
+        return lax.complex(*[_numbers_only(part, nan, posinf, neginf) for part in (lax.real(x), lax.imag(x))])
+    limits = jnp.finfo(x.dtype)
+    given = zip((nan, posinf, neginf), (0, limits.max, limits.min), strict=True)
+    return _replaced(x, *[jnp.asarray(default if n is None else n, x.dtype) for n, default in given])
+
+
+@overload("nan_to_num", "NanToNumBackward0", strides=elementwise_of_tensors)
+def _nan_to_num(input: Array, nan: Number = None, posinf: Number = None, neginf: Number = None) -> Any:  # type: ignore[assignment]
+    return input if kind(input) in "bi" else _numbers_only(input, nan, posinf, neginf)
+
+
+@overloaded(inplace=True)
+def nan_to_num(input: Array, nan: Number = None, posinf: Number = None, neginf: Number = None) -> Choice:  # type: ignore[assignment]
+    """The elements, with numbers in place of NaN (0 if not given) and of infinities (the largest there are).
+
+    >>> import fgrad.torch as torch
+    >>> torch.nan_to_num(torch.tensor([float("nan"), 1.]))
+    tensor([0., 1.])
+
+    Source: `torch.nan_to_num <https://docs.pytorch.org/docs/stable/generated/torch.nan_to_num.html>`_.
+    """
+    if input._type.dtype.is_complex and modes.grad and is_tracked(input):
+        raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
+    return _nan_to_num, input, nan, posinf, neginf

@@ -1,0 +1,248 @@
+"""``x[...]`` and ``x[...] = value``: basic indexing makes views, indices that are tensors make copies.
+
+The index is gone through from left to right as PyTorch does it (torch/csrc/autograd/python_variable_indexing.cpp):
+integers, slices, None and ``...`` each become a view; tensors, lists and booleans are collected and indexed at the end.
+"""
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.tensor.tensor import Tensor, find_nodes, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.evaluation import constant, is_abstract
+from fgrad.torch.ops.creation.copying import copy_, fill_, warn_of_imaginary
+from fgrad.torch.ops.creation.creation import elements_of, made
+from fgrad.torch.ops.creation.data import made_of
+from fgrad.torch.ops.indexing.indexing import index_tensors, put_at
+from fgrad.torch.ops.table.numbers import check_number, plain_number
+from fgrad.torch.ops.views.views import _select, alias_of, expand, slice_axis, unsqueeze, view_sizes
+
+#: from this length on a list of numbers and other things is no tuple
+_LONG = 32
+_NO_TUPLE = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
+    "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
+    "which will result either in an error or a different result"
+)
+_ONLY = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})"
+
+
+def _items(index: Any) -> list[Any]:
+    """The items of an index; a short list with something else in it than numbers counts as a tuple."""
+    if isinstance(index, tuple):
+        return list(index)
+    if isinstance(index, list | str) and len(index) < _LONG and any(map(_is_item, index)):
+        warn(_NO_TUPLE, UserWarning)
+        return list(index)
+    return [index]
+
+
+def _is_item(x: Any) -> bool:
+    return x is None or x is Ellipsis or isinstance(x, Tensor | slice | list | tuple | range | str | np.ndarray)
+
+
+def _integer(x: Any) -> bool:
+    return isinstance(x, int | np.integer) and not isinstance(x, bool | np.bool_)
+
+
+def _as_index(x: Any) -> Any:
+    """A sequence of numbers, or a NumPy array, as a tensor; a tensor that is one integer as a number."""
+    if isinstance(x, np.ndarray | list | tuple | range):
+        x = made_of(x if isinstance(x, np.ndarray) else list(x))
+        if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
+            x = x.to(dtypes.int64)
+    if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
+        if x._type.dtype in (dtypes.bool_, dtypes.uint8) or is_abstract(x._value()):
+            return x
+        return x.item()
+    return x
+
+
+class _Walk:
+    """The state of going through an index: the view so far, the axis that is next, and the index tensors.
+
+    ``pending`` starts where the first index tensor stands; from then on it has an entry for each item, None for one
+    that is no index tensor (PyTorch: aten/src/ATen/TensorIndexing.h).
+    """
+
+    def __init__(self, tensor: Tensor, given: int):
+        self.result = tensor
+        self.axis = 0
+        self.pending: list[Tensor | None] = []
+        #: how many axes an ellipsis stands for
+        self.rest = len(tensor._type.shape) - given
+
+    def passed(self, count: int) -> None:
+        """Go on by some axes that no tensor indexes."""
+        self.axis += count
+        if self.pending:
+            self.pending += [None] * count
+
+    def indexed(self, index: Tensor) -> None:
+        """Go on by the axes that an index tensor uses up."""
+        self.pending += [index] if self.pending else [*[None] * self.axis, index]
+        self.axis += _consumes(index)
+
+    def flagged(self, flag: bool) -> None:
+        """A new axis that has one element if the flag is set, none if not."""
+        self.result = unsqueeze(self.result, self.axis)
+        self.indexed(made(np.asarray([0] if flag else [], np.int64), dtypes.int64))
+
+    def selected(self, x: int, place: int) -> None:
+        size = self.result._type.shape[self.axis]
+        if not -size <= x < size:
+            raise IndexError(f"index {x} is out of bounds for dimension {place} with size {size}")
+        self.result = _select(self.result, x, self.axis)
+
+    def cut(self, x: slice, single: bool) -> None:
+        start, stop, step = (_bound(v) for v in (x.start, x.stop, x.step))
+        if step == 0:
+            raise ValueError("slice step cannot be zero")
+        if step is not None and step < 0:
+            raise ValueError("step must be greater than zero")
+        size = self.result._type.shape[self.axis]
+        whole = start in (None, 0) and (stop is None or stop >= size) and step in (None, 1)
+        if single or not whole:
+            self.result = slice_axis(self.result, self.axis, start, stop, step)
+        self.passed(1)
+
+
+def _bound(x: Any) -> int | None:
+    """A bound of a slice.
+
+    Raises:
+      TypeError: it is no integer.
+    """
+    if x is None:
+        return None
+    if not hasattr(x, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return operator.index(x)
+
+
+def _sliced(tensor: Tensor, index: Any, written: bool = False) -> tuple[Tensor, list[Tensor | None]]:
+    """The view by the basic parts of an index, and the index tensors that are left, by axis of that view.
+
+    To read a slice alone is to make a view even if it is the whole, to write it is to write the tensor itself.
+    """
+    items = [_as_index(x) for x in _items(index)]
+    rank = len(tensor._type.shape)
+    used = sum(_consumes(x) for x in items)
+    if used > rank:
+        if not rank and isinstance(index, slice):
+            find_nodes((tensor,))
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        if not rank and _integer(index):
+            if index:
+                raise IndexError(f"index {index} is out of bounds for dimension 0 with size 0")
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
+        raise IndexError(f"too many indices for tensor of dimension {rank}")
+    walk = _Walk(tensor, used)
+    for place, x in enumerate(items):
+        if _integer(x):
+            walk.selected(int(x), place)
+        elif isinstance(x, slice):
+            walk.cut(x, index is x and not written)
+        elif x is None:
+            walk.result = unsqueeze(walk.result, walk.axis)
+            walk.passed(1)
+        elif x is Ellipsis:
+            walk.passed(walk.rest)
+        elif isinstance(x, bool):
+            walk.flagged(bool(x))
+        elif isinstance(x, Tensor):
+            if x._type.dtype in (dtypes.bool_, dtypes.uint8) and not x._type.shape:
+                walk.flagged(bool(x))
+            else:
+                walk.indexed(x)
+        elif isinstance(x, str):
+            raise TypeError("new(): invalid data type 'str'")
+        else:
+            raise IndexError(_ONLY.format(type_name(x)))
+    return walk.result, walk.pending
+
+
+def _consumes(x: Any) -> int:
+    """How many axes an index item uses up."""
+    if isinstance(x, Tensor):
+        return len(x._type.shape) if x._type.dtype in (dtypes.bool_, dtypes.uint8) else 1
+    return int(_integer(x) or isinstance(x, slice))
+
+
+def _getitem(self: Tensor, index: Any) -> Tensor:
+    if _integer(index) and self._type.shape:
+        size = self._type.shape[0]
+        if not -size <= index < size:
+            raise IndexError(f"index {int(index)} is out of bounds for dimension 0 with size {size}")
+        return _select(self, int(index), 0)
+    result, pending = _sliced(self, index)
+    if any(p is not None for p in pending):
+        return index_tensors(result, pending)
+    return alias_of(self) if result is self else result
+
+
+def _setitem(self: Tensor, index: Any, value: Any) -> None:
+    if index is False:
+        return
+    if index.__class__ is int and self._type.shape:
+        result, pending = _getitem(self, index), ()
+    else:
+        result, pending = _sliced(self, None if index is True else index, True)
+    plain = value.__class__ is float and self._type.dtype.is_floating_point and not pending
+    if plain and result._type.shape and not is_tracked(result):
+        fill_(result, value)  # nothing is recorded that would tell the number from a tensor
+        return
+    given = value if isinstance(value, Tensor) else _assigned(self, value)
+    if any(p is not None for p in pending):
+        sizes = _stripped(given._type.shape)
+        put_at(result, pending, given if sizes == given._type.shape else view_sizes(given, sizes))
+        return
+    copy_to(result, given)
+
+
+def _assigned(tensor: Tensor, value: Any) -> Tensor:
+    """A number that is to be written as a tensor."""
+    if not isinstance(value, bool | int | float | complex | np.integer):
+        raise TypeError(f"can't assign a {type_name(value)} to a torch.{tensor._type.dtype.scalar_name}Tensor")
+    value = plain_number(value)
+    check_number(value, tensor._type.dtype)
+    if isinstance(value, complex) and not tensor._type.dtype.is_complex:
+        value = value.real
+    dtype = tensor._type.dtype
+    return new_tensor(constant(elements_of(value, dtype)), tensor_type(dtype, ()))
+
+
+def copy_to(target: Tensor, value: Tensor) -> None:
+    """``copy_`` of a value whose leading axes of size 1 count for nothing."""
+    wanted = target._type.shape
+    if value._type.shape == wanted:
+        copy_(target, value)
+        return
+    if not value._type.shape:
+        warn_of_imaginary(value, target._type.dtype)
+        fill_(target, value)
+        return
+    given = view_sizes(value, _stripped(value._type.shape))
+    shape = given._type.shape
+    copy_(target, given if shape == wanted else expand(given, wanted))
+
+
+def _stripped(shape: Ints) -> Ints:
+    """A shape without its leading ones."""
+    extra = 0
+    while extra < len(shape) and shape[extra] == 1:
+        extra += 1
+    return shape[extra:]
+
+
+Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]

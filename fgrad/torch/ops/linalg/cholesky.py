@@ -1,0 +1,160 @@
+"""The Cholesky factorisation."""
+
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.torch import return_types
+from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.linalg.matrices import (
+    LinAlgError,
+    adjoint,
+    check_inexact,
+    check_lapack,
+    check_square,
+    columns,
+    conjugate,
+    first_failure,
+    linalg,
+    matrix_columns,
+    times,
+)
+from fgrad.torch.ops.linalg.solving import triangular
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, composite
+
+
+def _cholesky_factor(x: Any, upper: bool) -> Any:
+    if not x.size:
+        return x
+
+    def forward(x: Any) -> Any:
+        lower = adjoint(x) if upper else x
+        found = lax.linalg.cholesky(lower, symmetrize_input=False)
+        return adjoint(found) if upper else found
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        g = conjugate(ct)
+        factor, g = (adjoint(out), adjoint(g)) if upper else (out, g)
+        phi = jnp.tril(times(adjoint(factor), g))
+        phi = (phi + adjoint(jnp.tril(phi, -1))) / 2
+        left = triangular(adjoint(factor), phi, True, True, False)
+        return (conjugate(triangular(factor, left, False, False, False)),)
+
+    def pushforward(tangents: Any, out: Any, x: Any) -> Any:
+        # no transpose of the pull-back: it takes a tangent that is not symmetric as it is, as PyTorch does
+        factor = adjoint(out) if upper else out
+        phi = triangular(factor, tangents[0], False, True, False)
+        phi = triangular(adjoint(factor), phi, True, False, False)
+        found = times(factor, (jnp.tril(phi) + jnp.tril(phi, -1)) / 2)
+        return adjoint(found) if upper else found
+
+    return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)(x)
+
+
+@overload(
+    "linalg_cholesky_ex", "LinalgCholeskyExBackward0", outputs=("L", "info"), strides=matrix_columns, kept=("L",),
+    gradient_strides={"self": columns},
+)  # fmt: skip
+def _linalg_cholesky_ex(input: Array, upper: bool) -> Any:
+    check_square("linalg.cholesky", input)
+    check_inexact("linalg.cholesky", input, half=True)
+    check_lapack("cholesky_cpu", input)
+    factor = _cholesky_factor(input, upper)
+    failed = jnp.any(lax.ne(lax.stop_gradient(factor), lax.stop_gradient(factor)), (-2, -1))
+    return factor, failed.astype(np.int32)
+
+
+def _failing_minor(matrix: np.ndarray) -> int:
+    """The order of the first leading minor that is not positive-definite."""
+    for k in range(1, len(matrix) + 1):
+        try:
+            np.linalg.cholesky(matrix[:k, :k])
+        except np.linalg.LinAlgError:
+            return k
+    return len(matrix)
+
+
+def _minors(input: Tensor, info: Tensor) -> Tensor:
+    """What LAPACK says of matrices that are not positive-definite."""
+    value = info._value()
+    if is_abstract(value) or not concrete(value).any():
+        return info
+    codes = concrete(value).copy()
+    values = concrete(input.detach()._value())
+    for at in np.ndindex(codes.shape):
+        if codes[at]:
+            codes[at] = _failing_minor(values[at])
+    return made(codes, dtypes.int32)
+
+
+@linalg()
+def cholesky_ex(A: Array, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """The Cholesky factor, and 0, or the order of the leading minor that is not positive-definite.
+
+    Source: `torch.linalg.cholesky_ex
+    <https://docs.pytorch.org/docs/stable/generated/torch.linalg.cholesky_ex.html>`_.
+    """
+    factor, info = apply(_linalg_cholesky_ex.operation, (A,), (upper,))
+    info = _minors(A, info)
+    if check_errors:
+        _check_definite("linalg.cholesky", info)
+    return return_types.linalg_cholesky_ex((factor, info))
+
+
+def _check_definite(function: str, info: Tensor) -> None:
+    failure = first_failure(info)
+    if failure is not None:
+        raise LinAlgError(
+            f"{function}: {failure[0]}The factorization could not be completed because the input is not "
+            f"positive-definite (the leading minor of order {failure[1]} is not positive-definite)."
+        )
+
+
+@linalg(name="cholesky")
+def linalg_cholesky(A: Array, *, upper: bool = False) -> Tensor:
+    """The Cholesky factor of symmetric positive-definite matrices.
+
+    Raises:
+      LinAlgError: a matrix is not positive-definite.
+
+    Source: `torch.linalg.cholesky <https://docs.pytorch.org/docs/stable/generated/torch.linalg.cholesky.html>`_.
+    """
+    return cholesky_ex(A, upper=upper, check_errors=True).L
+
+
+@overload(
+    "cholesky", "CholeskyBackward0", outputs=("result",), kept=("result",), strides=columns,
+    gradient_strides={"self": columns},
+)  # fmt: skip
+def _cholesky(input: Array, upper: bool) -> Any:
+    check_square("cholesky", input)
+    check_lapack("cholesky_cpu", input)
+    return _cholesky_factor(input, upper)
+
+
+_CHOLESKY = (
+    "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
+    "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, "
+    "upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\nThis transform will produce equivalent "
+    "results for all valid (symmetric positive definite) inputs."
+)
+
+
+@composite()
+def cholesky(input: Array, upper: bool = False) -> Tensor:
+    """The Cholesky factor; PyTorch recommends ``linalg.cholesky``.
+
+    Source: `torch.cholesky <https://docs.pytorch.org/docs/stable/generated/torch.cholesky.html>`_.
+    """
+    warn(_CHOLESKY, UserWarning)
+    found = _cholesky(input, upper)
+    _check_definite("cholesky", _minors(input, found.detach().isnan().any(-1).any(-1).to(dtypes.int32)))
+    return found

@@ -1,0 +1,471 @@
+"""Sums of products over named axes: ``einsum``, ``tensordot``, and products of several matrices."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import opt_einsum
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.linalg.products import bmm, dot, mm
+from fgrad.torch.ops.reductions.reductions import sum
+from fgrad.torch.ops.table.kinds import check_kinds
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, composite, write_all
+from fgrad.torch.ops.views.axes import movedim, permute
+from fgrad.torch.ops.views.splitting import diagonal
+from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, reshape, unsqueeze, view_sizes, wrap_dim
+
+# -- pairs of tensors ------------------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
+    """The sums of products of two tensors over several axes of each.
+
+    Arguments:
+      a, b: the tensors.
+      dims: how many last axes of ``a`` meet the first ones of ``b``, or the axes of each.
+
+    Source: `torch.tensordot <https://docs.pytorch.org/docs/stable/generated/torch.tensordot.html>`_.
+    """
+    shape_a, shape_b = a._type.shape, b._type.shape
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(len(shape_a), len(shape_b)):
+            raise RuntimeError(
+                f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims} and ndim_a={len(shape_a)} "
+                f"and ndim_b={len(shape_b)}"
+            )
+        axes_a, axes_b = list(range(-dims, 0)), list(range(dims))
+    else:
+        axes_a, axes_b = ([int(d) for d in ([each] if isinstance(each, int) else each)] for each in dims)
+    if len(axes_a) != len(axes_b):
+        raise RuntimeError("both dimension lists should have same length")
+    for i, j in zip(axes_a, axes_b, strict=True):
+        # what meets an axis of size 1 can be summed right away
+        if shape_b[j] == 1:
+            a = sum(a, i, True, dtype=a._type.dtype)
+        elif shape_a[i] == 1:
+            b = sum(b, j, True, dtype=b._type.dtype)
+        elif shape_a[i] != shape_b[j]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {shape_a[i]} in dim {i} and second has size "
+                f"{shape_b[j]} in dim {j}"
+            )
+    shape_a, shape_b = a._type.shape, b._type.shape
+    axes_a = [wrap_dim(d, len(shape_a)) for d in axes_a]
+    axes_b = [wrap_dim(d, len(shape_b)) for d in axes_b]
+    free_a = [i for i in range(len(shape_a)) if i not in axes_a]
+    free_b = [i for i in range(len(shape_b)) if i not in axes_b]
+    sizes = (*(shape_a[i] for i in free_a), *(shape_b[i] for i in free_b))
+    many = math.prod([shape_a[i] for i in axes_a])
+    rows, columns = math.prod([shape_a[i] for i in free_a]), math.prod([shape_b[i] for i in free_b])
+    left, right = permute(a, (*free_a, *axes_a)), permute(b, (*axes_b, *free_b))
+    if rows == columns == 1:
+        return view_sizes(dot(reshape(left, (many,)), reshape(right, (many,))), sizes)
+    return reshape(mm(reshape(left, (rows, many)), reshape(right, (many, columns))), sizes)
+
+
+@composite()
+def inner(input: Array, other: Array) -> Tensor:
+    """Sums of products along the last axes of two tensors.
+
+    Source: `torch.inner <https://docs.pytorch.org/docs/stable/generated/torch.inner.html>`_.
+    """
+    a, b = input._type.shape, other._type.shape
+    if not a or not b:
+        return input * other
+    if a[-1] != b[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(a)} and {list(b)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@composite()
+def kron(input: Array, other: Array) -> Tensor:
+    """The Kronecker product.
+
+    Source: `torch.kron <https://docs.pytorch.org/docs/stable/generated/torch.kron.html>`_.
+    """
+    a, b = input._type.shape, other._type.shape
+    rank = max(len(a), len(b))
+    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    left = unsafe_view(input.contiguous(), tuple([n for each in a for n in (each, 1)]))
+    right = unsafe_view(other.contiguous(), tuple([n for each in b for n in (1, each)]))
+    return unsafe_view(left * right, tuple([m * n for m, n in zip(a, b, strict=True)]))
+
+
+# -- einsum ----------------------------------------------------------------------------------------------------------
+
+
+def _paired(a: Tensor, b: Tensor, summed: Sequence[int]) -> Tensor:
+    """The sum over axes of the product of two tensors of one rank; these axes are kept with size 1.
+
+    A product of batches of matrices does it (PyTorch: aten/src/ATen/native/Linear.cpp, sumproduct_pair).
+    """
+    shape_a, shape_b = a._type.shape, b._type.shape
+    both: list[int] = []
+    first: list[int] = []
+    second: list[int] = []
+    contracted: list[int] = []
+    for i, (m, n) in enumerate(zip(shape_a, shape_b, strict=True)):
+        if i in summed:
+            if m != 1 and n != 1:
+                contracted.append(i)
+            elif m != 1:
+                a = sum(a, i, True)
+            elif n != 1:
+                b = sum(b, i, True)
+        elif m != 1 and n != 1:
+            both.append(i)
+        elif m != 1:
+            first.append(i)
+        else:
+            second.append(i)
+    rest = [i for i in range(len(shape_a)) if i in summed and i not in contracted]
+
+    def size(shape: Sequence[int], axes: Sequence[int]) -> int:
+        return math.prod([shape[i] for i in axes])
+
+    batch, inner = size(shape_a, both), size(shape_a, contracted)
+    left = permute(a, (*both, *first, *contracted, *second, *rest))
+    right = permute(b, (*both, *contracted, *second, *first, *rest))
+    found = bmm(
+        reshape(left, (batch, size(shape_a, first), inner)), reshape(right, (batch, inner, size(shape_b, second)))
+    )
+    order = (*both, *first, *contracted, *second, *rest)
+    sizes = tuple([1 if i in summed else shape_b[i] if i in second else shape_a[i] for i in order])
+    return permute(view_sizes(found, sizes), tuple([order.index(i) for i in range(len(order))]))
+
+
+def _labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
+    """The subscripts of every operand and of the output, ``...`` standing for itself."""
+
+    def split(text: str, at: int) -> list[str]:
+        found: list[str] = []
+        i = 0
+        while i < len(text):
+            c = text[i]
+            if c == " ":
+                pass
+            elif c == ".":
+                if text[i : i + 3] != "..." or "..." in found:
+                    problem = (
+                        "found '.' that is not part of any ellipsis"
+                        if "..." not in found
+                        else ("found '.' for which an ellipsis was already found")
+                    )
+                    raise RuntimeError(f"einsum(): {problem}")
+                found.append("...")
+                i += 2
+            elif c.isascii() and c.isalpha():
+                found.append(c)
+            else:
+                raise RuntimeError(
+                    f"einsum(): invalid subscript given at index {at + i} in the equation string, subscripts must be "
+                    "in [a-zA-Z]"
+                )
+            i += 1
+        return found
+
+    arrow = equation.find("->")
+    left = equation if arrow < 0 else equation[:arrow]
+    texts = left.split(",")
+    if len(operands) > len(texts):
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    if len(operands) < len(texts):
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+    inputs, at = [], 0
+    for text in texts:
+        inputs.append(split(text, at))
+        at += len(text) + 1
+    return inputs, None if arrow < 0 else split(equation[arrow + 2 :], arrow + 2)
+
+
+def _subscript(index: int) -> str:
+    if not 0 <= index < 52:
+        raise RuntimeError(f"einsum(): subscript {index} is not within the valid range [0, 52)")
+    return chr(index + (65 if index < 26 else 71))
+
+
+def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
+    """The equation of ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
+
+    def text(sublist: Sequence[Any]) -> str:
+        return "".join(["..." if s is Ellipsis else _subscript(int(s)) for s in sublist])
+
+    count = len(args) // 2
+    equation = ",".join([text(args[2 * i + 1]) for i in range(count)])
+    if len(args) % 2:
+        equation += "->" + text(args[-1])
+    return equation, [args[2 * i] for i in range(count)]
+
+
+@composite(method=False)
+def einsum(*args: Any) -> Tensor:
+    """Sums of products of tensors, axes named by letters.
+
+    Arguments:
+      args: the equation, as in ``"ij,jk->ik"``, and the operands; or each operand followed by a list of numbers.
+
+    Raises:
+      RuntimeError: the equation does not fit the operands.
+
+    >>> import fgrad.torch as torch
+    >>> torch.einsum("ij,ij->i", torch.ones(2, 3), torch.ones(2, 3))
+    tensor([3., 3.])
+
+    Source: `torch.einsum <https://docs.pytorch.org/docs/stable/generated/torch.einsum.html>`_.
+    """
+    if args and isinstance(args[0], str):
+        equation, operands = args[0], list(args[1:])
+        if len(operands) == 1 and isinstance(operands[0], list | tuple):
+            operands = list(operands[0])
+    else:
+        equation, operands = _from_sublists(args)
+    inputs, output = _labels(equation, operands)
+    return _contracted(operands, inputs, output)
+
+
+def _contracted(operands: list[Tensor], inputs: list[list[str]], output: list[str] | None) -> Tensor:
+    hidden = 0
+    for k, (x, labels) in enumerate(zip(operands, inputs, strict=True)):
+        rank, named = len(x._type.shape), len([s for s in labels if s != "..."])
+        if "..." in labels:
+            if named > rank:
+                raise RuntimeError(
+                    f"einsum(): the number of subscripts in the equation ({named}) is more than the number of "
+                    f"dimensions ({rank}) for operand {k}"
+                )
+            hidden = max(hidden, rank - named)
+        elif named != rank:
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions "
+                f"({rank}) for operand {k} and no ellipsis was given"
+            )
+    counts = {s: 0 for labels in inputs for s in labels if s != "..."}
+    for labels in inputs:
+        for s in labels:
+            if s != "...":
+                counts[s] += 1
+    if output is None:
+        output = ["..."] + sorted([s for s, n in counts.items() if n == 1])
+    for s in output:
+        if s != "..." and output.count(s) > 1:
+            raise RuntimeError(f"einsum(): output subscript {s} appears more than once in the output")
+        if s != "..." and s not in counts:
+            raise RuntimeError(f"einsum(): output subscript {s} does not appear in the equation for any input operand")
+    dots = [f".{i}" for i in range(hidden)]
+    kept = [each for s in output for each in (dots if s == "..." else [s])]
+    if "..." not in output:
+        kept_dots: list[str] = []
+    else:
+        kept_dots = dots
+    summed = [d for d in dots if d not in kept_dots] + sorted([s for s in counts if s not in kept])
+    order = kept + summed
+    sizes: dict[str, int] = {}
+    aligned = [
+        _aligned(x, labels, order, dots, sizes, k) for k, (x, labels) in enumerate(zip(operands, inputs, strict=True))
+    ]
+    count = len(kept)
+    if len(aligned) == 1:
+        return sum(aligned[0], tuple(range(count, len(order)))) if summed else aligned[0]
+    found = _reduced(aligned, count, len(order))
+    return view_sizes(found, tuple(found._type.shape[:count])) if summed else found
+
+
+def _aligned(
+    x: Tensor, labels: Sequence[str], order: Sequence[str], dots: Sequence[str], sizes: dict[str, int], k: int
+) -> Tensor:
+    """An operand with the axes of ``order``, of size 1 where it has none."""
+    hidden = len(x._type.shape) - len([s for s in labels if s != "..."])
+    names = [each for s in labels for each in (dots[len(dots) - hidden :] if s == "..." else [s])]
+    at = 0
+    while at < len(names):
+        first = names.index(names[at])
+        if first < at:
+            shape = x._type.shape
+            if shape[first] != shape[at]:
+                raise RuntimeError(
+                    f"einsum(): subscript {names[at]} is repeated for operand {k} but the sizes don't match, "
+                    f"{shape[at]} != {shape[first]}"
+                )
+            x = movedim(diagonal(x, 0, first, at), -1, first)
+            del names[at]
+        else:
+            at += 1
+    for name, n in zip(names, x._type.shape, strict=True):
+        if n != 1 and sizes.setdefault(name, n) != n:
+            raise RuntimeError(
+                f"einsum(): subscript {name} has size {n} for operand {k} which does not broadcast with previously "
+                f"seen size {sizes[name]}"
+            )
+    for name in order:
+        if name not in names:
+            x = unsqueeze(x, -1)
+            names.append(name)
+    return permute(x, tuple([names.index(name) for name in order]))
+
+
+def _path(operands: Sequence[Tensor]) -> list[tuple[int, ...]]:
+    """Which two operands to contract in turn."""
+    if len(operands) <= 2:
+        return [(0, 1)]
+    rank = len(operands[0]._type.shape)
+    letters = [opt_einsum.get_symbol(i) for i in range(rank)]
+    subscripts = ["".join([c for c, n in zip(letters, x._type.shape, strict=True) if n != 1]) for x in operands]
+    shapes = [tuple([n for n in x._type.shape if n != 1]) for x in operands]
+    path, _ = opt_einsum.contract_path(",".join(subscripts) + "->", *shapes, shapes=True, optimize="auto")
+    return [tuple(each) for each in path if len(each) == 2]
+
+
+def _reduced(operands: list[Tensor], kept: int, rank: int) -> Tensor:
+    """The operands multiplied and the axes from ``kept`` on summed, each as soon as no other operand has it."""
+    operands = list(operands)
+    holders = [len([x for x in operands if x._type.shape[i] != 1]) for i in range(rank)]
+    path = _path(operands)
+    while len(operands) > 1:
+        i, j = sorted(path.pop(0)) if path else (0, 1)
+        b, a = operands.pop(j), operands.pop(i)
+        now: list[int] = []
+        alone: tuple[list[int], list[int]] = ([], [])
+        for d in range(kept, rank):
+            m, n = a._type.shape[d], b._type.shape[d]
+            if m != 1 and n != 1:
+                holders[d] -= 1
+                if holders[d] == 1:
+                    now.append(d)
+                    holders[d] = 0
+            elif holders[d] == 1 and (m != 1 or n != 1):
+                alone[0 if m != 1 else 1].append(d)
+                holders[d] = 0
+        a = sum(a, tuple(alone[0]), True) if alone[0] else a
+        b = sum(b, tuple(alone[1]), True) if alone[1] else b
+        operands.append(_paired(a, b, now) if now else a * b)
+    return operands[0]
+
+
+# -- several matrices ------------------------------------------------------------------------------------------------
+
+
+def _cheapest(sizes: Sequence[int]) -> list[list[int]]:
+    """Where to part each range of a chain of matrices so that the multiplications are fewest."""
+    count = len(sizes) - 1
+    cost = [[0] * count for _ in range(count)]
+    parts = [[0] * count for _ in range(count)]
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            found = [cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
+            cost[i][j] = min(found)
+            parts[i][j] = i + found.index(cost[i][j])
+    return parts
+
+
+def chained(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices in the order that costs least; the first and the last may be vectors."""
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    ranks = [len(x._type.shape) for x in tensors]
+    matrices = list(tensors)
+    for at in (0, len(tensors) - 1):
+        if ranks[at] not in (1, 2):
+            which = "the first" if at == 0 else "the last"
+            raise RuntimeError(f"multi_dot(): {which} tensor must be 1D or 2D but got {ranks[at]}D")
+    for i in range(1, len(tensors) - 1):
+        if ranks[i] != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {ranks[i]}D")
+    if ranks[0] == 1:
+        matrices[0] = unsqueeze(matrices[0], 0)
+    if ranks[-1] == 1:
+        matrices[-1] = unsqueeze(matrices[-1], -1)
+    for i in range(len(tensors) - 1):
+        if matrices[i]._type.shape[1] != matrices[i + 1]._type.shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {i} and {i + 1} with shapes {list(tensors[i]._type.shape)} and "
+                f"{list(tensors[i + 1]._type.shape)} cannot be multiplied"
+            )
+    parts = _cheapest([matrices[0]._type.shape[0], *[x._type.shape[1] for x in matrices]])
+
+    def multiplied(i: int, j: int) -> Tensor:
+        return matrices[i] if i == j else mm(multiplied(i, parts[i][j]), multiplied(parts[i][j] + 1, j))
+
+    found = multiplied(0, len(matrices) - 1)
+    rows, columns = found._type.shape
+    return view_sizes(found, (*([rows] if ranks[0] == 2 else []), *([columns] if ranks[-1] == 2 else [])))
+
+
+@composite(method=False)
+def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
+    """The product of several matrices; PyTorch recommends ``linalg.multi_dot``.
+
+    Source: `torch.chain_matmul <https://docs.pytorch.org/docs/stable/generated/torch.chain_matmul.html>`_.
+    """
+    warn(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
+        "instead, which accepts a list of two or more tensors rather than multiple parameters.",
+        UserWarning,
+    )
+    found = matrices[0] if len(matrices) == 1 else chained(matrices)
+    return found if out is None else write_all("chain_matmul", None, matrices, found, out)
+
+
+# -- cross products --------------------------------------------------------------------------------------------------
+
+
+@overload("linalg_cross", "LinalgCrossBackward0")
+def _cross(input: Array, other: Array, dim: int) -> Any:
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    axis = wrap_dim(dim, input.ndim)
+    if input.shape[axis] != 3 or other.shape[axis] != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and {other.shape[axis]}"
+        )
+    dtype = jnp.result_type(input, other)
+    check_kinds("cross", "ifc", input, other)
+    shape = jnp.broadcast_shapes(input.shape, other.shape)
+    a, b = (jnp.broadcast_to(x, shape).astype(dtype) for x in (input, other))
+
+    def rolled(x: Any, first: int) -> Any:
+        parts = [lax.slice_in_dim(x, (first + i) % 3, (first + i) % 3 + 1, axis=axis) for i in range(3)]
+        return lax.concatenate(parts, axis)
+
+    return rolled(a, 1) * rolled(b, 2) - rolled(a, 2) * rolled(b, 1)
+
+
+def crossed(input: Tensor, other: Tensor, dim: int) -> Tensor:
+    """The vector products along an axis of size 3."""
+    return _cross(input, other, dim)
+
+
+@composite()
+def cross(input: Array, other: Array, dim: Any = None) -> Tensor:
+    """The vector products along an axis of size 3, by default the first such one.
+
+    Source: `torch.cross <https://docs.pytorch.org/docs/stable/generated/torch.cross.html>`_.
+    """
+    if dim is None:
+        shape = input._type.shape
+        dim = next((i for i, n in enumerate(shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+        warn(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly "
+            "or simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
+            "linalg.cross in a future release.",
+            UserWarning,
+        )
+    return _cross(input, other, dim)

@@ -1,0 +1,403 @@
+"""Factorisations of matrices."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.torch import return_types
+from fgrad.torch.ops.linalg.matrices import (
+    adjoint,
+    check_inexact,
+    check_lapack,
+    check_matrix,
+    check_square,
+    columns,
+    conjugate,
+    linalg,
+    matrix_columns,
+    times,
+    transposed,
+)
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.views.axes import transpose
+
+# -- QR --------------------------------------------------------------------------------------------------------------
+
+
+def _columns_if_tall(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return columns(types, shape) if shape[-2] >= shape[-1] else None
+
+
+def _refuse_qr(saved: Any, grads: Any, mode: str) -> None:
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
+            "mode='reduced') if you are going to differentiate through linalg.qr."
+        )
+    rows, width = saved["R"].shape[-2:]
+    if mode == "complete" and rows > width:
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
+
+
+@overload(
+    "linalg_qr", "LinalgQrBackward0", saved=("A",), outputs=("Q", "R"), kept=("Q", "R"), strides=columns,
+    refuse=_refuse_qr, gradient_strides={"A": _columns_if_tall},
+)  # fmt: skip
+def _linalg_qr(input: Array, mode: str) -> Any:
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
+    check_matrix("linalg.qr", input)
+    check_inexact("linalg.qr", input, half=True)
+    check_lapack("geqrf_cpu", input)
+    if mode == "r":
+        # the derivative needs Q, which this mode does not compute
+        return jnp.zeros((0,), input.dtype), jnp.linalg.qr(input, "r")
+    q, r = jnp.linalg.qr(input, "complete" if mode == "complete" else "reduced")
+    return q, r
+
+
+@linalg(name="qr")
+def linalg_qr(A: Array, mode: str = "reduced") -> Any:
+    """An orthonormal matrix and an upper triangular one whose product is the matrix.
+
+    Source: `torch.linalg.qr <https://docs.pytorch.org/docs/stable/generated/torch.linalg.qr.html>`_.
+    """
+    return return_types.linalg_qr(apply(_linalg_qr.operation, (A,), (mode,)))
+
+
+_QR = (
+    "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\n"
+    "The boolean parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\n"
+    "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
+)
+
+
+@composite()
+def qr(input: Array, some: bool = True) -> Any:
+    """``linalg.qr``; ``some=False`` gives the complete factors.
+
+    Source: `torch.qr <https://docs.pytorch.org/docs/stable/generated/torch.qr.html>`_.
+    """
+    warn(_QR, UserWarning)
+    return return_types.qr(linalg_qr(input, "reduced" if some else "complete"))
+
+
+# -- singular values -------------------------------------------------------------------------------------------------
+
+
+def _quotient(x: Any, gaps: Any) -> Any:
+    """``x / gaps``; zero where both are zero, as of equal values whose vectors have no gradient."""
+    nothing = (x == 0) & (gaps == 0)
+    return jnp.where(nothing, 0, x / jnp.where(nothing, 1, gaps))
+
+
+def _with_pullback(forward: Callable[[Any], Any], pullback: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A function with this pull-back, and its own derivative in forward mode: what divides so has no transpose."""
+
+    def pushforward(tangents: Any, outs: Any, x: Any) -> Any:
+        return fgrad.jvp(forward, (x,), tangents)[1]
+
+    return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)
+
+
+#: how far a loss may depend on the angles of complex vectors, which are arbitrary
+_ANGLE_TOLERANCE = 1e-2
+
+
+def _turning(vectors: Any, gradient: Any) -> Any:
+    """How much the loss changes as each complex vector is turned: multiplied by ``e^{i phi}``."""
+    return np.imag(np.sum(np.conj(concrete(vectors)) * concrete(gradient), -2))
+
+
+def _refuse_singular(saved: Any, grads: Any, full_matrices: bool) -> None:
+    gu, _, gvh = grads
+    u, vh = saved["U"], saved["Vh"]
+    if u.dtype.kind != "c" or any(is_abstract(x) for x in (u, vh, gu, gvh)):
+        return
+    least = min(u.shape[-1], vh.shape[-2])
+    left = 0 if gu is None else _turning(u, gu)[..., :least]
+    right = 0 if gvh is None else _turning(np.swapaxes(vh, -1, -2), np.swapaxes(gvh, -1, -2))[..., :least]
+    if not np.allclose(left, right, _ANGLE_TOLERANCE, _ANGLE_TOLERANCE):
+        raise RuntimeError(
+            "svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i phi}. "
+            "The specified loss function depends on this phase term, making it ill-defined."
+        )
+
+
+def _refuse_turning(function: str) -> Callable[..., None]:
+    """Raise PyTorch's error for losses that depend on the angles of complex eigenvectors."""
+
+    def refuse(saved: Any, grads: Any, **static: Any) -> None:
+        vectors, gradient = saved["eigenvectors"], grads[1]
+        if vectors.dtype.kind != "c" or gradient is None or is_abstract(vectors) or is_abstract(gradient):
+            return
+        if not np.allclose(_turning(vectors, gradient), 0, _ANGLE_TOLERANCE, _ANGLE_TOLERANCE):
+            raise RuntimeError(
+                f"{function}: The eigenvectors in the complex case are specified up to multiplication by e^{{i phi}}. "
+                "The specified loss function depends on this quantity, so it is ill-defined."
+            )
+
+    return refuse
+
+
+def _singular(x: Any, full_matrices: bool) -> Any:
+    """The decomposition; of the gradients of additional singular vectors, which are arbitrary, nothing is read."""
+    rows, width = x.shape[-2:]
+    least = min(rows, width)
+
+    def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
+        gu, gs, gvh = (conjugate(ct) for ct in cts)
+        u, s, vh = outs
+        u, gu, vh, gvh = u[..., :least], gu[..., :least], vh[..., :least, :], gvh[..., :least, :]
+        row, column = s[..., None, :].astype(x.dtype), s[..., :, None].astype(x.dtype)
+        eye = jnp.eye(least, dtype=bool)
+        gaps = jnp.where(eye, 1, row * row - column * column)
+        left, right = times(adjoint(u), gu), times(gvh, adjoint(vh))
+        left, right = left - adjoint(left), adjoint(right) - right
+        core = _quotient(left, gaps) * row + column * _quotient(right, gaps) + jnp.where(eye, gs[..., None, :], 0)
+        if x.dtype.kind == "c":
+            core = core + jnp.where(eye, _quotient(left, 2 * row), 0)
+        if rows > least:
+            outer = _quotient(gu, row)
+            found = times(times(u, core) + outer - times(u, times(adjoint(u), outer)), vh)
+        else:
+            inner = times(core, vh)
+            if width > least:
+                outer = _quotient(gvh, column)
+                inner = inner + outer - times(times(outer, adjoint(vh)), vh)
+            found = times(u, inner)
+        return (conjugate(found),)
+
+    return _with_pullback(lambda x: tuple(jnp.linalg.svd(x, full_matrices=full_matrices)), pullback)(x)
+
+
+@overload(
+    "linalg_svd", "LinalgSvdBackward0", saved=("A",), outputs=("U", "S", "Vh"), kept=("U", "S", "Vh"),
+    strides=matrix_columns, refuse=_refuse_singular,
+)  # fmt: skip
+def _linalg_svd(input: Array, full_matrices: bool) -> Any:
+    check_matrix("linalg.svd", input)
+    check_inexact("linalg.svd", input, half=True)
+    check_lapack("linalg_svd_cpu", input)
+    return _singular(input, full_matrices)
+
+
+@linalg(name="svd")
+def linalg_svd(A: Array, full_matrices: bool = True, *, driver: Any = None) -> Any:
+    """The singular value decomposition ``U diag(S) Vh``.
+
+    Source: `torch.linalg.svd <https://docs.pytorch.org/docs/stable/generated/torch.linalg.svd.html>`_.
+    """
+    return return_types.linalg_svd(apply(_linalg_svd.operation, (A,), (full_matrices,)))
+
+
+@linalg()
+def svdvals(A: Array, *, driver: Any = None) -> Tensor:
+    """The singular values, greatest first.
+
+    Source: `torch.linalg.svdvals <https://docs.pytorch.org/docs/stable/generated/torch.linalg.svdvals.html>`_.
+    """
+    return linalg_svd(A, False).S
+
+
+@composite()
+def svd(input: Array, some: bool = True, compute_uv: bool = True) -> Any:
+    """The singular value decomposition with ``V`` in place of ``Vh``.
+
+    Source: `torch.svd <https://docs.pytorch.org/docs/stable/generated/torch.svd.html>`_.
+    """
+    u, s, vh = linalg_svd(input, not some)
+    v = transpose(vh, -2, -1)
+    if not compute_uv:
+        rows, width = input._type.shape[-2:]
+        batch = input._type.shape[:-2]
+        return return_types.svd((input.new_zeros((*batch, rows, rows)), s, input.new_zeros((*batch, width, width))))
+    return return_types.svd((u, s, v.conj() if input._type.dtype.is_complex else v))
+
+
+# -- eigenvalues -----------------------------------------------------------------------------------------------------
+
+
+def _columns_if_complex(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return columns(types, shape) if types[0].dtype.is_complex else None
+
+
+@overload(
+    "linalg_eig", "LinalgEigBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_columns,
+    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_turning("linalg_eig_backward"),
+    gradient_strides={"self": _columns_if_complex},
+)  # fmt: skip
+def _linalg_eig(input: Array) -> Any:
+    check_square("linalg.eig", input)
+    check_inexact("linalg.eig", input, half=True)
+    check_lapack("linalg_eig_out_cpu", input)
+    if not input.size:
+        nothing = input.astype(np.result_type(input.dtype, np.complex64))
+        return jnp.zeros(input.shape[:-1], nothing.dtype), nothing
+
+    def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
+        gw, gv = (conjugate(ct) for ct in cts)
+        w, v = outs
+        left = adjoint(v)
+        turned = times(left, gv)
+        # the vectors are of length one
+        turned = turned - times(left, v) * lax.real(jnp.diagonal(turned, axis1=-2, axis2=-1))[..., None, :]
+        eye = jnp.eye(x.shape[-1], dtype=bool)
+        gaps = jnp.where(eye, 1, conjugate(w[..., None, :] - w[..., :, None]))
+        core = jnp.where(eye, gw[..., None, :], _quotient(turned, gaps))
+        found = conjugate(jnp.linalg.solve(left, times(core, left)))
+        return (found if x.dtype.kind == "c" else lax.real(found),)
+
+    def forward(x: Any) -> Any:
+        return tuple(lax.linalg.eig(x, compute_left_eigenvectors=False, enable_eigvec_derivs=True))
+
+    return _with_pullback(forward, pullback)(input)
+
+
+@linalg()
+def eig(A: Array) -> Any:
+    """The eigenvalues and eigenvectors of square matrices, complex in any case.
+
+    Source: `torch.linalg.eig <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eig.html>`_.
+    """
+    return return_types.linalg_eig(apply(_linalg_eig.operation, (A,)))
+
+
+@linalg()
+def eigvals(A: Array) -> Tensor:
+    """The eigenvalues of square matrices.
+
+    Source: `torch.linalg.eigvals <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eigvals.html>`_.
+    """
+    return eig(A).eigenvalues
+
+
+@overload(
+    "linalg_eigh", "LinalgEighBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_columns,
+    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_turning("linalg_eigh_backward"),
+)  # fmt: skip
+def _linalg_eigh(input: Array, UPLO: str) -> Any:
+    check_square("linalg.eigh", input)
+    check_lapack("linalg_eigh_cpu", input)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+
+    def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
+        gw, gv = (conjugate(ct) for ct in cts)
+        w, v = outs
+        turned = times(adjoint(v), gv)
+        # the gradient is Hermitian as the matrix is
+        turned = (turned - adjoint(turned)) / 2
+        eye = jnp.eye(x.shape[-1], dtype=bool)
+        gaps = jnp.where(eye, 1, w[..., None, :] - w[..., :, None]).astype(x.dtype)
+        core = jnp.where(eye, gw[..., None, :], _quotient(turned, gaps))
+        return (conjugate(times(times(v, core), adjoint(v))),)
+
+    def forward(x: Any) -> Any:
+        vectors, values = lax.linalg.eigh(x, lower=UPLO.upper() == "L", symmetrize_input=False)
+        return values, vectors
+
+    return _with_pullback(forward, pullback)(input)
+
+
+@linalg()
+def eigh(A: Array, UPLO: str = "L") -> Any:
+    """The eigenvalues, in order, and eigenvectors of Hermitian matrices, of which one triangle is read.
+
+    Source: `torch.linalg.eigh <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eigh.html>`_.
+    """
+    return return_types.linalg_eigh(apply(_linalg_eigh.operation, (A,), (UPLO,)))
+
+
+@linalg()
+def eigvalsh(A: Array, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of Hermitian matrices.
+
+    Source: `torch.linalg.eigvalsh <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eigvalsh.html>`_.
+    """
+    return eigh(A, UPLO).eigenvalues
+
+
+# -- Householder -----------------------------------------------------------------------------------------------------
+
+
+def _no_reflections(types: Any, static: Any) -> bool:
+    return not types[1].numel
+
+
+@overload(
+    "linalg_householder_product", "LinalgHouseholderProductBackward0", saved=("input", "tau"), strides=columns,
+    kept=("input", "tau", "result"), undefined=_no_reflections,
+)  # fmt: skip
+def _householder_product(input: Array, tau: Array) -> Any:
+    function = "torch.linalg.householder_product"
+    if input.ndim < 2:
+        raise RuntimeError(f"{function}: input must have at least 2 dimensions.")
+    if input.shape[-2] < input.shape[-1]:
+        raise RuntimeError(f"{function}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if input.shape[-1] < tau.shape[-1]:
+        raise RuntimeError(f"{function}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    check_lapack("orgqr_cpu", input)
+    return lax.linalg.householder_product(input, tau)
+
+
+@linalg()
+def householder_product(A: Array, tau: Array) -> Tensor:
+    """The first columns of a product of Householder reflections.
+
+    Source: `torch.linalg.householder_product
+    <https://docs.pytorch.org/docs/stable/generated/torch.linalg.householder_product.html>`_.
+    """
+    return _householder_product(A, tau)
+
+
+@composite()
+def orgqr(input: Array, tau: Array) -> Tensor:
+    """``linalg.householder_product`` by another name."""
+    return householder_product(input, tau)
+
+
+@overload("geqrf", "GeqrfBackward0", outputs=("a", "tau"), strides=matrix_columns)
+def _geqrf(input: Array) -> Any:
+    check_matrix("torch.geqrf", input, "input")
+    check_lapack("geqrf_cpu", input)
+    reflections, scales = jnp.linalg.qr(input, "raw")
+    return transposed(reflections), scales
+
+
+@composite()
+def geqrf(input: Array) -> Any:
+    """The reflections of a QR factorisation, and their scales.
+
+    Source: `torch.geqrf <https://docs.pytorch.org/docs/stable/generated/torch.geqrf.html>`_.
+    """
+    return return_types.geqrf(apply(_geqrf.operation, (input,)))
+
+
+@overload(
+    "ormqr", "OrmqrBackward0", saved=("self", "input2", "input3"), kept=("self", "input2", "input3", "result"),
+    strides=columns,
+)  # fmt: skip
+def _ormqr(input: Array, input2: Array, input3: Array, left: bool, transpose: bool) -> Any:
+    check_lapack("ormqr_cpu", input)
+    return lax.linalg.ormqr(input, input2, input3, left=left, transpose=transpose)
+
+
+@composite()
+def ormqr(input: Array, tau: Array, other: Array, left: bool = True, transpose: bool = False) -> Tensor:
+    """The product of Householder reflections with a matrix.
+
+    Source: `torch.ormqr <https://docs.pytorch.org/docs/stable/generated/torch.ormqr.html>`_.
+    """
+    return _ormqr(input, tau, other, left, transpose)

@@ -1,0 +1,160 @@
+"""Inverses and pseudo-inverses."""
+
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch import return_types
+from fgrad.torch.ops.linalg.matrices import (
+    LinAlgError,
+    adjoint,
+    check_inexact,
+    check_square,
+    columns,
+    first_failure,
+    linalg,
+    matrix_columns,
+    scalar_name,
+    times,
+    transposed,
+    zero_pivot,
+)
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, composite
+
+
+def _inverse(x: Any) -> Any:
+    def forward(x: Any) -> Any:
+        return jnp.linalg.inv(x) if x.size else x
+
+    return fgrad.define_rule(forward, vjp=lambda ct, out, x: (-times(transposed(out), ct, transposed(out)),))(x)
+
+
+@overload(
+    "linalg_inv_ex", "LinalgInvExBackward0", saved=("A",), outputs=("inverse", "info"), kept=("inverse",),
+    strides=matrix_columns,
+)  # fmt: skip
+def _linalg_inv_ex(input: Array) -> Any:
+    check_square("linalg.inv", input)
+    check_inexact("linalg.inv", input)
+    return _inverse(input), zero_pivot(input)
+
+
+@linalg()
+def inv_ex(A: Array, *, check_errors: bool = False) -> Any:
+    """The inverse of matrices, and 0, or which diagonal element was zero.
+
+    Source: `torch.linalg.inv_ex <https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv_ex.html>`_.
+    """
+    found = return_types.linalg_inv_ex(apply(_linalg_inv_ex.operation, (A,)))
+    if check_errors:
+        _check_inverse(found.info)
+    return found
+
+
+def _check_inverse(info: Tensor) -> None:
+    failure = first_failure(info)
+    if failure is not None:
+        raise LinAlgError(
+            f"linalg.inv: {failure[0]}The diagonal element {failure[1]} is zero, the inversion could not be completed "
+            "because the input matrix is singular."
+        )
+
+
+@linalg()
+def inv(A: Array) -> Tensor:
+    """The inverse of matrices.
+
+    Raises:
+      LinAlgError: a matrix is singular.
+
+    >>> import fgrad.torch as torch
+    >>> torch.linalg.inv(torch.tensor([[2., 0.], [0., 4.]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+
+    Source: `torch.linalg.inv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html>`_.
+    """
+    return inv_ex(A, check_errors=True).inverse
+
+
+@composite()
+def inverse(input: Array) -> Tensor:
+    """``linalg.inv`` by another name."""
+    return inv(input)
+
+
+# -- pseudo-inverses -------------------------------------------------------------------------------------------------
+
+
+def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    """The pseudo-inverse; singular values of at most ``max(atol, rtol * largest)`` count as zero."""
+
+    def forward(x: Any) -> Any:
+        if not x.size:
+            return jnp.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+        if hermitian:
+            s, u = lax.linalg.eigh(x, sort_eigenvalues=True, symmetrize_input=False)[::-1]
+            vh, sizes = adjoint(u), lax.abs(s)
+        else:
+            u, s, vh = jnp.linalg.svd(x, full_matrices=False)
+            sizes = s
+        default = 0.0 if atol is not None and atol > 0 else np.finfo(x.dtype).eps * max(x.shape[-2:])
+        limit = jnp.maximum(atol or 0.0, (default if rtol is None else rtol) * jnp.max(sizes, -1, keepdims=True))
+        scale = jnp.where(sizes > limit, 1 / jnp.where(sizes > limit, s, 1), 0)
+        return times(adjoint(vh) * scale[..., None, :].astype(x.dtype), adjoint(u))
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        # by the formula of Golub and Pereyra; the cotangent is the conjugate of PyTorch's gradient
+        h = transposed(ct)
+        outer = adjoint(out)
+        if x.shape[-2] <= x.shape[-1]:
+            k = times(h, out)
+            ko = times(k, outer)
+            found = -adjoint(times(out, k)) + ko - times(x, out, ko) + times(outer, out, h - times(k, x))
+        else:
+            k = times(out, h)
+            ok = times(outer, k)
+            found = -adjoint(times(k, out)) + times(h - times(x, k), out, outer) + ok - times(ok, out, x)
+        return (lax.conj(found) if x.dtype.kind == "c" else found,)
+
+    return fgrad.define_rule(forward, vjp=pullback)(x)
+
+
+@overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"), gradient_strides={"self": columns})
+def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
+        raise RuntimeError(
+            f"linalg.pinv({scalar_name(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of "
+            "float, double, cfloat or cdouble types"
+        )
+    return pseudo_inverse(input, atol, rtol, hermitian)
+
+
+@linalg()
+def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """The pseudo-inverse of matrices.
+
+    Arguments:
+      A: the matrices.
+      rcond: another name of ``rtol``.
+      hermitian: the matrices equal their conjugate transposes.
+      atol, rtol: singular values up to ``max(atol, rtol * largest)`` count as zero.
+
+    Source: `torch.linalg.pinv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.pinv.html>`_.
+    """
+    atol, relative = (x.item() if isinstance(x, Tensor) else x for x in (atol, rcond if rtol is None else rtol))
+    return _linalg_pinv(A, atol, relative, hermitian)
+
+
+@composite()
+def pinverse(input: Array, rcond: float = 1e-15) -> Tensor:
+    """``linalg.pinv`` with its old default.
+
+    Source: `torch.pinverse <https://docs.pytorch.org/docs/stable/generated/torch.pinverse.html>`_.
+    """
+    return pinv(input, rcond)

@@ -1,0 +1,243 @@
+"""LU factors, and the systems that they solve."""
+
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.torch import return_types
+from fgrad.torch.ops.linalg.matrices import (
+    adjoint,
+    check_inexact,
+    check_lapack,
+    check_matrix,
+    check_square,
+    columns,
+    conjugate,
+    first_failure,
+    linalg,
+    matrix_columns,
+    times,
+    zero_pivot,
+)
+from fgrad.torch.ops.linalg.solving import triangular
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, Fixed, composite
+
+
+def _lu_strides(operands: Any, shape: Any) -> Any:
+    return matrix_columns(operands, shape)
+
+
+@overload(
+    "linalg_lu_factor_ex", "LinalgLuFactorExBackward0", saved=("A",), outputs=("LU", "pivots", "info"),
+    kept=("LU", "pivots"), strides=_lu_strides,
+)  # fmt: skip
+def _linalg_lu_factor_ex(input: Array) -> Any:
+    check_matrix("torch.lu_factor", input)
+    check_lapack("lu_cpu", input)
+
+    def forward(x: Any) -> Any:
+        factor, pivots, _ = lax.linalg.lu(x)
+        return factor, (pivots + 1).astype(np.int32)
+
+    def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
+        (ct, _), (factor, pivots) = cts, outs
+        least = min(x.shape[-2:])
+        permutation = _permutation(pivots, x.shape[-2]).astype(x.dtype)
+        return (_lu_pullback(permutation, *_triangles(factor), ct[..., :, :least], ct[..., :least, :]),)
+
+    return *fgrad.define_rule(forward, vjp=pullback)(input), zero_pivot(input)
+
+
+def _lu_pullback(permutation: Any, lower: Any, upper: Any, ct_lower: Any, ct_upper: Any) -> Any:
+    """The cotangent of a matrix from those of its triangular factors."""
+    least = lower.shape[-1]
+    gl, gu = conjugate(ct_lower), conjugate(ct_upper)
+    l1, l2, gl1, gl2 = lower[..., :least, :], lower[..., least:, :], gl[..., :least, :], gl[..., least:, :]
+    u1, u2, gu1, gu2 = upper[..., :least], upper[..., least:], gu[..., :least], gu[..., least:]
+    below, above = times(adjoint(l1), jnp.tril(gl1, -1)), times(jnp.triu(gu1), adjoint(u1))
+    below = below - times(gu2, adjoint(u2))
+    above = above - times(adjoint(l2), gl2)
+    phi = jnp.tril(below, -1) + jnp.triu(above)
+    top = triangular(adjoint(l1), triangular(adjoint(u1), phi, False, False, False), True, True, True)
+    wide = triangular(adjoint(l1), gu2, True, True, True)
+    tall = triangular(adjoint(u1), gl2, False, False, False)
+    found = (
+        jnp.concatenate([jnp.concatenate([top, wide], -1), tall], -2)
+        if tall.shape[-2]
+        else jnp.concatenate([top, wide], -1)
+    )
+    return conjugate(times(permutation, found))
+
+
+def _check_pivot(pivot: bool) -> None:
+    if not pivot:
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+
+
+@linalg()
+def lu_factor_ex(A: Array, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """The LU factors in one matrix, the pivots, and 0, or which diagonal element is zero.
+
+    Source: `torch.linalg.lu_factor_ex
+    <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu_factor_ex.html>`_.
+    """
+    _check_pivot(pivot)
+    found = return_types.linalg_lu_factor_ex(apply(_linalg_lu_factor_ex.operation, (A,)))
+    failure = first_failure(found.info) if check_errors else None
+    if failure is not None:
+        raise RuntimeError(
+            f"torch.linalg.lu_factor: {failure[0]}U[{failure[1]},{failure[1]}] is zero and using it on lu_solve would "
+            "result in a division by zero. If you still want to perform the factorization, consider calling "
+            "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+        )
+    return found
+
+
+@linalg()
+def lu_factor(A: Array, *, pivot: bool = True) -> Any:
+    """The LU factors in one matrix, and the pivots.
+
+    Source: `torch.linalg.lu_factor <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu_factor.html>`_.
+    """
+    return return_types.linalg_lu_factor(lu_factor_ex(A, pivot=pivot, check_errors=True)[:2])
+
+
+@composite(function=False)
+def lu(self: Array, pivot: bool = True, get_infos: bool = False) -> Any:
+    """The LU factors in one matrix, and the pivots; as ``linalg.lu_factor_ex``.
+
+    Source: `torch.lu <https://docs.pytorch.org/docs/stable/generated/torch.lu.html>`_.
+    """
+    found = lu_factor_ex(self, pivot=pivot, check_errors=not get_infos)
+    return tuple(found) if get_infos else tuple(found[:2])
+
+
+def _permutation(pivots: Any, rows: int) -> Any:
+    """The matrix P of PA = LU, transposed: A = P L U."""
+    order = lax.linalg.lu_pivots_to_permutation(pivots.astype(np.int32) - 1, rows)
+    return jnp.swapaxes(jnp.arange(rows, dtype=np.int32) == order[..., None], -1, -2)
+
+
+def _triangles(factor: Any) -> tuple[Any, Any]:
+    rows, width = factor.shape[-2:]
+    least = min(rows, width)
+    lower = jnp.tril(factor[..., :, :least], -1) + jnp.eye(rows, least, dtype=factor.dtype)
+    return lower, jnp.triu(factor[..., :least, :])
+
+
+@overload(
+    "linalg_lu", "LinalgLuBackward0", saved=("A",), outputs=("P", "L", "U"), kept=("P", "L", "U"), auxiliary=("P",)
+)
+def _linalg_lu(input: Array) -> Any:
+    check_matrix("linalg.lu", input)
+    check_lapack("lu_cpu", input)
+
+    def forward(x: Any) -> Any:
+        factor, pivots, _ = lax.linalg.lu(x)
+        return _permutation(pivots + 1, x.shape[-2]).astype(x.dtype), *_triangles(factor)
+
+    def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
+        return (_lu_pullback(*outs, *cts[1:]),)
+
+    return fgrad.define_rule(forward, vjp=pullback)(input)
+
+
+@linalg(name="lu")
+def linalg_lu(A: Array, *, pivot: bool = True) -> Any:
+    """A permutation matrix, a lower and an upper triangular one, whose product is the matrix.
+
+    Source: `torch.linalg.lu <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu.html>`_.
+    """
+    _check_pivot(pivot)
+    return return_types.linalg_lu(apply(_linalg_lu.operation, (A,)))
+
+
+@overload("lu_unpack", "LuUnpackBackward0", saved=("LU_data", "LU_pivots"), outputs=("P", "L", "U"), auxiliary=("P",))
+def _lu_unpack(input: Array, LU_pivots: Fixed, unpack_data: bool, unpack_pivots: bool) -> Any:
+    empty = jnp.zeros((0,), input.dtype)
+    permutation = _permutation(LU_pivots, input.shape[-2]).astype(input.dtype) if unpack_pivots else empty
+    return (permutation, *(_triangles(input) if unpack_data else (empty, empty)))
+
+
+@composite(method=False)
+def lu_unpack(LU_data: Array, LU_pivots: Array, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """The permutation and the triangular matrices from the compact form of ``lu_factor``.
+
+    Source: `torch.lu_unpack <https://docs.pytorch.org/docs/stable/generated/torch.lu_unpack.html>`_.
+    """
+    if LU_pivots._type.dtype is not dtypes.int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
+            "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
+        )
+    return return_types.lu_unpack(apply(_lu_unpack.operation, (LU_data, LU_pivots), (unpack_data, unpack_pivots)))
+
+
+@overload(
+    "linalg_lu_solve", "LinalgLuSolveBackward0", saved=("LU", "pivots", "B"), kept=("LU", "pivots", "result"),
+    strides=columns, gradient_strides={"B": columns},
+)  # fmt: skip
+def _linalg_lu_solve(input: Array, pivots: Fixed, B: Array, adjoint_: bool) -> Any:
+    check_square("torch.linalg.lu_solve", input)
+    return _lu_solved(input, pivots, B, True, adjoint_)
+
+
+@overload("linalg_lu_solve", "LinalgLuSolveBackward0", saved=("LU", "pivots", "B"), kept=("LU", "pivots", "result"))
+def _linalg_lu_solve_right(input: Array, pivots: Fixed, B: Array, adjoint_: bool) -> Any:
+    check_square("torch.linalg.lu_solve", input)
+    return _lu_solved(input, pivots, B, False, adjoint_)
+
+
+def _lu_solved(factor: Any, pivots: Any, b: Any, left: bool, adjoint_: bool) -> Any:
+    """The solution from an LU factorisation, derived from itself."""
+    check_inexact("torch.linalg.lu_solve", factor, half=True)
+    check_lapack("linalg.lu_solve_cpu", factor)
+
+    def solve(factor: Any, permutation: Any, b: Any, adjoint_: bool) -> Any:
+        if adjoint_:
+            inner = triangular(adjoint(factor), b, False, True, False)
+            return times(permutation, triangular(adjoint(factor), inner, True, True, True))
+        inner = triangular(factor, times(adjoint(permutation), b), False, True, True)
+        return triangular(factor, inner, True, True, False)
+
+    def forward(factor: Any, permutation: Any, b: Any) -> Any:
+        if left:
+            return solve(factor, permutation, b, adjoint_)
+        return adjoint(solve(factor, permutation, adjoint(b), not adjoint_))
+
+    def pullback(ct: Any, out: Any, factor: Any, permutation: Any, b: Any) -> tuple[Any, None, Any]:
+        g = conjugate(ct)
+        x, g, swapped = (out, g, adjoint_) if left else (adjoint(out), adjoint(g), not adjoint_)
+        gb = solve(factor, permutation, g, not swapped)
+        ga = -times(x, adjoint(gb)) if swapped else -times(gb, adjoint(x))
+        lower, upper = _triangles(factor)
+        moved = times(adjoint(permutation), ga)
+        found = jnp.tril(times(moved, adjoint(upper)), -1) + jnp.triu(times(adjoint(lower), moved))
+        return conjugate(found), None, conjugate(gb if left else adjoint(gb))
+
+    permutation = lax.stop_gradient(_permutation(pivots, factor.shape[-1]).astype(factor.dtype))
+    return fgrad.define_rule(forward, vjp=pullback)(factor, permutation, b)
+
+
+@linalg(name="lu_solve")
+def linalg_lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """The solution of linear systems from the result of ``lu_factor``.
+
+    Source: `torch.linalg.lu_solve <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu_solve.html>`_.
+    """
+    return (_linalg_lu_solve if left else _linalg_lu_solve_right)(LU, pivots, B, adjoint)
+
+
+@composite()
+def lu_solve(b: Array, LU_data: Array, LU_pivots: Array) -> Tensor:
+    """``linalg.lu_solve`` with other names and order.
+
+    Source: `torch.lu_solve <https://docs.pytorch.org/docs/stable/generated/torch.lu_solve.html>`_.
+    """
+    return linalg_lu_solve(LU_data, LU_pivots, b)

@@ -1,0 +1,459 @@
+"""Products of vectors and matrices.
+
+NOTE [matmul]
+PyTorch makes ``matmul`` of ``dot``, ``mv``, ``mm`` and ``bmm``, and so it is here, so that the graphs agree: a batch
+times one matrix is folded into a single ``mm``, two batches are broadcast against each other and go through ``bmm``
+(PyTorch: aten/src/ATen/native/LinearAlgebra.cpp, _matmul_impl).
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types import dtypes
+from fgrad.torch.ops.table.kinds import is_half
+from fgrad.torch.ops.table.numbers import is_one
+from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
+from fgrad.torch.ops.table.table import Array, Number, composite, operation, operation_of
+from fgrad.torch.ops.views.axes import transpose
+from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, unsqueeze
+from fgrad.torch.random.scalars import cpp_name
+
+_HIGHEST = lax.Precision.HIGHEST
+
+
+def _unrounded(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
+    """``lax.dot_general``; of 16-bit floats with 32 bits, to which they are added up."""
+    wide = np.float32 if is_half(a.dtype) else None
+    return lax.dot_general(a, b, (axes, batch), precision=_HIGHEST, preferred_element_type=wide)
+
+
+def _contracted(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
+    """``lax.dot_general``; 16-bit floats are added up with 32 bits."""
+    return lax.convert_element_type(_unrounded(a, b, axes, batch), a.dtype)
+
+
+def check_kernel(array: Any, kernel: str) -> None:
+    """Raise PyTorch's error for element types that a kernel lacks."""
+    if array.dtype == np.bool_:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+
+
+@operation("MmBackward0", saved=("self", "mat2"))
+def mm(input: Array, mat2: Array) -> Any:
+    """The product of two matrices.
+
+    Raises:
+      RuntimeError: an operand is no matrix, the shapes do not fit, or the element types differ.
+
+    Source: `torch.mm <https://docs.pytorch.org/docs/stable/generated/torch.mm.html>`_.
+    """
+    for array, name in ((input, "self"), (mat2, "mat2")):
+        if array.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix")
+    _check_shapes(input, mat2)
+    _check_same(input, mat2)
+    if input.size and mat2.size:
+        check_kernel(input, "addmm_impl_cpu_")
+    return _contracted(input, mat2, ((1,), (0,)))
+
+
+def _check_shapes(a: Any, b: Any) -> None:
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+        )
+
+
+def _check_same(a: Any, b: Any) -> None:
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {cpp_name(a.dtype)} != {cpp_name(b.dtype)}"
+        )
+
+
+@operation("MvBackward0")
+def mv(input: Array, vec: Array) -> Any:
+    """The product of a matrix and a vector.
+
+    Source: `torch.mv <https://docs.pytorch.org/docs/stable/generated/torch.mv.html>`_.
+    """
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {input.ndim}, {vec.ndim}")
+    if input.shape[1] != vec.shape[0]:
+        raise RuntimeError(
+            f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), "
+            f"vec ({vec.shape[0]})"
+        )
+    _check_vector_dtype(vec, input, vec)
+    return _contracted(input, vec, ((1,), (0,)))
+
+
+def _check_vector_dtype(input: Any, mat: Any, vec: Any) -> None:
+    if not input.dtype == mat.dtype == vec.dtype:
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {_scalar(input)}, {_scalar(mat)}, and "
+            f"{_scalar(vec)}"
+        )
+    if mat.size:
+        check_kernel(mat, "addmv_impl_cpu")
+
+
+def _check_scalars(a: Any, b: Any, kernel: str) -> None:
+    if a.dtype != b.dtype:
+        one, other = (dtypes.from_numpy(x.dtype).scalar_name for x in (a, b))
+        raise RuntimeError(f"expected scalar type {one} but found {other}")
+    check_kernel(a, kernel)
+
+
+def _check_vectors(function: str, a: Any, b: Any) -> None:
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.dtype != b.dtype:
+        one, other = (dtypes.from_numpy(x.dtype).scalar_name for x in (a, b))
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {one} and {other}")
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{a.size}] and src [{b.size}] to have the same number of "
+            f"elements, but got {a.size} and {b.size} elements respectively"
+        )
+    check_kernel(a, function)
+
+
+@operation("DotBackward0")
+def dot(input: Array, tensor: Array) -> Any:
+    """The inner product of two vectors.
+
+    Source: `torch.dot <https://docs.pytorch.org/docs/stable/generated/torch.dot.html>`_.
+    """
+    _check_vectors("dot", input, tensor)
+    return _contracted(input, tensor, ((0,), (0,)))
+
+
+@operation("VdotBackward0")
+def vdot(input: Array, other: Array) -> Any:
+    """The inner product of two vectors, the first one conjugated.
+
+    Source: `torch.vdot <https://docs.pytorch.org/docs/stable/generated/torch.vdot.html>`_.
+    """
+    _check_vectors("vdot", input, other)
+    return _contracted(lax.conj(input) if input.dtype.kind == "c" else input, other, ((0,), (0,)))
+
+
+@operation("BmmBackward0")
+def bmm(input: Array, mat2: Array) -> Any:
+    """The products of two batches of matrices.
+
+    Source: `torch.bmm <https://docs.pytorch.org/docs/stable/generated/torch.bmm.html>`_.
+    """
+    _check_batches(input, mat2)
+    _check_scalars(input, mat2, "bmm")
+    return _contracted(input, mat2, ((2,), (1,)), ((0,), (0,)))
+
+
+def _check_batches(a: Any, b: Any) -> None:
+    for array, name in ((a, "batch1"), (b, "batch2")):
+        if array.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if b.shape[:2] != (a.shape[0], a.shape[2]):
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+            f"[{b.shape[0]}, {b.shape[1]}]."
+        )
+
+
+_MM = operation_of(mm)
+
+
+# -- matmul ----------------------------------------------------------------------------------------------------------
+
+
+@composite()
+def matmul(input: Array, other: Array) -> Tensor:
+    """The matrix product of two tensors, whose leading axes are broadcast: see NOTE [matmul].
+
+    >>> import fgrad.torch as torch
+    >>> torch.ones(2, 3) @ torch.ones(3)
+    tensor([3., 3.])
+
+    Source: `torch.matmul <https://docs.pytorch.org/docs/stable/generated/torch.matmul.html>`_.
+    """
+    ranks = len(input._type.shape), len(other._type.shape)
+    if ranks == (2, 2):
+        return apply(_MM, (input, other))
+    if 0 in ranks:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {ranks[0]}D and {ranks[1]}D")
+    if ranks == (1, 1):
+        return dot(input, other)
+    if ranks == (2, 1):
+        return mv(input, other)
+    if ranks == (1, 2):
+        return mm(unsqueeze(input, 0), other).squeeze_(0)
+    if ranks == (3, 3):
+        # a batch of one is a matrix, where that spares its gradient the other's batch
+        if input._type.shape[0] == 1 != other._type.shape[0] and is_tracked(input):
+            input, ranks = squeeze(input, 0), (2, 3)
+        elif other._type.shape[0] == 1 != input._type.shape[0] and is_tracked(other):
+            other, ranks = squeeze(other, 0), (3, 2)
+    return _folded(input, other, ranks) if _folds(input, other, ranks) else _batched(input, other, ranks)
+
+
+def _folds(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> bool:
+    """Whether the larger operand's leading axes become rows of one matrix."""
+    if min(ranks) > 2:
+        return False
+    large = a if ranks[0] >= ranks[1] else b.mT
+    small = b if ranks[0] >= ranks[1] else a
+    if is_tracked(small):  # whether or not anything is recorded, as in PyTorch
+        return True
+    if ranks[0] == 2:
+        return False
+    if large._type.numel == 0:
+        return True
+    geometry = large._geometry_of()
+    sizes, strides = geometry.sizes, geometry.strides
+    for i in range(len(sizes) - 2):
+        if strides[i] != strides[i + 1] * sizes[i + 1]:
+            return False
+    return True
+
+
+def _folded(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> Tensor:
+    swapped = ranks[1] > ranks[0]
+    large = transpose(b, -2, -1) if swapped else a
+    small = (a.t() if ranks[0] == 2 else a) if swapped else b
+    shape = large._type.shape
+    rows = reshape(large, (math.prod(shape[:-1]), shape[-1]))
+    if len(small._type.shape) == 2:
+        width = small._type.shape[1]
+        found = unsafe_view(mm(rows, small), (*shape[:-1], width))
+        return transpose(found, -2, -1).contiguous() if swapped else found
+    return unsafe_view(mv(rows, small), shape[:-1])
+
+
+def _batched(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> Tensor:
+    shape_a, shape_b = a._type.shape, b._type.shape
+    rows = 1 if ranks[0] == 1 else shape_a[-2]
+    columns = 1 if ranks[1] == 1 else shape_b[-1]
+    batch_a = shape_a[: max(ranks[0] - 2, 0)]
+    batch_b = shape_b[: max(ranks[1] - 2, 0)]
+    try:
+        batch = np.broadcast_shapes(batch_a, batch_b)
+    except ValueError:
+        batch = _broadcast_error(batch_a, batch_b)
+    inner = shape_a[-1]
+    many = math.prod(batch)
+    left = reshape(expand(a, (*batch, rows, inner)), (many, rows, inner))
+    if ranks[1] == 1:
+        right = unsqueeze(reshape(expand(b, (*batch, shape_b[0])), (many, shape_b[0])), -1)
+    else:
+        right = reshape(expand(b, (*batch, shape_b[-2], columns)), (many, shape_b[-2], columns))
+    shape = (*batch, *([rows] if ranks[0] > 1 else []), *([columns] if ranks[1] > 1 else []))
+    found = bmm(left, right)
+    return unsafe_view(squeeze(found, -1) if ranks[1] == 1 else found, shape)
+
+
+def _broadcast_error(a: tuple[int, ...], b: tuple[int, ...]) -> Any:
+    rank = max(len(a), len(b))
+    for back in range(1, min(len(a), len(b)) + 1):
+        if a[-back] != b[-back] and 1 not in (a[-back], b[-back]):
+            raise RuntimeError(
+                f"The size of tensor a ({a[-back]}) must match the size of tensor b ({b[-back]}) at non-singleton "
+                f"dimension {rank - back}"
+            )
+    raise AssertionError(f"{a} and {b} broadcast")
+
+
+def _matmul_operator(self: Tensor, other: Any) -> Any:
+    if not isinstance(other, Tensor):
+        return NotImplemented
+    if len(self._type.shape) == 2 == len(other._type.shape):
+        return apply(_MM, (self, other))
+    return matmul(self, other)
+
+
+def _reflected_matmul(self: Tensor, other: Any) -> Any:
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+
+
+Tensor.__matmul__ = _matmul_operator  # type: ignore[attr-defined]
+Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[attr-defined]
+
+
+# -- other products of vectors ---------------------------------------------------------------------------------------
+
+
+@composite()
+def outer(input: Array, vec2: Array) -> Tensor:
+    """The products of every element of one vector with every element of another.
+
+    Source: `torch.outer <https://docs.pytorch.org/docs/stable/generated/torch.outer.html>`_.
+    """
+    for which, tensor in ((1, input), (2, vec2)):
+        if len(tensor._type.shape) != 1:
+            name = "self" if which == 1 else "vec2"
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {len(tensor._type.shape)}-D")
+    return reshape(input, (input._type.numel, 1)) * vec2
+
+
+@composite()
+def ger(input: Array, vec2: Array) -> Tensor:
+    """``outer`` by another name."""
+    return outer(input, vec2)
+
+
+# -- products added to a tensor --------------------------------------------------------------------------------------
+
+
+def _expanded(input: Any, shape: tuple[int, ...]) -> Any:
+    """The tensor that is added, in the shape of the product."""
+    given = input.shape
+    if len(given) > len(shape) or any(n not in (1, m) for n, m in zip(reversed(given), reversed(shape), strict=False)):
+        at = next((i for i in range(1, min(len(given), len(shape)) + 1) if given[-i] not in (1, shape[-i])), None)
+        if at is None:
+            raise RuntimeError(
+                f"expand(torch.{dtypes.from_numpy(input.dtype).scalar_name}Tensor{{{list(given)}}}, "
+                f"size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to the "
+                f"number of dimensions in the tensor ({len(given)})"
+            )
+        raise RuntimeError(
+            f"The expanded size of the tensor ({shape[-at]}) must match the existing size ({given[-at]}) at "
+            f"non-singleton dimension {len(shape) - at}.  Target sizes: {list(shape)}.  Tensor sizes: {list(given)}"
+        )
+    return jnp.broadcast_to(input, shape)
+
+
+def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """``beta * input + alpha * product``; where beta is 0 the input is not read, not even its NaNs.
+
+    A product that was not rounded yet is rounded with the sum.
+    """
+    shape, dtype = product.shape, product.dtype
+    start = lax.convert_element_type(_expanded(input, shape), dtype)
+    scaled = lax.mul(product, lax.convert_element_type(lax.broadcast(alpha, shape), dtype))
+    added = lax.add(lax.mul(start, lax.convert_element_type(lax.broadcast(beta, shape), dtype)), scaled)
+    return lax.convert_element_type(jnp.where(lax.eq(beta, lax.full_like(beta, 0)), scaled, added), input.dtype)
+
+
+def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
+    for array, name in ((mat1, "mat1"), (mat2, "mat2")):
+        if array.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
+    _check_shapes(mat1, mat2)
+    for array, name in ((input, "self"), (mat1, "mat1")):
+        if array.dtype != mat2.dtype:
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got {_scalar(array)} and {_scalar(mat2)}"
+            )
+    check_kernel(mat1, "addmm_impl_cpu_")
+
+
+@overload("addmm", "AddmmBackward0", constants=(("alpha", 1), ("beta", 1)))
+def _addmm(input: Array, mat1: Array, mat2: Array) -> Any:
+    _check_addmm(input, mat1, mat2)
+    product = _unrounded(mat1, mat2, ((1,), (0,)))
+    start = lax.convert_element_type(_expanded(input, product.shape), product.dtype)
+    return lax.convert_element_type(lax.add(start, product), input.dtype)
+
+
+#: what a linear layer runs
+ADDMM = _addmm.operation
+
+
+@overload("addmm", "AddmmBackward0")
+def _addmm_scaled(input: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Any:
+    _check_addmm(input, mat1, mat2)
+    return _added(input, _unrounded(mat1, mat2, ((1,), (0,))), beta, alpha)
+
+
+@overloaded(inplace=True, former=["beta, input, alpha, mat1, mat2", "beta, input, mat1, mat2"])
+def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Number = 1) -> Choice:
+    """A tensor plus the product of two matrices: ``beta * input + alpha * (mat1 @ mat2)``.
+
+    Source: `torch.addmm <https://docs.pytorch.org/docs/stable/generated/torch.addmm.html>`_.
+    """
+    # what a linear layer asks for, at every step: no pass over the product to multiply by one
+    if is_one(beta) and is_one(alpha):
+        return _addmm, input, mat1, mat2
+    return _addmm_scaled, input, mat1, mat2, beta, alpha
+
+
+def _scalar(array: Any) -> str:
+    return dtypes.from_numpy(array.dtype).scalar_name
+
+
+@operation("AddmvBackward0", inplace=True, former=["beta, input, alpha, mat, vec", "beta, input, mat, vec"])
+def addmv(input: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
+    """A vector plus the product of a matrix and a vector.
+
+    Source: `torch.addmv <https://docs.pytorch.org/docs/stable/generated/torch.addmv.html>`_.
+    """
+    if (mat.ndim, vec.ndim) != (2, 1) or input.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    if mat.shape[1] != vec.shape[0] or (input.ndim and input.shape[0] not in (1, mat.shape[0])):
+        raise RuntimeError(
+            f"size mismatch, got input ({input.shape[0] if input.ndim else 1}), mat ({mat.shape[0]}x{mat.shape[1]}), "
+            f"vec ({vec.shape[0]})"
+        )
+    _check_vector_dtype(input, mat, vec)
+    return _added(input, _unrounded(mat, vec, ((1,), (0,))), beta, alpha)
+
+
+@operation(
+    "AddbmmBackward0", inplace=True, former=["beta, input, alpha, batch1, batch2", "beta, input, batch1, batch2"]
+)
+def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
+    """A matrix plus the sum of the products of two batches of matrices.
+
+    Source: `torch.addbmm <https://docs.pytorch.org/docs/stable/generated/torch.addbmm.html>`_.
+    """
+    for array, name in ((batch1, "batch1"), (batch2, "batch2")):
+        if array.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if batch1.shape[0] != batch2.shape[0]:
+        raise RuntimeError(
+            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
+        )
+    if batch1.shape[2] != batch2.shape[1]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for bmm ({batch1.shape[1]}x{batch1.shape[2]} and "
+            f"{batch2.shape[1]}x{batch2.shape[2]})"
+        )
+    _check_scalars(batch1, batch2, "addmm_impl_cpu_")
+    product = _unrounded(batch1, batch2, ((0, 2), (0, 1)))
+    return _added(input, product, beta, alpha)
+
+
+@operation(
+    "BaddbmmBackward0", inplace=True, former=["beta, input, alpha, batch1, batch2", "beta, input, batch1, batch2"]
+)
+def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
+    """A batch of matrices plus the products of two others.
+
+    Source: `torch.baddbmm <https://docs.pytorch.org/docs/stable/generated/torch.baddbmm.html>`_.
+    """
+    _check_batches(batch1, batch2)
+    _check_scalars(batch1, batch2, "baddbmm")
+    product = _unrounded(batch1, batch2, ((2,), (1,)), ((0,), (0,)))
+    return _added(input, product, beta, alpha)
+
+
+@operation("AddrBackward0", inplace=True, former=["beta, input, alpha, vec1, vec2", "beta, input, vec1, vec2"])
+def addr(input: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
+    """A matrix plus the outer product of two vectors.
+
+    Source: `torch.addr <https://docs.pytorch.org/docs/stable/generated/torch.addr.html>`_.
+    """
+    if vec1.ndim != 1 or vec2.ndim != 1:
+        raise RuntimeError(
+            f"addr: Expected 1-D argument {'vec1' if vec1.ndim != 1 else 'vec2'}, but got "
+            f"{vec1.ndim if vec1.ndim != 1 else vec2.ndim}-D"
+        )
+    if input.dtype == vec1.dtype == vec2.dtype == np.bool_:
+        counts = [x.astype(np.int64) for x in (input, vec1, vec2)]
+        return _added(counts[0], counts[1][:, None] * counts[2][None, :], beta, alpha).astype(bool)
+    return _added(input, vec1[:, None] * vec2[None, :], beta, alpha)

@@ -1,0 +1,401 @@
+"""Linear systems, least squares, and tensors as matrices."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch import return_types
+from fgrad.torch.ops.linalg.inverses import inv, pseudo_inverse
+from fgrad.torch.ops.linalg.matrices import (
+    LinAlgError,
+    adjoint,
+    check_inexact,
+    check_lapack,
+    check_matrix,
+    check_pair,
+    check_square,
+    columns,
+    conjugate,
+    first_failure,
+    linalg,
+    times,
+    transposed,
+    zero_pivot,
+)
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.views.axes import movedim
+from fgrad.torch.ops.views.views import reshape
+
+
+def _summed(x: Any, shape: Any) -> Any:
+    """A cotangent with broadcast batch axes summed back."""
+    x = jnp.sum(x, tuple(range(x.ndim - len(shape))))
+    axes = tuple([i for i, n in enumerate(shape) if n == 1 != x.shape[i]])
+    return jnp.sum(x, axes, keepdims=True)
+
+
+# -- systems ---------------------------------------------------------------------------------------------------------
+
+
+def _is_vector(a: Any, b: Any) -> bool:
+    return b.ndim == 1 or (a.ndim - 1 == b.ndim and tuple(b.shape) == tuple(a.shape[:-1]))
+
+
+def _check_system(function: str, a: Any, b: Any, left: bool) -> None:
+    rows = b.shape[-2] if left else b.shape[-1]
+    if a.shape[-1] != rows:
+        raise RuntimeError(
+            f"{function}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+        )
+
+
+def _columns_of_system(types: Sequence[Any], shape: Ints) -> Ints | None:
+    """``columns`` for right-hand sides that are matrices."""
+    return columns(types, shape) if len(shape) >= len(types[0].shape) else None
+
+
+def _columns_if_real(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return None if types[0].dtype.is_complex else columns(types, shape)
+
+
+def _solution_columns(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``columns`` for the solution; the other result is a number for each system."""
+    a, b = (x._type for x in operands)
+    systems = max(len(a.shape), len(b.shape)) - 2
+    return columns(operands, shape) if len(shape) > systems else None
+
+
+def _solved(a: Any, b: Any, vector: bool, left: bool) -> Any:
+    """The solution, derived from itself as PyTorch does."""
+
+    def full(x: Any) -> Any:
+        return x[..., None] if vector else x if left else transposed(x)
+
+    def plain(x: Any) -> Any:
+        return x[..., 0] if vector else x if left else transposed(x)
+
+    def forward(a: Any, b: Any) -> Any:
+        a, b = (a if left else transposed(a)), full(b)
+        batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+        return plain(jnp.linalg.solve(a, b) if a.size and b.size else jnp.zeros_like(b))
+
+    def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+        back = _solved(transposed(a), ct, vector, left)
+        outer = -times(full(back), transposed(full(out)))
+        return _summed(outer if left else transposed(outer), a.shape), _summed(back, b.shape)
+
+    return fgrad.define_rule(forward, vjp=pullback)(a, b)
+
+
+@overload(
+    "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"), kept=("A", "result"),
+    strides=_solution_columns, gradient_strides={"B": _columns_of_system},
+)  # fmt: skip
+def _linalg_solve_ex(input: Array, other: Array) -> Any:
+    return _solve(input, other, True)
+
+
+@overload(
+    "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"), kept=("A", "result")
+)
+def _linalg_solve_right(input: Array, other: Array) -> Any:
+    return _solve(input, other, False)
+
+
+def _solve(a: Any, b: Any, left: bool) -> Any:
+    check_square("linalg.solve", a)
+    check_inexact("linalg.solve", a, half=True)
+    check_pair("linalg.solve", a, b)
+    check_lapack("lu_cpu", a)
+    vector = _is_vector(a, b)
+    if vector and not left:
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            "linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    full = b[..., None] if vector else b
+    if full.ndim < 2:
+        check_matrix("linalg.solve", b, "B")
+    _check_system("linalg.solve", a, full, left)
+    return _solved(a, b, vector, left), zero_pivot(a)
+
+
+@linalg()
+def solve_ex(A: Array, B: Array, *, left: bool = True, check_errors: bool = False) -> Any:
+    """The solution of linear systems, and 0, or which diagonal element was zero.
+
+    Source: `torch.linalg.solve_ex <https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_ex.html>`_.
+    """
+    chosen = _linalg_solve_ex if left else _linalg_solve_right
+    found = return_types.linalg_solve_ex(apply(chosen.operation, (A, B)))
+    if check_errors:
+        _check_solution(found.info)
+    return found
+
+
+def _check_solution(info: Tensor) -> None:
+    failure = first_failure(info)
+    if failure is not None:
+        raise LinAlgError(f"torch.linalg.solve: {failure[0]}The solver failed because the input matrix is singular.")
+
+
+@linalg()
+def solve(A: Array, B: Array, *, left: bool = True) -> Tensor:
+    """The solution of ``A X = B``, or of ``X A = B`` if not ``left``.
+
+    Raises:
+      LinAlgError: a matrix is singular.
+
+    Source: `torch.linalg.solve <https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve.html>`_.
+    """
+    return solve_ex(A, B, left=left, check_errors=True).result
+
+
+def triangular(a: Any, b: Any, upper: bool, left: bool, unit: bool, transpose: bool = False) -> Any:
+    """The solution for triangular matrices whose batches are broadcast."""
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    return lax.linalg.triangular_solve(a, b, left_side=left, lower=not upper, unit_diagonal=unit, transpose_a=transpose)
+
+
+@overload(
+    "linalg_solve_triangular", "LinalgSolveTriangularBackward0", kept=("self", "result"), strides=columns,
+    saved=("self", "B"), gradient_strides={"B": _columns_if_real},
+)  # fmt: skip
+def _linalg_solve_triangular(input: Array, other: Array, upper: bool, left: bool, unitriangular: bool) -> Any:
+    function = "linalg.solve_triangular"
+    check_pair(function, input, other)
+    check_square(function, input)
+    check_matrix(function, other, "B")
+    _check_system(function, input, other, left)
+    check_lapack("triangular_solve_cpu", input)
+    return triangular(input, other, upper, left, unitriangular)
+
+
+@linalg()
+def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """The solution of ``A X = B`` for triangular matrices, of which only that triangle is read.
+
+    Source: `torch.linalg.solve_triangular
+    <https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_triangular.html>`_.
+    """
+    return _linalg_solve_triangular(A, B, upper, left, unitriangular)
+
+
+@overload(
+    "triangular_solve", "TriangularSolveBackward0", saved=("self", "A"), outputs=("solution", "cloned_coefficient"),
+    kept=("self", "A", "solution"), strides=columns, gradient_strides={"self": columns},
+)  # fmt: skip
+def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unitriangular: bool) -> Any:
+    check_square("triangular_solve", A)
+    check_lapack("triangular_solve_cpu", A)
+    batch = jnp.broadcast_shapes(A.shape[:-2], input.shape[:-2])
+    solution = triangular(A, input, upper, True, unitriangular, transpose)
+    return solution, jnp.broadcast_to(A, (*batch, *A.shape[-2:]))
+
+
+@composite()
+def triangular_solve(
+    b: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """The solution of ``A X = b`` for a triangular matrix, and the matrix.
+
+    Source: `torch.triangular_solve <https://docs.pytorch.org/docs/stable/generated/torch.triangular_solve.html>`_.
+    """
+    return return_types.triangular_solve(apply(_triangular_solve.operation, (b, A), (upper, transpose, unitriangular)))
+
+
+@overload(
+    "cholesky_solve",
+    "CholeskySolveBackward0",
+    saved=("self", "input2"),
+    kept=("self", "input2", "result"),
+    strides=columns,
+    gradient_strides={"self": columns},
+)
+def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
+    for array, name in ((input, "b"), (L, "u")):
+        if array.ndim < 2:
+            raise RuntimeError(f"{name} should have at least 2 dimensions, but has {array.ndim} dimensions instead")
+    check_square("cholesky_solve", L)
+    check_lapack("cholesky_solve_cpu", L)
+
+    def forward(b: Any, factor: Any) -> Any:
+        lower = adjoint(factor) if upper else factor
+        return triangular(adjoint(lower), triangular(lower, b, False, True, False), True, True, False)
+
+    def pullback(ct: Any, out: Any, b: Any, factor: Any) -> tuple[Any, Any]:
+        back = ruled(conjugate(ct), factor)
+        both = times(back, adjoint(out))
+        both = both + adjoint(both)
+        found = -times(factor, both) if upper else -times(both, factor)
+        return conjugate(_summed(back, b.shape)), conjugate(_summed(found, factor.shape))
+
+    ruled = fgrad.define_rule(forward, vjp=pullback)
+    return ruled(input, L)
+
+
+@composite()
+def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Tensor:
+    """The solution of a linear system from the Cholesky factor of its matrix.
+
+    Source: `torch.cholesky_solve <https://docs.pytorch.org/docs/stable/generated/torch.cholesky_solve.html>`_.
+    """
+    return _cholesky_solve(input, L, upper)
+
+
+@overload("cholesky_inverse", "CholeskyInverseBackward0", kept=("self", "result"), strides=columns)
+def _cholesky_inverse(input: Array, upper: bool) -> Any:
+    check_square("cholesky_inverse", input)
+    check_lapack("cholesky_inverse_out_cpu", input)
+
+    def forward(x: Any) -> Any:
+        eye = jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
+        inverted = triangular(x, eye, upper, True, False)
+        return times(inverted, adjoint(inverted)) if upper else times(adjoint(inverted), inverted)
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        g = conjugate(ct)
+        both = times(out, g + adjoint(g), out)
+        return (conjugate(-times(x, both) if upper else -times(both, x)),)
+
+    return fgrad.define_rule(forward, vjp=pullback)(input)
+
+
+@composite()
+def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
+    """The inverse of a matrix from its Cholesky factor.
+
+    Source: `torch.cholesky_inverse <https://docs.pytorch.org/docs/stable/generated/torch.cholesky_inverse.html>`_.
+    """
+    return _cholesky_inverse(input, upper)
+
+
+# -- least squares ---------------------------------------------------------------------------------------------------
+
+
+@overload(
+    "linalg_lstsq",
+    "LinalgLstsqBackward0",
+    saved=("self", "b"),
+    outputs=("solution", "residuals"),
+    kept=("self", "b", "solution"),
+    strides=columns,
+    gradient_strides={"self": columns},
+)
+def _linalg_lstsq(input: Array, B: Array, rcond: Any, with_residuals: bool) -> Any:
+    check_pair("torch.linalg.lstsq", input, B)
+    vector = B.ndim == input.ndim - 1
+    full = B[..., None] if vector else B
+    if full.shape[-2] != input.shape[-2]:
+        raise RuntimeError(
+            f"torch.linalg.lstsq: input.size({'-2'}) should match other.size({'-1' if vector else '-2'})"
+        )
+    found = times(pseudo_inverse(input, None, rcond, False), full)
+    rest = times(input, found) - full
+    squares = lax.real(rest * conjugate(rest)) if input.dtype.kind == "c" else rest * rest
+    residuals = jnp.sum(squares, -2) if with_residuals else jnp.zeros(0, squares.dtype)
+    return found[..., 0] if vector else found, residuals
+
+
+@linalg()
+def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
+    """The solution of least squares problems.
+
+    Arguments:
+      A, B: the matrices.
+      rcond: singular values up to this times the largest count as zero.
+      driver: LAPACK's method, which decides what else is returned; the solution is the one of least norm.
+
+    Returns:
+      The solution, the squared residuals, the rank, and the singular values; the last three may be empty.
+
+    Source: `torch.linalg.lstsq <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lstsq.html>`_.
+    """
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), provided: {driver}"
+        )
+    if len(A._type.shape) < 2:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    rows, width = A._type.shape[-2:]
+    kind = driver or "gelsy"
+    detached = A.detach()
+    singular = svdvals_of(detached)
+    limit = (np.finfo(A._type.dtype.numpy).eps * max(rows, width)) if rcond is None else rcond
+    rank = (singular > singular[..., :1] * limit).sum(-1)
+    nothing = singular.new_empty(0)
+    with_residuals = rows > width and kind != "gelsy" and (kind == "gels" or bool((rank == width).all()))
+    solution, residuals = apply(_linalg_lstsq.operation, (A, B), (rcond, with_residuals))
+    return return_types.linalg_lstsq(
+        (
+            solution,
+            residuals,
+            nothing.to(rank.dtype) if kind == "gels" else rank,
+            singular if kind in ("gelsd", "gelss") else nothing,
+        )
+    )
+
+
+def svdvals_of(tensor: Tensor) -> Tensor:
+    """The singular values of matrices, without derivative."""
+    return _singular_values(tensor)
+
+
+@overload("linalg_svdvals", None)
+def _singular_values(input: Array) -> Any:
+    check_matrix("linalg.svd", input)
+    return jnp.linalg.svd(lax.stop_gradient(input), compute_uv=False)
+
+
+# -- tensors as matrices ---------------------------------------------------------------------------------------------
+
+
+@linalg()
+def tensorinv(A: Array, ind: int = 2) -> Tensor:
+    """The inverse of a tensor as a map from its last axes to its first ``ind``.
+
+    Source: `torch.linalg.tensorinv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.tensorinv.html>`_.
+    """
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    shape = A._type.shape
+    first, last = shape[:ind], shape[ind:]
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{math.prod(last)} != {math.prod(first)}"
+        )
+    return reshape(inv(reshape(A, (math.prod(last), math.prod(first)))), (*last, *first))
+
+
+@linalg()
+def tensorsolve(A: Array, B: Array, dims: Any = None) -> Tensor:
+    """The tensor that ``A``, summed over its last axes, takes to ``B``.
+
+    Source: `torch.linalg.tensorsolve
+    <https://docs.pytorch.org/docs/stable/generated/torch.linalg.tensorsolve.html>`_.
+    """
+    if dims is not None:
+        rank = len(A._type.shape)
+        moved = [d % rank for d in dims]
+        A = movedim(A, tuple(moved), tuple(range(rank - len(moved), rank)))
+    rank = len(B._type.shape)
+    first, last = A._type.shape[:rank], A._type.shape[rank:]
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {math.prod(last)} != {math.prod(first)}"
+        )
+    size = math.prod(last)
+    return reshape(solve(reshape(A, (size, size)), reshape(B, (size,))), last)

@@ -1,0 +1,1 @@
+"""Operations that draw random numbers."""

@@ -1,0 +1,187 @@
+"""Random numbers whose parameters are tensors: ``normal``, ``bernoulli``, ``multinomial``, ``poisson`` and others."""
+
+from typing import Any
+
+import numpy as np
+from jax import lax
+
+from fgrad.api.rules import define_rule
+from fgrad.mutable.operation.operation import Operation, apply
+from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.transforms.levels import drawn_for
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.type_names import type_name
+from fgrad.torch.ops.creation.copying import resized
+from fgrad.torch.ops.random.random import FACTORY, NORMAL, new, source_of
+from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.table.table import composite, write_all
+from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
+from fgrad.torch.random.gamma import standard_gamma
+from fgrad.torch.random.multinomial import multinomial as categories
+
+_NORMAL_SIGNATURES = (
+    "Tensor mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
+    "Tensor mean, float std = 1, *, torch.Generator generator = None, Tensor out = None",
+    "float mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
+    f"float mean, float std, tuple of ints size, *, torch.Generator generator = None, {FACTORY}",
+)
+
+_BERNOULLI_SIGNATURES = (
+    "Tensor input, *, torch.Generator generator = None, Tensor out = None",
+    "Tensor input, float p, *, torch.Generator generator = None",
+)
+
+
+def _sampler(name: str, node: str, *operands: str) -> Operation:
+    """The operation whose result is random numbers, the last operand: the gradients of the others are zero."""
+    count = len(operands)
+    return Operation(name, lambda *arrays: arrays[-1], node, (*operands, "values"), (), frozenset((count,)), outputs=())
+
+
+_NORMAL_MEAN = _sampler("normal", "NormalBackward1", "mean")
+_NORMAL_STD = _sampler("normal", "NormalBackward2", "std")
+_NORMAL_BOTH = _sampler("normal", "NormalBackward3", "mean", "std")
+_BERNOULLI_OF = _sampler("bernoulli", "BernoulliBackward0", "self")
+_BERNOULLI_LIKE = _sampler("bernoulli", NOT_IMPLEMENTED, "self")
+_POISSON = _sampler("poisson", "PoissonBackward0", "self")
+_BINOMIAL = _sampler("binomial", NOT_IMPLEMENTED, "count", "prob")
+
+
+def _sampled(operation: Operation, operands: tuple[Tensor, ...], value: Any) -> Tensor:
+    return apply(operation, (*operands, _tensor(value)))
+
+
+def _tensor(value: Any) -> Tensor:
+    return new_tensor(value, tensor_type(dtypes.from_numpy(value.dtype), tuple(value.shape)))
+
+
+@composite(method=False)
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **factory: Any
+) -> Tensor:
+    """Normal numbers, of a mean and a standard deviation for each or for all.
+
+    >>> import fgrad.torch as torch
+    >>> _ = torch.manual_seed(0)
+    >>> torch.normal(torch.tensor([0., 10.]), torch.tensor([1., 100.]))
+    tensor([  1.5410, -19.3429])
+
+    Source: `torch.normal <https://docs.pytorch.org/docs/stable/generated/torch.normal.html>`_.
+    """
+    source = source_of(generator)
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        if size is None:
+            raise TypeError(no_match("normal", f"{type_name(mean)}, {type_name(std)}", _NORMAL_SIGNATURES))
+        factory.update(generator=generator, out=out)
+        return new("normal", NORMAL, (float(mean), float(std)), (size,), factory)
+    shaped = mean if isinstance(mean, Tensor) else std
+    dtype = shaped._type.dtype.numpy
+    if not isinstance(std, Tensor):
+        operation, operands = _NORMAL_MEAN, (mean,)
+    else:
+        if std._type.dtype.is_complex:
+            raise RuntimeError("normal expects standard deviation to be non-complex")
+        operation, operands = (_NORMAL_BOTH, (mean, std)) if shaped is mean else (_NORMAL_STD, (std,))
+        check_broadcast(*[x._type for x in operands])
+
+    def draw(*parameters: np.ndarray) -> np.ndarray:
+        if not isinstance(std, Tensor):
+            (means,) = parameters
+            return (normals.normal(means.shape, dtype, source, 0.0, float(std)) + means).astype(dtype)
+        *means, deviations = parameters
+        if (deviations < 0).any():
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+        shape = np.broadcast_shapes(*[x.shape for x in parameters])
+        values = (normals.normal(shape, dtype, source) * deviations).astype(dtype)
+        return (values + (means[0] if means else np.asarray(mean, dtype))).astype(dtype)
+
+    found = _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
+    return found if out is None else resized(out, found._type.shape).copy_(found)
+
+
+@composite()
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+    """Ones with the probabilities that the input has, or all with probability ``p``, and zeros.
+
+    Source: `torch.bernoulli <https://docs.pytorch.org/docs/stable/generated/torch.bernoulli.html>`_.
+    """
+    source, type = source_of(generator), input._type
+    dtype = type.dtype.numpy
+    if p is None:
+        value = drawn_for(lambda chances: uniforms.bernoulli(chances.shape, dtype, source, chances), input._value())
+        found = _sampled(_BERNOULLI_OF, (input,), value)
+    else:
+        if isinstance(p, Tensor):
+            if p._type.shape or is_tracked(p):
+                raise TypeError(no_match("bernoulli", "Tensor, Tensor", _BERNOULLI_SIGNATURES))
+            p = p.item()
+        chance = float(p)
+        value = drawn_for(lambda like: uniforms.bernoulli(like.shape, dtype, source, chance), input._value())
+        found = _sampled(_BERNOULLI_LIKE, (input,), value)
+    return found if out is None else resized(out, type.shape).copy_(found)
+
+
+@composite(method=False)
+def poisson(input: Any, generator: Any = None) -> Tensor:
+    """Poisson numbers of the rates that the input has.
+
+    Source: `torch.poisson <https://docs.pytorch.org/docs/stable/generated/torch.poisson.html>`_.
+    """
+    source = source_of(generator)
+    return _sampled(_POISSON, (input,), drawn_for(lambda rates: poissons.poisson(rates, source), input._value()))
+
+
+@composite(method=False)
+def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
+    """Numbers of successes in ``count`` trials of a probability.
+
+    Source: `torch.Tensor binomial <https://docs.pytorch.org/docs/stable/generated/torch.binomial.html>`_.
+    """
+    source = source_of(generator)
+    value = drawn_for(lambda n, p: binomials.binomial(n, p, source), count._value(), prob._value())
+    return _sampled(_BINOMIAL, (count, prob), value)
+
+
+@composite()
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
+) -> Tensor:
+    """Categories drawn by the weights that each row of the input has.
+
+    Source: `torch.multinomial <https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html>`_.
+    """
+    source = source_of(generator)
+
+    def draw(weights: np.ndarray) -> np.ndarray:
+        rank = len(input._type.shape)
+        rows = weights.reshape((-1, weights.shape[-1])) if rank in (1, 2) and weights.ndim > 2 else weights
+        values = categories(rows, int(num_samples), bool(replacement), source)
+        return values.reshape((*weights.shape[:-1], int(num_samples)))
+
+    found = _tensor(drawn_for(draw, input._value()))
+    return found if out is None else write_all("multinomial", None, (input,), found, out)
+
+
+def _gamma_gradient(ct: Any, out: Any, shapes: Any, values: Any) -> tuple[Any, Any]:
+    return ct * lax.random_gamma_grad(shapes, out), lax.full_like(values, 0)  # type: ignore[call-arg]
+
+
+_STANDARD_GAMMA = Operation(
+    "_standard_gamma",
+    define_rule(lambda shapes, values: values, vjp=_gamma_gradient),
+    "StandardGammaBackward0",
+    ("self", "values"),
+    (),
+    frozenset((1,)),
+)
+
+
+@composite(method=False)
+def _standard_gamma(input: Any, generator: Any = None) -> Tensor:
+    """Gamma numbers of unit scale, with the gradient that moves them along their distribution function."""
+    source = source_of(generator)
+    value = drawn_for(lambda shapes: standard_gamma(shapes, source), input._value())
+    return _sampled(_STANDARD_GAMMA, (input,), value)

@@ -1,0 +1,1 @@
+"""Operations over axes: sums, norms, extrema, cumulative sums, sorts, statistics."""

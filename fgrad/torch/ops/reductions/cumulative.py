@@ -1,0 +1,274 @@
+"""Sums, products and extrema up to each element along an axis, differences, and the trapezoidal rule."""
+
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.mutable.operation.operands import cast
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.torch import return_types
+from fgrad.torch.ops.reductions.extrema import check_kernel, picked
+from fgrad.torch.ops.reductions.reductions import sum
+from fgrad.torch.ops.table.kinds import kind, single
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.promotions import common, inexact
+from fgrad.torch.ops.table.table import Array, Number, composite, operation
+from fgrad.torch.ops.views.views import slice_axis, unsqueeze, view_sizes, wrap_dim
+
+
+def _accumulated(input: Any, dim: int, dtype: Any, scan: Any) -> Any:
+    if dtype is not None:
+        input = cast(input, dtype)
+    elif input.dtype.kind in "biu":
+        input = cast(input, dtypes.int64)
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return input
+    if input.dtype == np.bool_:
+        return scan(cast(input, dtypes.int8), dim) != 0
+    return single(lambda x: scan(x, dim))(input)
+
+
+@operation("CumsumBackward0", inplace=True)
+def cumsum(input: Array, dim: int, *, dtype: Any = None) -> Any:
+    """The sums of the elements up to each one along an axis.
+
+    >>> import fgrad.torch as torch
+    >>> torch.tensor([1., 2., 3.]).cumsum(0)
+    tensor([1., 3., 6.])
+
+    Source: `torch.cumsum <https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html>`_.
+    """
+    return _accumulated(input, dim, dtype, lax.cumsum)
+
+
+@operation("CumprodBackward0", kept=("self", "result"), inplace=True)
+def cumprod(input: Array, dim: int, *, dtype: Any = None) -> Any:
+    """The products of the elements up to each one along an axis.
+
+    Source: `torch.cumprod <https://docs.pytorch.org/docs/stable/generated/torch.cumprod.html>`_.
+    """
+    return _accumulated(input, dim, dtype, lax.cumprod)
+
+
+@operation("LogcumsumexpBackward0", kept=("self", "result"))
+def logcumsumexp(input: Array, dim: int) -> Any:
+    """The logarithms of the sums of exponentials up to each element along an axis.
+
+    Source: `torch.logcumsumexp <https://docs.pytorch.org/docs/stable/generated/torch.logcumsumexp.html>`_.
+    """
+    check_kernel("logcumsumexp_out_cpu", input, "biu")
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return input
+    if kind(input) != "c" or not input.size:
+        return single(lambda x: _running_logarithms(x, dim))(input)
+
+    def pullback(ct: Any, out: Any, x: Any) -> Any:
+        return fgrad.vjp(lambda x: lax.cumlogsumexp(x, dim), x)[1](ct)
+
+    def pushforward(tangents: Any, out: Any, x: Any) -> Any:
+        return fgrad.jvp(lambda x: lax.cumlogsumexp(x, dim), (x,), tangents)[1]
+
+    # the derivative is the same on every branch
+    return fgrad.define_rule(lambda x: _logarithms(x, dim), vjp=pullback, jvp=pushforward)(input)
+
+
+def _running_logarithms(input: Any, dim: int, reverse: bool = False) -> Any:
+    """Logarithms of running sums of exponentials of real numbers."""
+
+    def pullback(ct: Any, out: Any, x: Any) -> Any:
+        # As PyTorch, by sums of logarithms for what is positive and what is negative: that decides at infinities.
+        least = lax.full_like(ct, jnp.finfo(ct.dtype).min)
+        size = jnp.log(jnp.abs(ct))
+        parts = [jnp.where(sign, size, least) - out for sign in (ct > 0, ct < 0)]
+        above, below = [jnp.exp(_running_logarithms(part, dim, not reverse) + x) for part in parts]
+        return above - below
+
+    def pushforward(tangents: Any, out: Any, x: Any) -> Any:
+        return fgrad.jvp(lambda x: lax.cumlogsumexp(x, dim, reverse), (x,), tangents)[1]
+
+    return fgrad.define_rule(lambda x: lax.cumlogsumexp(x, dim, reverse), vjp=pullback, jvp=pushforward)(input)
+
+
+def _logarithms(input: Any, dim: int) -> Any:
+    """Logarithms of running sums of exponentials of complex numbers, on the branch that adding one by one leads to."""
+
+    def add(sum: Any, x: Any) -> tuple[Any, Any]:
+        less = lax.lt(lax.real(x), lax.real(sum))
+        small, large = jnp.where(less, x, sum), jnp.where(less, sum, x)
+        found = large + jnp.log1p(jnp.exp(small - large))
+        infinite = lax.eq(lax.real(small), lax.real(large)) & jnp.isinf(lax.real(large))
+        total = jnp.where(lax.real(large) < 0, small, jnp.log(jnp.exp(small) + jnp.exp(large)))
+        sum = jnp.where(infinite, total, found)
+        return sum, sum
+
+    terms = jnp.moveaxis(input, dim, 0)
+    _, sums = lax.scan(add, jnp.full(terms.shape[1:], -np.inf, terms.dtype), terms)
+    return jnp.moveaxis(sums, 0, dim)
+
+
+def _running(input: Any, dim: int, better: Any, kernel: str) -> Any:
+    """Extrema so far and their indices: of equal ones the last, and from a NaN on the last NaN."""
+    check_kernel(kernel, input, "c")
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim or not input.size:
+        return input, jnp.zeros(input.shape, np.int64)
+    places = lax.broadcasted_iota(np.int64, input.shape, dim)
+
+    def compose(first: Any, then: Any) -> Any:
+        (a, i), (b, j) = first, then
+        take = better(b, a)
+        if kind(input) == "f":
+            take = lax.ne(b, b) | (take & lax.eq(a, a))
+        return jnp.where(take, b, a), jnp.where(take, j, i)
+
+    _, indices = lax.associative_scan(compose, (lax.stop_gradient(input), places), axis=dim)
+    return picked(input, indices, dim), indices
+
+
+@overload("cummax", "CummaxBackward0", outputs=("values", "indices"), kept=("self",))
+def _cummax(input: Array, dim: int) -> Any:
+    return _running(input, dim, lax.ge, "cummax_cpu")
+
+
+@overload("cummin", "CumminBackward0", outputs=("values", "indices"), kept=("self",))
+def _cummin(input: Array, dim: int) -> Any:
+    return _running(input, dim, lax.le, "cummin_cpu")
+
+
+@composite()
+def cummax(input: Array, dim: int) -> Any:
+    """The largest elements so far along an axis, and their indices.
+
+    Source: `torch.cummax <https://docs.pytorch.org/docs/stable/generated/torch.cummax.html>`_.
+    """
+    return return_types.cummax(apply(_cummax.operation, (input,), (dim,)))
+
+
+@composite()
+def cummin(input: Array, dim: int) -> Any:
+    """The smallest elements so far along an axis, and their indices.
+
+    Source: `torch.cummin <https://docs.pytorch.org/docs/stable/generated/torch.cummin.html>`_.
+    """
+    return return_types.cummin(apply(_cummin.operation, (input,), (dim,)))
+
+
+# -- differences and integrals ---------------------------------------------------------------------------------------
+
+
+@composite()
+def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """The differences of neighbours along an axis, taken ``n`` times.
+
+    Source: `torch.diff <https://docs.pytorch.org/docs/stable/generated/torch.diff.html>`_.
+    """
+    shape = input._type.shape
+    if not shape:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = wrap_dim(dim, len(shape))
+    if not n:
+        return input.detach().clone().copy_(input)
+    parts = [x for x in (prepend, input, append) if x is not None]
+    found = input if len(parts) == 1 else _joined(parts, dim)
+    for _ in range(min(n, found._type.shape[dim])):
+        size = found._type.shape[dim]
+        later, earlier = slice_axis(found, dim, 1, size, 1), slice_axis(found, dim, 0, size - 1, 1)
+        found = later.logical_xor(earlier) if found._type.dtype is dtypes.bool_ else later - earlier
+    return found
+
+
+@operation("CatBackward0", name="_joined", method=False, function=False)
+def _join(first: Array, second: Array, *, dim: int) -> Any:
+    return lax.concatenate([first, second], dim)
+
+
+def _joined(parts: list[Tensor], dim: int) -> Tensor:
+    found = parts[0]
+    for part in parts[1:]:
+        found = _join(found, part, dim=dim)
+    return found
+
+
+@overload("mul", "MulBackward1", promote=common)
+def _times(input: Array, other: Number) -> Any:
+    return input * lax.convert_element_type(other, input.dtype)
+
+
+@overload("div", "DivBackward1", promote=inexact)
+def _over(input: Array, other: Number) -> Any:
+    return input / lax.convert_element_type(other, input.dtype)
+
+
+def _halves(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    size = y._type.shape[dim]
+    return slice_axis(y, dim, 0, size - 1, 1), slice_axis(y, dim, 1, size, 1)
+
+
+def _spacing(function: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
+    """The distances of sample points, with the axes of the samples."""
+    shape = y._type.shape
+    if x._type.shape[-1:] != shape[dim : dim + 1] if len(x._type.shape) == 1 else not x._type.shape:
+        raise RuntimeError(f"{function}: There must be one `x` value for each sample point")
+    if len(x._type.shape) == 1:
+        x = view_sizes(x, tuple([shape[dim] if i == dim else 1 for i in range(len(shape))]))
+    while len(x._type.shape) < len(shape):
+        x = unsqueeze(x, 0)
+    before, after = _halves(x, dim)
+    return after - before
+
+
+def _trapezoids(function: str, y: Tensor, x: Any, dim: int) -> tuple[Tensor | None, int]:
+    shape = y._type.shape
+    which = "`y`" if x is None else "`x` or `y`"
+    if dtypes.bool_ in (y._type.dtype, None if x is None else x._type.dtype):
+        raise RuntimeError(f"{function}: received a bool input for {which}, but bool is not supported")
+    if not shape:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return (None if x is None else _spacing(function, y, x, wrap_dim(dim, len(shape)))), wrap_dim(dim, len(shape))
+
+
+@composite(method=False)
+def trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The integral along an axis of samples by the trapezoidal rule.
+
+    Arguments:
+      y: the samples.
+      x: the points at which they were taken; else these lie ``dx`` apart.
+
+    Source: `torch.trapezoid <https://docs.pytorch.org/docs/stable/generated/torch.trapezoid.html>`_.
+    """
+    widths, axis = _trapezoids("trapezoid", y, x, dim)
+    first, last = _halves(y, axis)
+    if widths is not None:
+        return _over(sum((first + last) * widths, axis), 2.0)
+    size = y._type.shape[axis]
+    ends = _times(y.select(axis, 0) + y.select(axis, size - 1), 0.5)
+    return _times(sum(y, axis) - ends, 1 if dx is None else dx)
+
+
+@composite(method=False)
+def trapz(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """``trapezoid`` by another name."""
+    return trapezoid(y, x, dim=dim) if dx is None else trapezoid(y, x, dx=dx, dim=dim)
+
+
+@composite(method=False)
+def cumulative_trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The integrals up to each sample along an axis by the trapezoidal rule.
+
+    Source: `torch.cumulative_trapezoid
+    <https://docs.pytorch.org/docs/stable/generated/torch.cumulative_trapezoid.html>`_.
+    """
+    widths, axis = _trapezoids("cumulative_trapezoid", y, x, dim)
+    first, last = _halves(y, axis)
+    if widths is not None:
+        return _over(cumsum((first + last) * widths, axis), 2.0)
+    return cumsum(_times(first + last, (1 if dx is None else dx) * 0.5), axis)

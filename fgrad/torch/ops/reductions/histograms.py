@@ -1,0 +1,192 @@
+"""Histograms: how many elements, or rows of them, lie between edges."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.values.evaluation import concrete
+from fgrad.torch import return_types
+from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
+from fgrad.torch.ops.reductions.extrema import check_kernel
+from fgrad.torch.ops.table.kinds import check_wide
+from fgrad.torch.ops.table.table import Array, composite
+
+
+def elements(tensor: Tensor) -> np.ndarray:
+    return concrete(tensor._value())
+
+
+def _edges(values: np.ndarray, low: float, high: float, function: str, margin: float = 0.5) -> tuple[float, float]:
+    if low == high and values.size:
+        low, high = float(values.min()), float(values.max())
+    if low == high:
+        low, high = low - margin, high + margin
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"{function}: range of [{low:g}, {high:g}] is not finite")
+    return low, high
+
+
+@composite()
+def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
+    """How many elements lie in each of ``bins`` equal parts of a range; those outside it are not counted.
+
+    Source: `torch.histc <https://docs.pytorch.org/docs/stable/generated/torch.histc.html>`_.
+    """
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    if min > max:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    values = elements(input)
+    check_kernel("histogram_cpu", values, "biuc")
+    low, high = _edges(values, min, max, "torch.histc", 1)
+    return made(_binned(values, bins, low, high, None), input._type.dtype)
+
+
+def _binned(values: np.ndarray, bins: int, low: float, high: float, weight: np.ndarray | None) -> np.ndarray:
+    flat = values.reshape(-1)
+    inside = (flat >= low) & (flat <= high)
+    width = values.dtype.type(high) - values.dtype.type(low)
+    places = ((flat[inside] - values.dtype.type(low)) / width * bins).astype(np.int64)
+    edges = np.linspace(low, high, bins + 1, dtype=values.dtype)
+    places = np.clip(places, 0, bins - 1)
+    # the quotient may be one off at an edge
+    places -= flat[inside] < edges[places]
+    places += (flat[inside] >= edges[places + 1]) & (places < bins - 1)
+    return np.bincount(places, None if weight is None else weight.reshape(-1)[inside], bins)
+
+
+#: of one operand, two and three
+_HISTOGRAMS = [
+    underived("histogram", NOT_IMPLEMENTED, *("self", "bins", "weight")[:count], results=2) for count in (1, 2, 3)
+]
+
+
+@composite()
+def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """How many elements lie between edges, and the edges.
+
+    Arguments:
+      input: the tensor.
+      bins: how many equal parts, or a tensor of increasing edges.
+      range: the first and the last edge.
+      weight: what each element counts.
+      density: divide so that the integral is 1.
+
+    Source: `torch.histogram <https://docs.pytorch.org/docs/stable/generated/torch.histogram.html>`_.
+    """
+    values = elements(input)
+    if not isinstance(bins, Tensor) and values.dtype not in (np.float32, np.float64):
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{input._type.dtype.scalar_name}'")
+    check_kernel("histogram_cpu", values, "biuc")
+    weights = None if weight is None else elements(weight)
+    if isinstance(bins, Tensor):
+        edges = elements(bins)
+        counts, _ = np.histogram(values, edges, weights=weights)
+    else:
+        low, high = (0, 0 if values.size else 1) if range is None else range
+        low, high = _edges(values, low, high, "torch.histogramdd")
+        edges = np.linspace(low, high, bins + 1, dtype=values.dtype)
+        counts = _binned(values, bins, low, high, weights)
+    counts = counts.astype(values.dtype)
+    if density:
+        counts = counts / counts.sum() / np.diff(edges)
+    operands = [x for x in (input, bins, weight) if isinstance(x, Tensor)]
+    operation = _HISTOGRAMS[len(operands) - 1]
+    return return_types.histogram(given_by(operation, operands, counts, edges, dtype=input._type.dtype))
+
+
+def _axis_edges(values: np.ndarray, bins: Any, bounds: Any, axis: int) -> np.ndarray:
+    """The edges along an axis, whose coordinates are given."""
+    if isinstance(bins, Tensor):
+        return elements(bins)
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {axis}")
+    low, high = (0, 0 if values.size else 1) if bounds is None else bounds[2 * axis : 2 * axis + 2]
+    if low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {axis}"
+        )
+    low, high = _edges(values, low, high, "torch.histogramdd")
+    return np.linspace(low, high, bins + 1, dtype=values.dtype)
+
+
+_COUNTED = {
+    (kind, count): underived(f"_histogramdd_from_bin_{kind}", NOT_IMPLEMENTED, *("self", "weight")[:count])
+    for kind in ("cts", "tensors")
+    for count in (1, 2)
+}
+_BOUNDS = [underived("_histogramdd_bin_edges", NOT_IMPLEMENTED, *("self", "weight")[:count]) for count in (1, 2)]
+
+
+@composite(method=False)
+def histogramdd(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """How many points lie in each cell of a grid, and the edges along each axis.
+
+    Arguments:
+      input: the points, whose coordinates stand along the last axis.
+      bins: how many equal parts each axis has, one number or a sequence; or a sequence of tensors of increasing edges.
+      range: the first and the last edge of each axis, in a row.
+      weight: what each point counts.
+      density: divide so that the integral is 1.
+
+    Raises:
+      RuntimeError: the lengths do not agree with the number of coordinates, or a range is empty.
+
+    >>> import fgrad.torch as torch
+    >>> torch.histogramdd(torch.tensor([[0., 1.], [1., 0.], [2., 0.], [2., 2.]]), bins=[2, 2]).hist
+    tensor([[0., 1.],
+            [2., 1.]])
+
+    Source: `torch.histogramdd <https://docs.pytorch.org/docs/2.13/generated/torch.histogramdd.html>`_.
+    """
+    if input.dim() < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    axes = input._type.shape[-1]
+    given = [bins] * axes if isinstance(bins, int) else list(bins)
+    if len(given) != axes:
+        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+    if range is not None and len(range) != 2 * axes:
+        raise RuntimeError(
+            f"torch.histogramdd: for a {axes}-dimensional histogram range should have {2 * axes} elements, but got "
+            f"{len(range)}"
+        )
+    if weight is not None and weight._type.shape != input._type.shape[:-1]:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
+            f"excluding its innermost dimension, but got input with shape {list(input.shape)} and weight with shape "
+            f"{list(weight.shape)}"
+        )
+    check_wide("histogramdd", elements(input))
+    points = elements(input).reshape(-1, axes)
+    edges = [_axis_edges(points[:, i], each, range, i) for i, each in enumerate(given)]
+    places = [_place(points[:, i], each) for i, each in enumerate(edges)]
+    inside = np.all([(place >= 0) & (place < len(each) - 1) for place, each in zip(places, edges, strict=True)], 0)
+    shape = tuple([len(each) - 1 for each in edges])
+    cells = np.ravel_multi_index([place[inside] for place in places], shape)
+    weights = None if weight is None else elements(weight).reshape(-1)[inside]
+    counts = np.bincount(cells, weights, math.prod(shape)).reshape(shape).astype(points.dtype)
+    if density:
+        counts = counts / counts.sum()
+        for i, each in enumerate(edges):
+            counts = counts / np.diff(each).reshape([-1 if i == j else 1 for j in np.arange(axes)])
+    dtype = input._type.dtype
+    operands = (input,) if weight is None else (input, weight)
+    counted = _COUNTED["tensors" if isinstance(given[0], Tensor) else "cts", len(operands)]
+    found = given_by(counted, operands, counts, dtype=dtype)
+    bounds = [
+        made(each, dtype)
+        if isinstance(of, Tensor)
+        else given_by(_BOUNDS[len(operands) - 1], operands, each, dtype=dtype)
+        for of, each in zip(given, edges, strict=True)
+    ]
+    return return_types.histogramdd((found, tuple(bounds)))
+
+
+def _place(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Between which edges values lie, counted from 0; the last edge belongs to the part before it."""
+    found = np.searchsorted(edges, values, side="right") - 1
+    return found - (values == edges[-1])

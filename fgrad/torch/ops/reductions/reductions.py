@@ -1,0 +1,344 @@
+"""Sums, means and products over axes, and what counts or tests elements."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operands import cast
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch.ops.creation.creation import sizes_of
+from fgrad.torch.ops.table.kinds import is_half, kind
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.promotions import inexact
+from fgrad.torch.ops.table.table import Array, Dims as Dims, composite, operation
+from fgrad.torch.ops.views.views import wrap_dim, wrap_dims
+
+
+def axes_of(dim: Dims, rank: int) -> Ints:
+    """The axes to reduce, counted from the front; None and no axes mean all."""
+    if dim is None or dim == ():
+        return tuple(range(rank))
+    return tuple([d for d in wrap_dims((dim,) if isinstance(dim, int) else dim, rank) if d < rank])
+
+
+def counted(shape: Any, axes: Ints) -> int:
+    """How many elements are reduced to one."""
+    return math.prod([shape[i] for i in axes])
+
+
+def static_dims(dim: Dims) -> Ints | None:
+    """Axes as a static parameter."""
+    if dim is None:
+        return None
+    return (dim,) if isinstance(dim, int) else tuple([int(d) for d in dim])
+
+
+def _widened(input: Any, dtype: Dtype | None) -> Any:
+    """The operand of a sum or product: small integers are added up as int64."""
+    if dtype is not None:
+        return cast(input, dtype)
+    return cast(input, dtypes.int64) if input.dtype.kind in "biu" else input
+
+
+def _total(input: Any, axes: Ints, keepdim: bool = False) -> Any:
+    """The sum over axes in the type of the elements; of booleans, whether one is true."""
+    if input.dtype == np.bool_:
+        return jnp.any(input, axes, keepdims=keepdim)
+    # told no type, JAX sums half precision in single and rounds once, as PyTorch does; integers it would widen
+    return jnp.sum(input, axes, dtype=None if is_half(input.dtype) else input.dtype, keepdims=keepdim)
+
+
+def _summed(input: Any, axes: Ints, keepdim: bool) -> Any:
+    """The sum over axes; a reshape where each has one element, so that the gradient is one, as PyTorch's formula is."""
+    shape = [1 if i in axes else n for i, n in enumerate(input.shape) if keepdim or i not in axes]
+    return lax.reshape(input if counted(input.shape, axes) == 1 else _total(input, axes), shape)
+
+
+# -- sums ------------------------------------------------------------------------------------------------------------
+
+
+@overload("sum", "SumBackward0")
+def _sum_all(input: Array, *, dtype: Any = None) -> Any:
+    return _total(_widened(input, dtype), tuple(range(input.ndim)))
+
+
+@overload("sum", "SumBackward1")
+def _sum_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    if dim == () and not keepdim:
+        return _total(_widened(input, dtype), tuple(range(input.ndim)))
+    return _summed(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
+
+
+@composite()
+def sum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum of all elements, or over one or several axes.
+
+    Arguments:
+      input: the tensor.
+      dim: the axis or axes to sum over; all if None.
+      keepdim: keep these axes, with size 1.
+      dtype: convert the elements to this type first; integers are summed as int64 by default.
+
+    Raises:
+      IndexError: there is no such axis.
+
+    >>> import fgrad.torch as torch
+    >>> torch.tensor([[1., 2.], [3., 4.]]).sum(0)
+    tensor([4., 6.])
+
+    Source: `torch.sum <https://docs.pytorch.org/docs/stable/generated/torch.sum.html>`_.
+    """
+    if dim is None and keepdim is False:
+        return apply(_sum_all.operation, (input,), (dtype,))
+    return apply(_sum_dim.operation, (input,), (static_dims(dim), keepdim, dtype))
+
+
+@composite(function=False)
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """The sum over the axes along which a tensor of this size would be expanded to the tensor's own; itself if none is.
+
+    Raises:
+      RuntimeError: the size can not be expanded to the tensor's.
+
+    >>> import fgrad.torch as torch
+    >>> torch.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+
+    Source: `torch.Tensor.sum_to_size
+    <https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.sum_to_size.html>`_.
+    """
+    wanted = sizes_of(size, "sum_to_size")
+    shape = self._type.shape
+    extra = len(shape) - len(wanted)
+    axes = [i for i, n in enumerate(shape) if i < extra or (wanted[i - extra] == 1 and n != 1)]
+    kept = [n for i, n in enumerate(shape) if i >= extra and i not in axes]
+    if extra < 0 or kept != [n for i, n in enumerate(wanted) if i + extra not in axes]:
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
+    if not wanted:
+        return sum(self)
+    found = sum(self, axes, keepdim=True) if axes else self
+    return found.view(wanted) if extra else found
+
+
+def _nansum(input: Any, dim: Dims, keepdim: bool, dtype: Any) -> Any:
+    if input.dtype.kind == "c":
+        raise RuntimeError("nansum on CPU does not support complex inputs")
+    input = _widened(input, dtype)
+    if kind(input) != "f":
+        return _total(input, axes_of(dim, input.ndim), keepdim)
+    return _total(jnp.where(lax.ne(input, input), 0, input), axes_of(dim, input.ndim), keepdim)
+
+
+@operation("NansumBackward0")
+def nansum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum over axes, NaN counting as zero.
+
+    Source: `torch.nansum <https://docs.pytorch.org/docs/stable/generated/torch.nansum.html>`_.
+    """
+    return _nansum(input, dim, keepdim, dtype)
+
+
+# -- means -----------------------------------------------------------------------------------------------------------
+
+
+def _mean(input: Any, dim: Dims, keepdim: bool, dtype: Dtype | None) -> Any:
+    if dtype is None and input.dtype.kind in "biu":
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {dtypes.from_numpy(input.dtype).scalar_name}"
+        )
+    if dtype is not None:
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise RuntimeError(
+                "mean(): could not infer output dtype. Optional dtype must be either a floating point or complex "
+                f"dtype. Got: {dtype.scalar_name}"
+            )
+        input = cast(input, dtype)
+    return average(input, axes_of(dim, input.ndim), keepdim)
+
+
+def average(input: Any, axes: Ints, keepdim: bool) -> Any:
+    """The mean over axes; of elements of 16 bits it is rounded once, at the end."""
+    wide = cast(input, dtypes.float32) if is_half(input.dtype) else input
+    total = _summed(wide, axes, keepdim)
+    return lax.convert_element_type(lax.div(total, lax.full_like(total, counted(input.shape, axes))), input.dtype)
+
+
+@overload("mean", "MeanBackward0")
+def _mean_all(input: Array, *, dtype: Any = None) -> Any:
+    return _mean(input, None, False, dtype)
+
+
+@overload("mean", "MeanBackward1")
+def _mean_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return _mean(input, dim, keepdim, dtype)
+
+
+@composite()
+def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean of all elements, or over one or several axes.
+
+    Raises:
+      RuntimeError: the elements are integers and ``dtype`` is not given.
+
+    >>> import fgrad.torch as torch
+    >>> torch.tensor([1., 2., 6.]).mean()
+    tensor(3.)
+
+    Source: `torch.mean <https://docs.pytorch.org/docs/stable/generated/torch.mean.html>`_.
+    """
+    if dim is None and keepdim is False:
+        return apply(_mean_all.operation, (input,), (dtype,))
+    return apply(_mean_dim.operation, (input,), (static_dims(dim), keepdim, dtype))
+
+
+@composite()
+def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean over axes of the elements that are not NaN.
+
+    Source: `torch.nanmean <https://docs.pytorch.org/docs/stable/generated/torch.nanmean.html>`_.
+    """
+    if not input._type.inexact:
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {input._type.dtype.scalar_name}"
+        )
+    dims = static_dims(dim)
+    return nansum(input, dims, keepdim, dtype=dtype) / sum(input.detach() == input.detach(), dims, keepdim)
+
+
+# -- products --------------------------------------------------------------------------------------------------------
+
+
+def _others(x: Any, axes: Ints) -> Any:
+    """For each element the product of all others, without a division."""
+    order = (*axes, *(i for i in range(x.ndim) if i not in axes))
+    moved = lax.transpose(x, order)
+    flat = lax.reshape(moved, (counted(x.shape, axes), *moved.shape[len(axes) :]))
+    one = lax.full_like(flat[:1], 1)
+    before = lax.cumprod(lax.concatenate([one, flat[:-1]], 0), 0)
+    after = lax.cumprod(lax.concatenate([flat[1:], one], 0), 0, reverse=True)
+    found = lax.reshape(lax.mul(before, after), moved.shape)
+    return lax.transpose(found, tuple([order.index(i) for i in range(x.ndim)]))
+
+
+def _prod(input: Any, axes: Ints, keepdim: bool) -> Any:
+    if not input.ndim:
+        return input  # so that its gradient does not depend on it, as in PyTorch
+    if input.dtype == np.bool_:
+        return jnp.all(input, axes, keepdims=keepdim)
+    if kind(input) not in "fc" or not counted(input.shape, axes):
+        return jnp.prod(input, axes, dtype=input.dtype, keepdims=keepdim)
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        # as PyTorch: the result divided by the element, unless one is zero
+        ct, out = (lax.expand_dims(v, () if keepdim else axes) for v in (ct, out))
+        zero = lax.eq(x, lax.full_like(x, 0))
+        divided = out / jnp.where(zero, 1, x)
+        any_zero = jnp.any(zero, axes, keepdims=True)
+        return (ct * jnp.where(any_zero, _others(x, axes), divided),)
+
+    return fgrad.define_rule(lambda x: jnp.prod(x, axes, keepdims=keepdim), vjp=pullback)(input)
+
+
+@overload("prod", "ProdBackward0", kept=("self", "result"))
+def _prod_all(input: Array, *, dtype: Any = None) -> Any:
+    return _prod(_widened(input, dtype), tuple(range(input.ndim)), False)
+
+
+@overload("prod", "ProdBackward1", kept=("self", "result"))
+def _prod_dim(input: Array, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return _prod(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
+
+
+@composite()
+def prod(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The product of all elements, or along an axis.
+
+    Source: `torch.prod <https://docs.pytorch.org/docs/stable/generated/torch.prod.html>`_.
+    """
+    if dim is None:
+        return apply(_prod_all.operation, (input,), (dtype,))
+    return apply(_prod_dim.operation, (input,), (dim, keepdim, dtype))
+
+
+# -- logarithms of sums ----------------------------------------------------------------------------------------------
+
+
+@operation("LogsumexpBackward0", promote=inexact)
+def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Any:
+    """The logarithm of the sum of exponentials over axes, without overflow.
+
+    Source: `torch.logsumexp <https://docs.pytorch.org/docs/stable/generated/torch.logsumexp.html>`_.
+    """
+    axes = axes_of(dim, input.ndim)
+
+    def forward(x: Any) -> Any:
+        if not x.size:
+            return jnp.log(jnp.sum(lax.exp(x), axes, keepdims=keepdim))
+        top = jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axes, keepdims=True)
+        top = jnp.where(lax.abs(top) == np.inf, 0, top)
+        found = jnp.log(jnp.sum(lax.exp(x - top), axes, keepdims=True)) + top
+        return found if keepdim else lax.squeeze(found, axes)
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        ct, out = (lax.expand_dims(v, () if keepdim else axes) for v in (ct, out))
+        return (ct * lax.exp(x - out),)
+
+    return fgrad.define_rule(forward, vjp=pullback)(input)
+
+
+# -- tests -----------------------------------------------------------------------------------------------------------
+
+
+def _tested(input: Any, dim: Dims, keepdim: bool, test: Any) -> Any:
+    # no axes at all are none here, and not all as for sums
+    axes = () if dim == () else axes_of(dim, input.ndim)
+    found = test(lax.ne(input, lax.full_like(input, 0)), axes, keepdims=keepdim)
+    return cast(found, dtypes.uint8) if input.dtype == np.uint8 else found
+
+
+@operation("AllBackward0")
+def all(input: Array, dim: Dims = None, keepdim: bool = False) -> Any:
+    """Whether all elements are nonzero.
+
+    Source: `torch.all <https://docs.pytorch.org/docs/stable/generated/torch.all.html>`_.
+    """
+    return _tested(input, dim, keepdim, jnp.all)
+
+
+@operation("AnyBackward0")
+def any(input: Array, dim: Dims = None, keepdim: bool = False) -> Any:
+    """Whether an element is nonzero.
+
+    Source: `torch.any <https://docs.pytorch.org/docs/stable/generated/torch.any.html>`_.
+    """
+    return _tested(input, dim, keepdim, jnp.any)
+
+
+@operation("CountNonzeroBackward0")
+def count_nonzero(input: Array, dim: Dims = None) -> Any:
+    """How many elements are nonzero.
+
+    Source: `torch.count_nonzero <https://docs.pytorch.org/docs/stable/generated/torch.count_nonzero.html>`_.
+    """
+    nonzero = lax.ne(input, lax.full_like(input, 0))
+    return jnp.sum(nonzero, axes_of(dim, input.ndim), dtype=np.int64)
+
+
+def check_nonempty(function: str, shape: Any, dim: Dims, error: type[Exception] = RuntimeError) -> None:
+    """Raise PyTorch's error for a reduction of no elements that has no identity."""
+    if dim is None or dim == ():
+        if 0 in shape:
+            hint = " Specify the reduction dim with the 'dim' argument." if error is RuntimeError else ""
+            raise error(f"{function}(): Expected reduction dim to be specified for input.numel() == 0.{hint}")
+        return
+    for d in (dim,) if isinstance(dim, int) else dim:
+        if shape and not shape[wrap_dim(d, len(shape))]:
+            raise IndexError(f"{function}(): Expected reduction dim {d} to have non-zero size.")

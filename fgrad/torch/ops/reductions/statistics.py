@@ -1,0 +1,307 @@
+"""Variances and standard deviations, covariances, and how often integers occur."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+import fgrad
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.mutable.values.evaluation import concrete
+from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
+from fgrad.torch.ops.elementwise.complex_numbers import complex
+from fgrad.torch.ops.linalg.products import matmul
+from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, counted, mean, static_dims, sum
+from fgrad.torch.ops.table.kinds import check_kinds, is_half, kind
+from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.views.complex_views import imag, real
+from fgrad.torch.ops.views.views import reshape
+
+# -- variances -------------------------------------------------------------------------------------------------------
+
+
+def _moments(input: Any, dim: Dims, correction: float) -> tuple[Any, Any, Any, Any]:
+    """Axes, degrees of freedom, mean and deviations."""
+    if kind(input) not in "fc":
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    axes = axes_of(dim, input.ndim)
+    count = counted(input.shape, axes)
+    center = average(input, axes, True)
+    return axes, max(count - correction, 0), center, input - center
+
+
+def _over(x: Any, freedom: float) -> Any:
+    return lax.div(x, lax.full_like(x, freedom))
+
+
+def _variance(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    _, freedom, _, deviations = _moments(input, dim, correction)
+    squares = lax.real(deviations * lax.conj(deviations)) if input.dtype.kind == "c" else deviations * deviations
+    return _over(jnp.sum(squares, axes_of(dim, input.ndim), keepdims=keepdim), freedom)
+
+
+def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: float) -> Any:
+    """The cotangent of a variance's operand; ``ct`` has the reduced axes still."""
+    _, freedom, center, deviations = _moments(x, dim, correction)
+    if not freedom:
+        return ct * jnp.where(lax.eq(x, center + lax.full_like(x, 0)), np.nan, np.inf).astype(x.dtype)
+    if x.dtype.kind == "c":
+        deviations = lax.conj(deviations)
+    return lax.full_like(deviations, 2.0 / freedom) * ct * deviations
+
+
+def _wide(function: Any, x: Any) -> Any:
+    """A function of an array; of elements of 16 bits it is rounded once, at the end."""
+    if not is_half(x.dtype):
+        return function(x)
+    return lax.convert_element_type(function(lax.convert_element_type(x, np.float32)), x.dtype)
+
+
+def _kept(x: Any, dim: Dims, keepdim: bool, rank: int) -> Any:
+    return x if keepdim else lax.expand_dims(x, axes_of(dim, rank))
+
+
+def _var(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        return (_variance_pullback(_kept(ct, dim, keepdim, x.ndim), x, dim, correction),)
+
+    return fgrad.define_rule(lambda x: _wide(lambda y: _variance(y, dim, correction, keepdim), x), vjp=pullback)(input)
+
+
+def _std(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        # where the deviation is 0 the gradient is, too
+        zero = lax.eq(out, lax.full_like(out, 0))
+        ct = jnp.where(zero, 0, ct / jnp.where(zero, 1, out * 2))
+        return (_variance_pullback(_kept(ct, dim, keepdim, x.ndim), x, dim, correction),)
+
+    def forward(x: Any) -> Any:
+        return lax.sqrt(_variance(x, dim, correction, keepdim))
+
+    return fgrad.define_rule(lambda x: _wide(forward, x), vjp=pullback)(input)
+
+
+@overload("var", "VarBackward0")
+def _var_of(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    return _var(input, dim, correction, keepdim)
+
+
+@overload("std", "StdBackward0")
+def _std_of(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    return _std(input, dim, correction, keepdim)
+
+
+@overload("var_mean", "VarMeanBackward0", outputs=("result0", "result1"))
+def _var_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    return _var(input, dim, correction, keepdim), average(input, axes_of(dim, input.ndim), keepdim)
+
+
+@overload("std_mean", "StdMeanBackward0", outputs=("result0", "result1"))
+def _std_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    return _std(input, dim, correction, keepdim), average(input, axes_of(dim, input.ndim), keepdim)
+
+
+def _parameters(
+    function: str, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any
+) -> tuple[Any, float, bool]:
+    """The parameters of a variance: ``var(unbiased)`` has its flag where others have the axes."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    dims = static_dims(dim)
+    shape = input._type.shape
+    axes = axes_of(dims, len(shape))
+    results = math.prod([n for i, n in enumerate(shape) if i not in axes])
+    if input._type.inexact and (counted(shape, axes) if results else 0) - correction <= 0:
+        warn(
+            f"{function}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            UserWarning,
+        )
+    return dims, correction, bool(keepdim)
+
+
+@composite()
+def var(
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Tensor:
+    """The variance of all elements or over axes.
+
+    Arguments:
+      input: the tensor.
+      dim: the axis or axes.
+      unbiased: divide by one less than the number of elements (the default).
+      keepdim: keep the axes, with size 1.
+      correction: how much less to divide by, in place of ``unbiased``.
+
+    >>> import fgrad.torch as torch
+    >>> torch.tensor([1., 3.]).var()
+    tensor(2.)
+
+    Source: `torch.var <https://docs.pytorch.org/docs/stable/generated/torch.var.html>`_.
+    """
+    return apply(_var_of.operation, (input,), _parameters("var", input, dim, unbiased, keepdim, correction))
+
+
+@composite()
+def std(
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Tensor:
+    """The standard deviation of all elements or over axes; arguments as in ``var``.
+
+    Source: `torch.std <https://docs.pytorch.org/docs/stable/generated/torch.std.html>`_.
+    """
+    return apply(_std_of.operation, (input,), _parameters("std", input, dim, unbiased, keepdim, correction))
+
+
+@composite(method=False)
+def var_mean(
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The variance and the mean; arguments as in ``var``.
+
+    Source: `torch.var_mean <https://docs.pytorch.org/docs/stable/generated/torch.var_mean.html>`_.
+    """
+    return apply(_var_mean.operation, (input,), _parameters("var_mean", input, dim, unbiased, keepdim, correction))
+
+
+@composite(method=False)
+def std_mean(
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean; arguments as in ``var``.
+
+    Source: `torch.std_mean <https://docs.pytorch.org/docs/stable/generated/torch.std_mean.html>`_.
+    """
+    return apply(_std_mean.operation, (input,), _parameters("std_mean", input, dim, unbiased, keepdim, correction))
+
+
+# -- covariances -----------------------------------------------------------------------------------------------------
+
+
+def _check_weights(name: str, weights: Tensor, wanted: str, count: int) -> None:
+    rank, dtype = len(weights._type.shape), weights._type.dtype
+    if rank > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {rank} dimensions"
+        )
+    integral = not (weights._type.inexact or dtype is dtypes.bool_)
+    if not (integral if wanted == "integral" else dtype.is_floating_point):
+        raise RuntimeError(
+            f"cov(): expected {name} to have {wanted} dtype but got {name} with {dtype.scalar_name} dtype"
+        )
+    if weights._type.numel != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            f"{weights._type.numel} != {count}"
+        )
+    if bool((weights.detach() < 0).any()):
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
+@composite()
+def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+    """The covariances of variables, a row each, of which the columns are observations.
+
+    Arguments:
+      input: the observations; a vector is one variable.
+      correction: how much less than the number of observations to divide by.
+      fweights: how often each observation counts.
+      aweights: how much each observation weighs.
+
+    Source: `torch.cov <https://docs.pytorch.org/docs/stable/generated/torch.cov.html>`_.
+    """
+    shape = input._type.shape
+    if len(shape) > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {len(shape)} dimensions"
+        )
+    if input._type.dtype is dtypes.bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    rows = input if len(shape) == 2 else reshape(input, (1, -1))
+    count = rows._type.shape[1]
+    for name, given, wanted in (("fweights", fweights, "integral"), ("aweights", aweights, "floating point")):
+        if given is not None:
+            _check_weights(name, given, wanted, count)
+    weights = fweights
+    if aweights is not None:
+        weights = aweights if weights is None else weights * aweights
+    if weights is None:
+        center, total = mean(rows.to(rows.dtype if rows._type.inexact else dtypes.get_default_dtype()), 1, True), count
+    else:
+        total = sum(weights)
+        center = (sum(rows * weights, 1) / total).unsqueeze(1)
+    centered = rows - center
+    if weights is None or correction == 0 or aweights is None:
+        norm = total - correction
+    else:
+        norm = total - correction * sum(weights * aweights) / total
+    if norm <= 0:
+        warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            UserWarning,
+        )
+    norm = norm.clamp(0) if isinstance(norm, Tensor) else max(norm, 0)
+    scaled = centered if weights is None else centered * weights
+    turned = scaled.t().conj() if input._type.dtype.is_complex else scaled.t()
+    product = matmul(centered, turned)
+    return (product / (norm if isinstance(norm, Tensor) else float(norm))).squeeze()
+
+
+@composite()
+def corrcoef(input: Array) -> Tensor:
+    """The correlation coefficients of variables, a row each.
+
+    Source: `torch.corrcoef <https://docs.pytorch.org/docs/stable/generated/torch.corrcoef.html>`_.
+    """
+    if len(input._type.shape) > 2:
+        raise RuntimeError(
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{len(input._type.shape)} dimensions"
+        )
+    found = cov(input)
+    if not found._type.shape:
+        return found / found
+    deviations = found.diagonal().sqrt()
+    found = found / deviations.view(-1, 1) / deviations.view(1, -1)
+    if not found._type.dtype.is_complex:
+        return found.clamp(-1, 1)
+    return complex(real(found).clamp(-1, 1), imag(found).clamp(-1, 1))
+
+
+# -- counts ----------------------------------------------------------------------------------------------------------
+
+
+def _elements(tensor: Tensor) -> np.ndarray:
+    return concrete(tensor._value())
+
+
+_BINCOUNT = underived("bincount", NOT_IMPLEMENTED, "self", "weights")
+
+
+@composite()
+def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
+    """How often each integer from 0 on occurs, or the sums of the weights at its occurrences.
+
+    Source: `torch.bincount <https://docs.pytorch.org/docs/stable/generated/torch.bincount.html>`_.
+    """
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    values = _elements(input)
+    check_kinds("bincount_cpu", "i", values)
+    if values.ndim != 1 or (values.size and values.min() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return made(np.bincount(values, minlength=minlength), dtypes.int64)
+    if weights._type.shape != input._type.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    kept = weights._type.dtype if weights._type.dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
+    return given_by(_BINCOUNT, (input, weights), np.bincount(values, _elements(weights), minlength), dtype=kept)

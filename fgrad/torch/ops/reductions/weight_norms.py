@@ -1,0 +1,51 @@
+"""A weight as a magnitude times a direction, and the norm over all dimensions but one."""
+
+from typing import Any
+
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.reductions.former_norms import plain_norm
+from fgrad.torch.ops.table.table import Array, composite, operation
+
+
+@composite(method=False)
+def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norm over all dimensions but one, which keeps its place; -1 stands for the norm of all elements.
+
+    >>> import fgrad.torch as torch
+    >>> torch.norm_except_dim(torch.tensor([[3., 4.], [6., 8.]]))
+    tensor([[ 5.],
+            [10.]])
+
+    Source: `torch.nn.utils.weight_norm
+    <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.weight_norm.html>`_.
+    """
+    tensor: Any = v
+    if dim == -1:
+        return plain_norm(v, pow)
+    rest: Any = [1] * (tensor.dim() - 1)
+    if dim == 0:
+        rows: Any = plain_norm(tensor.contiguous().view(tensor.size(0), -1), pow, (1,))
+        return rows.view(-1, *rest)
+    if dim == tensor.dim() - 1:
+        columns: Any = plain_norm(tensor.contiguous().view(-1, tensor.size(-1)), pow, (0,))
+        return columns.view(*rest, -1)
+    return norm_except_dim(tensor.transpose(0, dim), pow, 0).transpose(0, dim)
+
+
+@operation("WeightNormInterfaceBackward0", outputs=("result0", "result1"), kept=("v", "g", "result1"), method=False)
+def _weight_norm_interface(v: Array, g: Array, dim: int = 0) -> Any:
+    """The weight, and the norms of ``v``, where the dimension kept is the first or the last."""
+    axes = tuple(range(1, v.ndim)) if dim == 0 else tuple(range(v.ndim - 1))
+    norms = lax.sqrt(jnp.sum(v * v, axes, keepdims=True))
+    return v * (g / norms), norms
+
+
+@composite(method=False)
+def _weight_norm(v: Array, g: Array, dim: int = 0) -> Tensor:
+    """``v`` with norms ``g`` over all dimensions but one; -1 stands for the norm of all elements."""
+    tensor: Any = v
+    if dim == 0 or dim == tensor.dim() - 1:
+        return _weight_norm_interface(tensor.contiguous(), g, dim)[0]
+    return tensor * (g / norm_except_dim(tensor, 2, dim))

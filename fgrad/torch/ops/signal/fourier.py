@@ -1,0 +1,399 @@
+"""Fourier transforms: three operations, real to complex and back, and the functions of ``torch.fft`` made of them."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.layout.geometry import Ints, contiguous_strides
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types import dtypes
+from fgrad.torch.ops.creation.copying import converted, laid_out
+from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.table.overloads import Overload, overload
+from fgrad.torch.ops.table.table import Array, composite, write_all
+from fgrad.torch.ops.views.rearranging import roll
+from fgrad.torch.ops.views.views import slice_axis, wrap_dim
+
+#: 0: no scaling; 1: divided by the root of the number of points; 2: divided by that number
+_NONE, _BY_ROOT_N, _BY_N = 0, 1, 2
+
+
+def _fft(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return composite(method=False, function=False, name=name, namespace="fft")
+
+
+# -- operations ------------------------------------------------------------------------------------------------------
+
+
+def _scaled(x: Any, count: int, normalization: int) -> Any:
+    if normalization == _NONE:
+        return x
+    return x * (1 / (count if normalization == _BY_N else math.sqrt(count)))
+
+
+def _points(shape: Sequence[int], dims: Ints) -> int:
+    return math.prod([shape[d] for d in dims])
+
+
+@overload("_fft_r2c", "FftR2CBackward0", kept=("self",))
+def _fft_r2c(input: Array, dim: Any, normalization: int, onesided: bool) -> Any:
+    found = jnp.fft.rfftn(input, axes=dim) if onesided else jnp.fft.fftn(input, axes=dim)
+    return _scaled(found, _points(input.shape, dim), normalization)
+
+
+@overload("_fft_c2c", "FftC2CBackward0")
+def _fft_c2c(input: Array, dim: Any, normalization: int, forward: bool) -> Any:
+    transform = jnp.fft.fftn(input, axes=dim) if forward else jnp.fft.ifftn(input, axes=dim, norm="forward")
+    return _scaled(transform, _points(input.shape, dim), normalization)
+
+
+@overload("_fft_c2r", "FftC2RBackward0")
+def _fft_c2r(input: Array, dim: Any, normalization: int, last_dim_size: int) -> Any:
+    sizes = [input.shape[d] for d in dim[:-1]] + [last_dim_size]
+    found = jnp.fft.irfftn(input, sizes, axes=dim, norm="forward")
+    return _scaled(found, math.prod(sizes), normalization)
+
+
+@overload("constant_pad_nd", "ConstantPadNdBackward0")
+def _zeros_after(input: Array, pad: Any) -> Any:
+    return lax.pad(input, jnp.zeros((), input.dtype), [(0, n, 0) for n in pad])
+
+
+# -- what the functions share ----------------------------------------------------------------------------------------
+
+
+def _normalization(norm: str | None, forward: bool) -> int:
+    if norm in (None, "backward"):
+        return _NONE if forward else _BY_N
+    if norm == "forward":
+        return _BY_N if forward else _NONE
+    if norm == "ortho":
+        return _BY_ROOT_N
+    raise RuntimeError(f'Invalid normalization mode: "{norm}"')
+
+
+def _run(transform: Overload, input: Tensor, dims: Ints, *params: Any) -> Tensor:
+    """The transform; its axes lie innermost in memory, as PyTorch's kernels leave them."""
+    found = apply(transform.operation, (input,), (dims, *params))
+    shape = found._type.shape
+    inner = sorted(dims) if transform is _fft_c2c else [*sorted(dims[:-1]), dims[-1]]
+    order = [*(i for i in range(len(shape)) if i not in dims), *inner]
+    steps = contiguous_strides(tuple([shape[i] for i in order]))
+    strides = [0] * len(shape)
+    for step, axis in zip(steps, order, strict=True):
+        strides[axis] = step
+    return laid_out(found, tuple(strides))
+
+
+def _promoted(input: Tensor, to_complex: bool) -> Tensor:
+    dtype = input._type.dtype
+    if dtype in (dtypes.float16, dtypes.bfloat16):
+        raise RuntimeError(f"Unsupported dtype {dtype.scalar_name}")
+    if not input._type.inexact:
+        input = converted(input, dtypes.get_default_dtype(), None)
+        dtype = input._type.dtype
+    return converted(input, dtype.to_complex(), None) if to_complex and not dtype.is_complex else input
+
+
+def _resized(input: Tensor, dims: Ints, sizes: Sequence[int]) -> Tensor:
+    """Axes cut, or filled up with zeros, to given sizes."""
+    pad = [0] * len(input._type.shape)
+    for d, n in zip(dims, sizes, strict=True):
+        have = input._type.shape[d]
+        if n < have:
+            input = slice_axis(input, d, 0, n, 1)
+        pad[d] = max(0, n - have)
+    return _zeros_after(input, tuple(pad)) if any(pad) else input
+
+
+def _axis(input: Tensor, dim: int) -> int:
+    return wrap_dim(dim, len(input._type.shape), scalar=False)
+
+
+def _checked_size(n: int) -> int:
+    if n < 1:
+        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+    return n
+
+
+def _one(input: Tensor, n: int | None, dim: int, norm: str | None, forward: bool, onesided: bool) -> Tensor:
+    """A transform along one axis to complex numbers."""
+    axis = _axis(input, dim)
+    size = _checked_size(input._type.shape[axis] if n is None else n)
+    input = input if n is None else _resized(input, (axis,), (size,))
+    scaling = _normalization(norm, forward)
+    if input._type.dtype.is_complex:
+        return _run(_fft_c2c, input, (axis,), scaling, forward)
+    found = _run(_fft_r2c, input, (axis,), scaling, onesided)
+    return found if forward else found.conj()
+
+
+def _to_real(input: Tensor, n: int | None, dim: int, norm: str | None, forward: bool) -> Tensor:
+    axis = _axis(input, dim)
+    input = _promoted(input, True)
+    size = _checked_size(2 * (input._type.shape[axis] - 1) if n is None else n)
+    if n is not None:
+        input = _resized(input, (axis,), (size // 2 + 1,))
+    if forward:
+        input = input.conj()
+    return _run(_fft_c2r, input, (axis,), _normalization(norm, forward), size)
+
+
+def _check_real(function: str, input: Tensor, what: str = "real") -> None:
+    if input._type.dtype.is_complex:
+        raise RuntimeError(f"{function} expects a {what} input tensor, but got {input._type.dtype.scalar_name}")
+
+
+# -- one axis --------------------------------------------------------------------------------------------------------
+
+
+@_fft()
+def fft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The discrete Fourier transform along an axis.
+
+    Arguments:
+      input: the tensor.
+      n: the number of points: the axis is cut, or filled up with zeros.
+      dim: the axis.
+      norm: "backward" scales the inverse, "forward" this one, "ortho" both.
+
+    Source: `torch.fft.fft <https://docs.pytorch.org/docs/stable/generated/torch.fft.fft.html>`_.
+    """
+    return _one(_promoted(input, False), n, dim, norm, True, False)
+
+
+@_fft()
+def ifft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of ``fft``."""
+    return _one(_promoted(input, False), n, dim, norm, False, False)
+
+
+@_fft()
+def rfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The first half of the transform of real numbers, which determines the other.
+
+    Source: `torch.fft.rfft <https://docs.pytorch.org/docs/stable/generated/torch.fft.rfft.html>`_.
+    """
+    _check_real("rfft", input)
+    return _one(_promoted(input, False), n, dim, norm, True, True)
+
+
+@_fft()
+def irfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of ``rfft``."""
+    return _to_real(input, n, dim, norm, False)
+
+
+@_fft()
+def hfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The transform of numbers whose other half is their conjugate mirror image; it is real.
+
+    Source: `torch.fft.hfft <https://docs.pytorch.org/docs/stable/generated/torch.fft.hfft.html>`_.
+    """
+    return _to_real(input, n, dim, norm, True)
+
+
+@_fft()
+def ihfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of ``hfft``."""
+    _check_real("ihfft", input)
+    return _one(_promoted(input, False), n, dim, norm, False, True)
+
+
+# -- several axes ----------------------------------------------------------------------------------------------------
+
+
+def _axes_and_sizes(input: Tensor, s: Any, dim: Any) -> tuple[Ints, list[int]]:
+    shape = input._type.shape
+    rank = len(shape)
+    given = None if s is None else (s,) if isinstance(s, int) else tuple(s)
+    if dim is not None:
+        dims = tuple([wrap_dim(d, rank, scalar=False) for d in ((dim,) if isinstance(dim, int) else dim)])
+        if len(set(dims)) != len(dims):
+            raise RuntimeError("FFT dims must be unique")
+        if given is not None and len(given) != len(dims):
+            raise RuntimeError("When given, dim and shape arguments must have the same length")
+    else:
+        dims = tuple(range(0 if given is None else max(0, rank - len(given)), rank))
+    if given is not None and len(given) > rank:
+        raise RuntimeError(f"Got shape with {len(given)} values but input tensor only has {rank} dimensions.")
+    sizes = [shape[d] for d in dims]
+    if given is not None:
+        sizes = [have if n == -1 else n for have, n in zip(sizes, given, strict=True)]
+    for n in sizes:
+        _checked_size(n)
+    return dims, sizes
+
+
+def _several(input: Tensor, s: Any, dim: Any, norm: str | None, forward: bool) -> Tensor:
+    dims, sizes = _axes_and_sizes(input, s, dim)
+    input = _resized(_promoted(input, True), dims, sizes)
+    return _run(_fft_c2c, input, dims, _normalization(norm, forward), forward) if dims else input.clone()
+
+
+@_fft()
+def fftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The transform along several axes.
+
+    Source: `torch.fft.fftn <https://docs.pytorch.org/docs/stable/generated/torch.fft.fftn.html>`_.
+    """
+    return _several(input, s, dim, norm, True)
+
+
+@_fft()
+def ifftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of ``fftn``."""
+    return _several(input, s, dim, norm, False)
+
+
+@_fft()
+def rfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The transform of real numbers along several axes, half of it along the last one.
+
+    Source: `torch.fft.rfftn <https://docs.pytorch.org/docs/stable/generated/torch.fft.rfftn.html>`_.
+    """
+    _check_real("rfftn", input, "real-valued")
+    dims, sizes = _axes_and_sizes(input, s, dim)
+    if not dims:
+        raise RuntimeError("rfftn must transform at least one axis")
+    return _run(_fft_r2c, _resized(_promoted(input, False), dims, sizes), dims, _normalization(norm, True), True)
+
+
+def _last(input: Tensor, s: Any, dims: Ints, sizes: list[int]) -> int:
+    """The size of the last axis of a real result whose half is given."""
+    given = None if s is None else (s,) if isinstance(s, int) else tuple(s)
+    size = given[-1] if given is not None and given[-1] != -1 else 2 * (input._type.shape[dims[-1]] - 1)
+    _checked_size(size)
+    sizes[-1] = size // 2 + 1
+    return size
+
+
+@_fft()
+def irfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of ``rfftn``."""
+    dims, sizes = _axes_and_sizes(input, s, dim)
+    if not dims:
+        raise RuntimeError("irfftn must transform at least one axis")
+    size = _last(input, s, dims, sizes)
+    input = _resized(_promoted(input, True), dims, sizes)
+    return _run(_fft_c2r, input, dims, _normalization(norm, False), size)
+
+
+@_fft()
+def hfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """``hfft`` along the last axis, and ``fft`` along the others.
+
+    Source: `torch.fft.hfftn <https://docs.pytorch.org/docs/stable/generated/torch.fft.hfftn.html>`_.
+    """
+    dims, sizes = _axes_and_sizes(input, s, dim)
+    if not dims:
+        raise RuntimeError("hfftn must transform at least one axis")
+    size = _last(input, s, dims, sizes)
+    found = _resized(_promoted(input, True), dims, sizes)
+    scaling = _normalization(norm, True)
+    if len(dims) > 1:
+        found = _run(_fft_c2c, found, dims[:-1], scaling, True)
+    return _run(_fft_c2r, found.conj(), dims[-1:], scaling, size)
+
+
+@_fft()
+def ihfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of ``hfftn``."""
+    if input._type.dtype.is_complex:
+        raise RuntimeError(f"Only supports floating-point dtypes, but found: {input._type.dtype.scalar_name}")
+    dims, sizes = _axes_and_sizes(input, s, dim)
+    if not dims:
+        raise RuntimeError("ihfftn must transform at least one axis")
+    scaling = _normalization(norm, False)
+    found = _run(_fft_r2c, _resized(_promoted(input, False), dims, sizes), dims[-1:], scaling, True)
+    if len(dims) == 1:
+        return found.conj()
+    return _run(_fft_c2c, found.conj_physical(), dims[:-1], scaling, False)
+
+
+def _planar(transform: Callable[..., Tensor], name: str) -> None:
+    @_fft(name)
+    def planar(input: Array, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+        return transform(input, s, dim, norm)
+
+    planar.__doc__ = f"``{name[:-1]}n`` along two axes."
+
+
+for _transform, _name in (
+    (fftn, "fft2"), (ifftn, "ifft2"), (rfftn, "rfft2"), (irfftn, "irfft2"), (hfftn, "hfft2"), (ihfftn, "ihfft2"),
+):  # fmt: skip
+    _planar(_transform, _name)
+
+
+# -- frequencies -----------------------------------------------------------------------------------------------------
+
+
+def _frequencies(places: np.ndarray, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.argument(dtype, "fftfreq")
+    factor = wanted.numpy.type(1 / (n * d)) if n else 1
+    return made(places.astype(wanted.numpy) * factor, wanted, device, requires_grad)
+
+
+@_fft()
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The frequencies of the entries of ``fft``.
+
+    Source: `torch.fft.fftfreq <https://docs.pytorch.org/docs/stable/generated/torch.fft.fftfreq.html>`_.
+    """
+    places = np.concatenate([np.arange((n + 1) // 2), np.arange(-(n // 2), 0)])
+    found = _frequencies(places, n, d, dtype, device, requires_grad)
+    return found if out is None else write_all("fft.fftfreq", None, (), found, out)
+
+
+@_fft()
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The frequencies of the entries of ``rfft``.
+
+    Source: `torch.fft.rfftfreq <https://docs.pytorch.org/docs/stable/generated/torch.fft.rfftfreq.html>`_.
+    """
+    found = _frequencies(np.arange(n // 2 + 1), n, d, dtype, device, requires_grad)
+    return found if out is None else write_all("fft.rfftfreq", None, (), found, out)
+
+
+def _shifted(input: Tensor, dim: Any, back: bool) -> Tensor:
+    shape = input._type.shape
+    dims = tuple(range(len(shape))) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    sizes = [shape[wrap_dim(d, len(shape))] for d in dims]
+    return roll(input, tuple([(n + 1) // 2 if back else n // 2 for n in sizes]), dims)
+
+
+@_fft()
+def fftshift(input: Array, dim: Any = None) -> Tensor:
+    """The frequencies in order, the zero frequency in the middle.
+
+    Source: `torch.fft.fftshift <https://docs.pytorch.org/docs/stable/generated/torch.fft.fftshift.html>`_.
+    """
+    return _shifted(input, dim, False)
+
+
+@_fft()
+def ifftshift(input: Array, dim: Any = None) -> Tensor:
+    """The inverse of ``fftshift``."""
+    return _shifted(input, dim, True)

@@ -1,0 +1,1 @@
+"""The table of operations, which the other rooms fill: entries, overloads, signatures and ``out=``."""

@@ -1,0 +1,90 @@
+"""Kinds of numbers: which of them an operation takes."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import bool_, from_numpy
+from fgrad.mutable.values.evaluation import concrete, is_abstract
+
+
+def is_integer(x: Any) -> bool:
+    """Whether an operand is an integer or a boolean, or a tensor of such."""
+    return not x._type.inexact if isinstance(x, Tensor) else isinstance(x, int)
+
+
+def _is_bool(x: Any) -> bool:
+    return x._type.dtype is bool_ if isinstance(x, Tensor) else isinstance(x, bool)
+
+
+def check_divisor(dividend: Any, divisor: Any) -> None:
+    """Raise PyTorch's error for a division of integers by zero, where the divisor's elements are known."""
+    if not (is_integer(dividend) and is_integer(divisor)) or (_is_bool(dividend) and _is_bool(divisor)):
+        return
+    if isinstance(divisor, Tensor):
+        value = divisor._value()
+        if is_abstract(value) or concrete(value).all():
+            return
+    elif divisor:
+        return
+    raise RuntimeError("ZeroDivisionError")
+
+
+def check_kinds(kernel: str, kinds: str, *arrays: Any) -> None:
+    """Raise PyTorch's error for an array of a kind that an operation does not take.
+
+    Arguments:
+      kernel: PyTorch's name of the work, as the error has it.
+      kinds: the kinds it takes: "b" booleans, "i" integers, "f" floating point, "c" complex.
+    """
+    for x in arrays:
+        if kind(x) not in kinds:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+
+
+def check_wide(kernel: str, x: Any) -> None:
+    """Raise PyTorch's error for numbers of 16 bits, and for what is no real floating-point number."""
+    if x.dtype.itemsize < 4 or kind(x) != "f":
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is a floating-point one of 16 bits."""
+    return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
+
+
+def single(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
+
+    @functools.wraps(function)
+    def computed(*arrays: Any, **named: Any) -> Any:
+        half = next((x.dtype for x in (*arrays, *named.values()) if _is_half_array(x)), None)
+        if half is None:
+            return function(*arrays, **named)
+        found = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
+        if isinstance(found, tuple):
+            return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in found])
+        return lax.convert_element_type(found, half)
+
+    return computed
+
+
+def _is_half_array(x: Any) -> bool:
+    return hasattr(x, "aval") and is_half(x.dtype)
+
+
+def _widened(x: Any) -> Any:
+    return lax.convert_element_type(x, np.float32) if _is_half_array(x) else x
+
+
+def kind(x: Any) -> str:
+    """The kind of an array's elements: "b", "i", "f" or "c"."""
+    if x.dtype == np.bool_:
+        return "b"
+    if jnp.issubdtype(x.dtype, np.integer):
+        return "i"
+    return "c" if jnp.issubdtype(x.dtype, np.complexfloating) else "f"

@@ -1,0 +1,61 @@
+"""Python numbers that are to become elements of a tensor."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from fgrad.mutable.types.dtypes import dtype as Dtype
+
+#: the C++ types as PyTorch's error has them
+_NAMES = {
+    "bool": "bool",
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+def is_one(factor: Any) -> bool:
+    """Whether a factor is the integer that it is when nobody gives one."""
+    return factor.__class__ is int and factor == 1
+
+
+def plain_number(value: Any) -> Any:
+    """A number of NumPy's as Python's; all else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def check_number(value: Any, dtype: Dtype) -> None:
+    """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
+    if dtype.is_complex or dtype.numpy == np.bool_ or not _overflows(value, dtype):
+        return
+    raise RuntimeError(f"value cannot be converted to type {_NAMES[dtype.numpy.name]} without overflow")
+
+
+@cache
+def _greatest(dtype: Dtype) -> float:
+    return float(jnp.finfo(dtype.numpy).max)
+
+
+def _overflows(value: Any, dtype: Dtype) -> bool:
+    if isinstance(value, complex):
+        return bool(value.imag) or _overflows(value.real, dtype)
+    if isinstance(value, bool):
+        return False
+    if dtype.is_floating_point:
+        return abs(value) != float("inf") and abs(value) > _greatest(dtype)
+    bounds = np.iinfo(dtype.numpy)
+    # a negative number may stand for the unsigned one that has its bits
+    least = bounds.min if bounds.min else -int(bounds.max)
+    return not least <= value <= bounds.max

@@ -1,0 +1,65 @@
+"""Functions of numbers that PyTorch's compiler also takes of sizes it does not know; here all sizes are known.
+
+Source: `torch.sym_float and its kin <https://docs.pytorch.org/docs/2.13/torch.html#symbolic-numbers>`_.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.torch.ops.table.table import composite
+
+
+@composite(method=False)
+def sym_float(a: Any) -> float:
+    """A number as a float."""
+    return float(a)
+
+
+@composite(method=False)
+def sym_int(a: Any) -> int:
+    """A number as an integer, rounded towards zero."""
+    return int(a)
+
+
+@composite(method=False)
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger of two numbers; a float if one of them is.
+
+    >>> import fgrad.torch as torch
+    >>> torch.sym_max(1, 2.0)
+    2.0
+    """
+    found = max(a, b)
+    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+
+
+@composite(method=False)
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller of two numbers; a float if one of them is."""
+    found = min(a, b)
+    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+
+
+@composite(method=False)
+def sym_not(a: Any) -> bool:
+    """The opposite of a truth value."""
+    return not a
+
+
+@composite(method=False)
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """One of two values."""
+    return t if b else f
+
+
+@composite(method=False)
+def sym_sum(args: Sequence[Any]) -> Any:
+    """The sum of numbers."""
+    return sum(args)
+
+
+@composite(method=False)
+def sym_sqrt(a: Any) -> float:
+    """The square root of a number."""
+    return math.sqrt(a)

@@ -1,0 +1,383 @@
+"""The table of operations, and how functions, methods and in-place twins are made from its entries.
+
+NOTE [Writing an operation]
+An entry is a function of arrays under ``@operation``.  What its parameters are follows from their annotations:
+
+* ``Array``: a tensor; ``Operand``: a tensor or a Python number, both with a derivative;
+* ``Fixed``: a tensor without one (an index, a mask);
+* ``Number``: a Python number that is an input of the program; ``Integer``: one that must be an integer;
+* ``Arrays``: any number of tensors, given as a sequence;
+* ``Ints``: a static tuple of integers, which a caller may also give spread out (``x.permute(0, 2, 1)``);
+* ``Dims``: axes, static: one, several, or None for all;
+* anything else is a static parameter: it must be hashable, and each value of it is planned apart.  One that is an
+  ``int`` or a ``bool`` is refused with PyTorch's error where it is given something else.
+
+The function may raise PyTorch's errors: it is called, on shapes and types, when operands of new types are met.
+A function that only calls other operations, choosing between them, stands under ``@composite``.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from attrs import frozen
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.operation.operation import Operation, apply
+from fgrad.mutable.operation.views import GEOMETRIES_KEPT, ViewOperation, apply_view
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.transforms.forward import tangent_of
+from fgrad.mutable.write.inplace import apply_inplace
+from fgrad.torch import return_types
+from fgrad.torch.ops.table.answers import entered
+from fgrad.torch.ops.table.outputs import check_outputs
+from fgrad.torch.ops.table.signature import (
+    NUMBERS as NUMBERS,
+    Array as Array,
+    Arrays as Arrays,
+    Dims as Dims,
+    Fixed as Fixed,
+    Integer as Integer,
+    Ints as Ints,
+    Number as Number,
+    Operand as Operand,
+    Signature as Signature,
+)
+
+
+@frozen(eq=False)
+class Entry:
+    """A row of the table: a public function, and what stands behind it."""
+
+    name: str
+    call: Callable[..., Any]
+    operation: Operation | None
+    method: bool
+    inplace: bool
+    function: bool
+
+
+TABLE: dict[str, Entry] = {}
+
+
+def enter_row(
+    called: str, public: Any, made: Operation | None, method: Any = None, inplace: bool = False, function: bool = True
+) -> Any:
+    """Enter a function in the table, and a method of tensors; what comes back is the function as users call it."""
+    if function or "." in called:
+        public = entered(called, public)
+    TABLE[called] = Entry(called, public, made, method is not None, inplace, function)
+    if method is not None:
+        # methods are entered for ``__torch_function__`` all at once, after the last of them
+        setattr(Tensor, called, method)
+    return public
+
+
+def operation(
+    node: str | Callable[..., str] | None = None,
+    *,
+    name: str | None = None,
+    promote: Any = None,
+    strides: Any = None,
+    outputs: tuple[str, ...] = ("result",),
+    saved: tuple[str, ...] = (),
+    fused: str | Callable[..., str] | None = None,
+    kept: tuple[str, ...] = (),
+    auxiliary: tuple[str, ...] = (),
+    overlap: Callable[[Tensor, Sequence[Any]], None] | None = None,
+    constants: tuple[tuple[str, Any], ...] = (),
+    single: bool = False,
+    gradient_views: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    gradient_strides: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    undefined: Callable[..., bool] | None = None,
+    refuse: Callable[..., None] | None = None,
+    former: Sequence[str] = (),
+    method: bool = True,
+    inplace: bool = False,
+    function: bool = True,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function of arrays in the table; what comes back is the function of tensors.
+
+    Arguments:
+      node: the name of its ``grad_fn``; a function from (operand types, static parameters) where that depends on them.
+      name: PyTorch's name, if not the function's.
+      promote: from (operand types, static parameters) to the type the operands are cast to first.
+      strides: see ``Operation``.
+      outputs: the names of the outputs, for ``_saved_*``.
+      saved: the names of the operands in ``_saved_*``, where they are not the parameters' own.
+      fused: the name of the node of its backward, where PyTorch has one.
+      kept, auxiliary, overlap, constants, single, gradient_views, gradient_strides, undefined, refuse: see
+        ``Operation``.
+      former: the parameters in orders that PyTorch still takes: NOTE [Former orders].
+      method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
+        function of ``torch``.
+    """
+
+    def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
+        called = name or array_function.__name__
+        signature = Signature(called.replace(".", "_"), array_function, former=former)
+        made = Operation(
+            called,
+            _by_name(array_function, signature),
+            node,
+            saved or tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
+            tuple([signature.names[i] for i in signature.statics]),
+            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number, Integer)),
+            outputs,
+            promote,
+            strides,
+            fused,
+            kept,
+            auxiliary,
+            overlap,
+            constants,
+            single,
+            gradient_views,
+            gradient_strides,
+            undefined,
+            refuse,
+        )
+        public = _public(called, signature, made, array_function)
+        if inplace:
+            _enter_twin(called, signature, made, function)
+        own = _public(called, signature.of_method(), made, array_function)
+        return enter_row(called, public, made, _method(own, called) if method else None, inplace, function)
+
+    return enter
+
+
+def view(
+    node: str, geometry: Callable[..., Any], *, name: str | None = None, method: bool = True, function: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter an operation whose results are views; ``geometry`` as in ``ViewOperation``."""
+
+    def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
+        called = name or array_function.__name__
+        signature = Signature(called, array_function)
+        made = ViewOperation(
+            called,
+            _by_name(array_function, signature),
+            node,
+            tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
+            tuple([signature.names[i] for i in signature.statics]),
+            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number, Integer)),
+            geometry=geometry,
+        )
+
+        def public_of(signature: Signature) -> Callable[..., Any]:
+            #: what integers after a tensor are bound to, which is most of what views are asked for with
+            known: dict[tuple[int, ...], tuple[list[Any], tuple[Any, ...]]] = {}
+
+            def public(*args: Any, **kwargs: Any) -> Any:
+                tensor, rest = args[0] if args else None, args[1:]
+                plainly = not kwargs and isinstance(tensor, Tensor) and all([x.__class__ is int for x in rest])  # noqa: C419
+                bound = known.get(rest) if plainly else None
+                if bound is not None:
+                    return apply_view(made, [tensor, *bound[0]], bound[1])
+                operands, params = signature.split(signature.bind(args, kwargs), len(args))
+                if plainly and len(known) < GEOMETRIES_KEPT:
+                    known[rest] = operands[1:], params
+                return apply_view(made, operands, params)
+
+            _describe(public, called, array_function)
+            return public
+
+        own = _method(public_of(signature.of_method()), called) if method else None
+        return enter_row(called, public_of(signature), made, own, False, function)
+
+    return enter
+
+
+def composite(
+    method: bool = True, function: bool = True, name: str | None = None, namespace: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function of tensors that is made of other operations.
+
+    One of another namespace than ``torch`` ("nn.functional") stands in the table under its dotted name.  Where operands
+    are annotated as those of operations are, they are bound as theirs: by NumPy's names too, and with PyTorch's errors.
+    """
+
+    def enter(public: Callable[..., Any]) -> Callable[..., Any]:
+        called = f"{namespace}.{name or public.__name__}" if namespace else name or public.__name__
+        in_python = called.startswith("nn.functional.")
+        signature = Signature(name or public.__name__ if in_python else called.replace(".", "_"), public)
+        if in_python:
+            # PyTorch has the functions of this namespace in Python, which looks at no argument
+            signature.kinds = [None if kind in (int, bool) else kind for kind in signature.kinds]
+        own = public
+        if signature.operands or (signature.checked and not in_python):
+            own = _checked(called, signature.of_method(), public)
+            public = _checked(called, signature, public) if function or "." in called else own
+        return enter_row(called, public, None, own if method else None, False, function)
+
+    return enter
+
+
+def _checked(called: str, signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors called as operations are."""
+    least = sum(default is inspect.Parameter.empty for default in signature.defaults)
+    most = sum(not only for only in signature.keyword_only)
+    several = Arrays in signature.kinds
+    tensors = [i for i in signature.operands if not i or signature.kinds[i] is Array]
+    checked = {i: signature.kinds[i] for i in signature.statics if signature.kinds[i] in (int, bool, Dims)}
+    kinds: dict[int, Any] = {i: int if kind is Dims else kind for i, kind in checked.items()}
+    # what PyTorch has in Python takes none
+    takes_out = "out" not in signature.names and not called.startswith("nn.functional.")
+
+    @functools.wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        given = len(args)
+        if (
+            not several
+            and not kwargs
+            and least <= given <= most
+            and all([isinstance(args[i], Tensor) for i in tensors if i < given])  # noqa: C419  (a list is faster here)
+            and all([args[i].__class__ is kinds[i] for i in kinds if i < given])  # noqa: C419
+        ):
+            return function(*args)
+        out = kwargs.pop("out", None) if takes_out else None
+        values = signature.bind(args, kwargs)
+        operands = signature.spread(values, given)
+        for i in kinds:
+            values[i] = signature.static(i, values[i], given)
+        call = [v for v, only in zip(values, signature.keyword_only, strict=True) if not only]
+        named = {n: v for n, v, only in zip(signature.names, values, signature.keyword_only, strict=True) if only}
+        if out is None:
+            return function(*call, **named)
+        _check_untracked(signature.name, operands, out)
+        return write_all(called, None, operands, function(*call, **named), out)
+
+    return public
+
+
+def operation_of(public: Callable[..., Any]) -> Operation:
+    """The table's operation behind a public function."""
+    return public.operation  # type: ignore[attr-defined]
+
+
+def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """The array function called with operands in order and parameters by name."""
+    variadic = [i for i in signature.operands if signature.kinds[i] is Arrays]
+    if not variadic:
+        order = [signature.names[i] for i in signature.operands]
+        return lambda *arrays, **static: function(**dict(zip(order, arrays, strict=True)), **static)
+    before = [signature.names[i] for i in signature.operands if i < variadic[0]]
+    rest = signature.names[variadic[0]]
+    return lambda *arrays, **static: function(
+        **dict(zip(before, arrays, strict=False)), **{rest: arrays[len(before) :]}, **static
+    )
+
+
+def _public(called: str, signature: Signature, made: Operation, array_function: Callable[..., Any]) -> Any:
+    count = len(signature.operands)
+    simple = not signature.statics and not any(
+        signature.kinds[i] in (Arrays, Number, Integer) for i in signature.operands
+    )
+    allowed = [(Tensor, *NUMBERS) if signature.kinds[i] is Operand and i else (Tensor,) for i in signature.operands]
+
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if (
+            simple
+            and not kwargs
+            and out is None
+            and len(args) == count
+            and all([x.__class__ in ok for x, ok in zip(args, allowed, strict=True)])  # noqa: C419  (a list is faster here)
+        ):
+            return apply(made, args)
+        operands, params = signature.split(signature.bind(args, kwargs), len(args))
+        return apply(made, operands, params) if out is None else run_into(called, made, operands, params, out)
+
+    _describe(public, called, array_function)
+    public.operation = made  # type: ignore[attr-defined]
+    return public
+
+
+def run_into(called: str, made: Operation, operands: Sequence[Any], params: tuple[Any, ...], out: Any) -> Any:
+    """Run an operation for ``out=``: the given tensors are resized if need be, and written."""
+    _check_untracked(called, operands, out)
+    return write_all(called, made, operands, apply(made, operands, params), out)
+
+
+def writes_out(
+    called: str, made: Operation | None = None, forward: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function of tensors that looks at its arguments itself be given ``out=``.
+
+    Arguments:
+      called: the name by which errors and ``fgrad.torch.ops.table.outputs.RULES`` have the function.
+      made: the operation behind it, if it is one.
+      forward: the name of the kernel that has no derivative with ``out=``, if it is another.
+    """
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+            if out is None:
+                return function(*args, **kwargs)
+            operands = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+            _check_untracked(forward or called, operands, out)
+            return write_all(called, made, operands, function(*args, **kwargs), out)
+
+        return public
+
+    return enter
+
+
+def _check_untracked(called: str, operands: Sequence[Any], out: Any) -> None:
+    outs = out if isinstance(out, tuple | list) else (out,)
+    if modes.dual_level >= 0 and any(isinstance(x, Tensor) and tangent_of(x) is not None for x in (*operands, *outs)):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {called}_out that does not support it because it is an out= function"
+        )
+    if modes.grad and any(isinstance(x, Tensor) and is_tracked(x) for x in (*operands, *outs)):
+        raise RuntimeError(
+            f"{called}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+
+
+def write_all(called: str, made: Operation | None, operands: Sequence[Any], found: Any, out: Any) -> Any:
+    """Write the results of a function to the tensors given as ``out=``, which are returned."""
+    several = isinstance(found, tuple)
+    results, outs = found if several else (found,), out if several and isinstance(out, tuple | list) else (out,)
+    check_outputs(called, made, operands, results, outs)
+    for target, result in zip(outs, results, strict=True):
+        writing.into(target, result)
+    # several are returned as the function returns its results, with their names
+    return return_types.written(found, outs) if several else out
+
+
+class _Writing:
+    """What writes a result into a tensor given as ``out=``; ``fgrad.torch.ops.creation.copying`` enters it."""
+
+    into: Any = None
+
+
+writing = _Writing()
+
+
+def _enter_twin(called: str, signature: Signature, made: Operation, function: bool) -> None:
+    name = called + "_"
+    of_method = signature.of_method(name)
+
+    def twin(*args: Any, **kwargs: Any) -> Any:
+        operands, params = of_method.split(of_method.bind(args, kwargs), len(args))
+        return apply_inplace(made, operands, params)
+
+    _describe(twin, name, None)
+    enter_row(name, twin, made, _method(twin, name), False, function)
+
+
+def _method(public: Callable[..., Any], called: str) -> Callable[..., Any]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return public(self, *args, **kwargs)
+
+    _describe(method, called, public)
+    return method
+
+
+def _describe(public: Callable[..., Any], called: str, source: Callable[..., Any] | None) -> None:
+    public.__name__ = public.__qualname__ = called
+    public.__doc__ = None if source is None else source.__doc__

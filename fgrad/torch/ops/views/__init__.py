@@ -1,0 +1,1 @@
+"""Operations whose result is a view of their operand, and those that only move elements."""

@@ -1,0 +1,192 @@
+"""Views made in place: ``t_``, ``squeeze_`` and the like change where a tensor itself looks in its storage."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.graph.source import here
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.layout.geometry import Geometry
+from fgrad.mutable.operation.as_strided import AS_STRIDED, located, viewed_geometry
+from fgrad.mutable.operation.operation import node_of
+from fgrad.mutable.operation.views import ViewOperation
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.values.evaluation import concrete
+from fgrad.mutable.write.inplace import Before, check_captured, check_inference, check_inplace, make
+from fgrad.torch.ops.creation.copying import suggested_format
+from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.table.table import TABLE, composite
+from fgrad.torch.ops.views.splitting import checked_strided
+from fgrad.torch.ops.views.views import wrap_dim
+
+
+def _twin(name: str, node: str) -> ViewOperation:
+    """The operation of a view with the node that PyTorch gives it in place."""
+    found = TABLE[name].operation
+    assert isinstance(found, ViewOperation)
+    return ViewOperation(
+        found.name, found.function, node, found.operands, found.parameters, found.fixed, geometry=found.geometry
+    )
+
+
+_T = _twin("t", "TBackward1")
+_TRANSPOSE = _twin("transpose", "TransposeBackward1")
+_UNSQUEEZE = _twin("unsqueeze", "UnsqueezeBackward1")
+_SQUEEZE_ALL = _twin("_squeeze_all", "SqueezeBackward3")
+_SQUEEZE_DIM = _twin("_squeeze_dim", "SqueezeBackward4")
+_SQUEEZE_DIMS = _twin("_squeeze_dims", "SqueezeBackward5")
+_AS_STRIDED = ViewOperation(
+    "as_strided",
+    AS_STRIDED.function,
+    "AsStridedBackward1",
+    AS_STRIDED.operands,
+    AS_STRIDED.parameters,
+    AS_STRIDED.fixed,
+    geometry=viewed_geometry,
+)
+
+
+def _look(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...] = (), *rest: int) -> Tensor:
+    """Make a tensor look as the view that an operation makes of it; it is returned."""
+    if modes.level:
+        check_captured(tensor, "squeeze" if operation.name.startswith("_squeeze") else operation.name)
+    return _looking(tensor, operation, params, rest)
+
+
+def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...], rest: tuple[int, ...]) -> Tensor:
+    recorded = modes.grad and is_tracked(tensor)
+    check_inplace(tensor, recorded)
+    check_inference(tensor)
+    static = dict(zip(operation.parameters, params, strict=True))
+    geometry: Geometry = operation.geometry(tensor._geometry_of(), *rest, **static)
+    types = (tensor._type, *[x.__class__ for x in rest])
+    node = node_of(operation.planned(types, params, None), (tensor, *rest)) if recorded else None
+    source, type = here(2), tensor_type(geometry.dtype, geometry.sizes)
+    before = Before(tensor)
+    try:
+        tensor._geometry, tensor._type, tensor._cache = geometry, type, None
+        tensor._bump(operation.name + "_", source)
+        if node is not None:
+            make(tensor, node)
+        elif tensor._view is not None:
+            tensor._view.version = tensor._counter.value
+    except BaseException:
+        before.put_back()
+        raise
+    for tangent in (tensor._tangents or {}).values():
+        _looking(tangent, operation, params, rest)
+    return tensor
+
+
+@composite(function=False)
+def t_(self: Tensor) -> Tensor:
+    """``t`` in place.
+
+    Source: `torch.Tensor.t_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.t_.html>`_.
+    """
+    if len(self._type.shape) > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {len(self._type.shape)}D")
+    return _look(self, _T)
+
+
+@composite(function=False)
+def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """``transpose`` in place.
+
+    Source: `torch.Tensor.transpose_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.transpose_.html>`_.
+    """
+    return _look(self, _TRANSPOSE, (dim0, dim1))
+
+
+def _also(name: str) -> Callable[..., Tensor]:
+    def exchanged(self: Tensor, dim0: int, dim1: int) -> Tensor:
+        return transpose_(self, dim0, dim1)
+
+    exchanged.__name__ = name
+    exchanged.__doc__ = "``transpose_`` by another name."
+    return composite(function=False)(exchanged)
+
+
+swapaxes_, swapdims_ = _also("swapaxes_"), _also("swapdims_")
+
+
+@composite(function=False)
+def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    """``unsqueeze`` in place.
+
+    Source: `torch.Tensor.unsqueeze_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.unsqueeze_.html>`_.
+    """
+    return _look(self, _UNSQUEEZE, (wrap_dim(dim, len(self._type.shape) + 1),))
+
+
+@composite(function=False)
+def squeeze_(self: Tensor, dim: Any = None) -> Tensor:
+    """``squeeze`` in place.
+
+    Source: `torch.Tensor.squeeze_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.squeeze_.html>`_.
+    """
+    if dim is None:
+        return _look(self, _SQUEEZE_ALL)
+    return _look(self, _SQUEEZE_DIM, (dim,)) if isinstance(dim, int) else _look(self, _SQUEEZE_DIMS, (tuple(dim),))
+
+
+@composite()
+def as_strided_(self: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """``as_strided`` in place.
+
+    Source: `torch.Tensor.as_strided <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.as_strided.html>`_.
+    """
+    base = self._geometry_of()
+    offset = base.offset if storage_offset is None else int(storage_offset)
+    start, params = located(base, checked_strided(self, tuple(size), tuple(stride), offset))
+    return _look(self, _AS_STRIDED, params, start)
+
+
+# -- a Python function for each element ------------------------------------------------------------------------------
+
+
+def _mapped(name: str, self: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
+    if any(is_tracked(x) for x in (self, *others)):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    columns = [concrete(x._value()).ravel().tolist() for x in (self, *others)]
+    found = [function(*row) for row in zip(*columns, strict=True)]
+    values = made(np.asarray(found), self._type.dtype)._value()
+    self._write(values.reshape(self._type.shape))
+    return self
+
+
+@composite(function=False)
+def apply_(self: Tensor, callable: Callable[..., Any]) -> Tensor:
+    """Replace each element by what a Python function makes of it.
+
+    Source: `torch.Tensor.apply_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.apply_.html>`_.
+    """
+    return _mapped("apply_", self, (), callable)
+
+
+@composite(function=False)
+def map_(self: Tensor, tensor: Tensor, callable: Callable[..., Any]) -> Tensor:
+    """Replace each element by what a Python function makes of it and of the other tensor's.
+
+    Source: `torch.Tensor.map_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.map_.html>`_.
+    """
+    return _mapped("map_", self, (tensor.expand_as(self),), callable)
+
+
+@composite(function=False)
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
+    """Replace each element by what a Python function makes of it and of two other tensors'."""
+    return _mapped("map2_", self, (x.expand_as(self), y.expand_as(self)), callable)
+
+
+@composite()
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """``resize_`` to the size of another tensor.
+
+    Source: `torch.Tensor.resize_as_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.resize_as_.html>`_.
+    """
+    if memory_format is not None and memory_format.name == "preserve_format":
+        memory_format = suggested_format(the_template)
+    return self.resize_(the_template._type.shape, memory_format=memory_format)

@@ -1,0 +1,223 @@
+"""Several tensors made one: ``cat``, ``stack`` and what is made of them."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.joins import Join, Piece
+from fgrad.mutable.operation.operation import Operation, apply
+from fgrad.mutable.tensor.tensor import Tensor, find_nodes
+from fgrad.mutable.types.type_names import type_name
+from fgrad.torch.ops.creation.copying import channels_last
+from fgrad.torch.ops.table.promotions import common
+from fgrad.torch.ops.table.table import Arrays, composite, operation, operation_of, run_into
+from fgrad.torch.ops.views.reshaping import atleast_1d, atleast_2d, atleast_3d, check_tensors
+from fgrad.torch.ops.views.views import reshape, wrap_dim
+
+
+def checked_sequence(function: str, tensors: Any) -> Sequence[Tensor]:
+    """A sequence of tensors.
+
+    Raises:
+      TypeError: it is no sequence, or has an element that is no tensor.
+    """
+    if not isinstance(tensors, tuple | list):
+        raise TypeError(
+            f"{function}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type_name(tensors)}"
+        )
+    check_tensors(tensors)
+    find_nodes(tensors)
+    return tensors
+
+
+def _joined(made: Operation, tensors: Sequence[Tensor], dim: int, out: Tensor | None) -> Tensor:
+    return apply(made, tensors, (dim,)) if out is None else run_into(made.name, made, tensors, (dim,), out)
+
+
+def _counts(shape: Ints) -> bool:
+    """Whether a tensor is joined at all: PyTorch leaves out vectors without elements, whatever the other shapes."""
+    return shape != (0,)
+
+
+def _strides(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``channels_last`` if all tensors are in that format."""
+    if len(shape) != 4 or any(x._geometry is None and x._storage.strides is None for x in operands):
+        return None
+    geometries = [x._geometry_of() for x in operands]
+    if any(g.contiguous or g.strides != channels_last(g.sizes, "channels_last") for g in geometries):
+        return None
+    return channels_last(shape, "channels_last")
+
+
+@operation("CatBackward0", name="_cat", promote=common, strides=_strides, method=False, function=False)
+def _cat(tensors: Arrays, dim: int) -> Any:
+    counting = [x for x in tensors if _counts(x.shape)]  # type: ignore[attr-defined]
+    return lax.concatenate(counting, dim) if counting else tensors[0]  # type: ignore[index]
+
+
+def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
+    shapes = [t.shape for t in types]
+    if not _of_one_type(types) or any(not _counts(shape) for shape in shapes):
+        return None
+    lengths = [shape[dim] for shape in shapes]
+    ends = list(accumulate(lengths))
+    first = shapes[0]
+    return Join(
+        (*first[:dim], ends[-1], *first[dim + 1 :]),
+        lambda values: np.concatenate(values, dim),
+        tuple([Piece(dim, end - length, length) for end, length in zip(ends, lengths, strict=True)]),
+    )
+
+
+def _of_one_type(types: Sequence[Any]) -> bool:
+    return all(t.dtype is types[0].dtype for t in types)
+
+
+_CAT = operation_of(_cat)
+_CAT.name = "cat"
+_CAT.many = _cat_of_many
+
+
+@composite(method=False)
+def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+    """Tensors one after the other along an axis that they have.
+
+    >>> import fgrad.torch as torch
+    >>> torch.cat([torch.zeros(2), torch.ones(1)])
+    tensor([0., 0., 1.])
+
+    Source: `torch.cat <https://docs.pytorch.org/docs/stable/generated/torch.cat.html>`_.
+    """
+    tensors = checked_sequence("cat", tensors)
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    shapes = [x._type.shape for x in tensors]
+    if () in shapes:
+        raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
+    first = next(filter(_counts, shapes), (0,))
+    dim = wrap_dim(dim if axis is None else axis, len(first))
+    for i, shape in enumerate(shapes):
+        if not _counts(shape):
+            continue
+        if len(shape) != len(first):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
+        for d, (n, m) in enumerate(zip(first, shape, strict=True)):
+            if d != dim and n != m:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {n} but got size {m} for "
+                    f"tensor number {i} in the list."
+                )
+    return _joined(_CAT, tensors, dim, out)
+
+
+@composite(method=False)
+def concat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+    """``cat`` by another name."""
+    return cat(tensors, dim, out=out, axis=axis)
+
+
+@composite(method=False)
+def concatenate(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+    """``cat`` by another name."""
+    return cat(tensors, dim, out=out, axis=axis)
+
+
+@operation("StackBackward0", name="_stack", promote=common, method=False, function=False)
+def _stack(tensors: Arrays, dim: int) -> Any:
+    return jnp.stack(tensors, dim)  # type: ignore[arg-type]
+
+
+def _stack_of_many(types: Sequence[Any], dim: int) -> Join | None:
+    if not _of_one_type(types):
+        return None
+    shape = types[0].shape
+    return Join(
+        (*shape[:dim], len(types), *shape[dim:]),
+        lambda values: np.stack(values, dim),
+        tuple([Piece(dim, i, None) for i in range(len(types))]),
+    )
+
+
+_STACK = operation_of(_stack)
+_STACK.name = "stack"
+_STACK.many = _stack_of_many
+
+
+@composite(method=False)
+def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+    """Tensors of one shape along a new axis.
+
+    >>> import fgrad.torch as torch
+    >>> torch.stack([torch.zeros(2), torch.ones(2)], dim=1)
+    tensor([[0., 1.],
+            [0., 1.]])
+
+    Source: `torch.stack <https://docs.pytorch.org/docs/stable/generated/torch.stack.html>`_.
+    """
+    tensors = checked_sequence("stack", tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = tensors[0]._type.shape
+    dim = wrap_dim(dim if axis is None else axis, len(first) + 1)
+    for i, x in enumerate(tensors):
+        if x._type.shape != first:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
+                f"{list(x._type.shape)} at entry {i}"
+            )
+    return _joined(_STACK, tensors, dim, out)
+
+
+def _filled(function: str, tensors: Any) -> Sequence[Tensor]:
+    found = checked_sequence(function, tensors)
+    if not found:
+        raise RuntimeError(f"{function} expects a non-empty TensorList")
+    return found
+
+
+@composite(method=False)
+def hstack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Tensors side by side: vectors along their axis, others along the second.
+
+    Source: `torch.hstack <https://docs.pytorch.org/docs/stable/generated/torch.hstack.html>`_.
+    """
+    raised = atleast_1d(*_filled("hstack", tensors), as_tuple=True)
+    return cat(raised, 0 if len(raised[0]._type.shape) == 1 else 1, out=out)
+
+
+@composite(method=False)
+def vstack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Tensors one above the other, vectors being rows.
+
+    Source: `torch.vstack <https://docs.pytorch.org/docs/stable/generated/torch.vstack.html>`_.
+    """
+    return cat(atleast_2d(*_filled("vstack", tensors), as_tuple=True), 0, out=out)
+
+
+@composite(method=False)
+def row_stack(tensors: Any, *, out: Any = None) -> Tensor:
+    """``vstack`` by another name."""
+    return vstack(tensors, out=out)
+
+
+@composite(method=False)
+def dstack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Tensors one behind the other, along the third axis.
+
+    Source: `torch.dstack <https://docs.pytorch.org/docs/stable/generated/torch.dstack.html>`_.
+    """
+    return cat(atleast_3d(*_filled("dstack", tensors), as_tuple=True), 2, out=out)
+
+
+@composite(method=False)
+def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Tensors side by side, vectors being columns.
+
+    Source: `torch.column_stack <https://docs.pytorch.org/docs/stable/generated/torch.column_stack.html>`_.
+    """
+    found = _filled("column_stack", tensors)
+    return hstack([reshape(x, x._type.numel, 1) if len(x._type.shape) < 2 else x for x in found], out=out)

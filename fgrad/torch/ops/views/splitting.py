@@ -1,0 +1,307 @@
+"""Views of several pieces, of diagonals and of windows, and by strides."""
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+from jax import lax, numpy as jnp
+
+from fgrad.mutable.layout.geometry import Geometry, Ints, extent
+from fgrad.mutable.operation.as_strided import AS_STRIDED, located, viewed_geometry
+from fgrad.mutable.operation.views import ViewOperation, apply_view
+from fgrad.mutable.tensor.tensor import Tensor, find_nodes
+from fgrad.mutable.types.type_names import type_name
+from fgrad.torch.ops.table.overloads import no_match, types_of
+from fgrad.torch.ops.table.signature import checked_ints
+from fgrad.torch.ops.table.table import Array, Dims, composite, view
+from fgrad.torch.ops.views.views import _select_geometry, _slice_geometry, slice_axis, wrap_dim
+
+# -- diagonals and windows -------------------------------------------------------------------------------------------
+
+
+def _diagonal_geometry(g: Geometry, offset: int, dim1: int, dim2: int) -> Geometry:
+    rank = len(g.sizes)
+    a, b = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    length = max(0, min(g.sizes[a], g.sizes[b] - offset) if offset >= 0 else min(g.sizes[a] + offset, g.sizes[b]))
+    start = (offset * g.strides[b] if offset >= 0 else -offset * g.strides[a]) if length else 0
+    rest = [i for i in range(rank) if i not in (a, b)]
+    return evolve(
+        g,
+        sizes=(*(g.sizes[i] for i in rest), length),
+        strides=(*(g.strides[i] for i in rest), g.strides[a] + g.strides[b]),
+        offset=g.offset + start,
+    )
+
+
+@view("DiagonalBackward0", _diagonal_geometry)
+def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """A diagonal as a view, its axis last."""
+    return jnp.diagonal(input, offset, dim1, dim2)
+
+
+def _unfold_geometry(g: Geometry, dimension: int, size: int, step: int) -> Geometry:
+    rank = len(g.sizes)
+    axis = wrap_dim(dimension, rank)
+    have = g.sizes[axis] if rank else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > have:
+        raise RuntimeError(f"maximum size for tensor at dimension {axis} is {have} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    if not rank:
+        return evolve(g, sizes=(size,), strides=(1,))
+    sizes = (*g.sizes[:axis], (have - size) // step + 1, *g.sizes[axis + 1 :], size)
+    return evolve(
+        g,
+        sizes=sizes,
+        strides=(*g.strides[:axis], g.strides[axis] * step, *g.strides[axis + 1 :], g.strides[axis]),
+    )
+
+
+@view("UnfoldBackward0", _unfold_geometry, function=False)
+def unfold(input: Array, dimension: int, size: int, step: int) -> Any:
+    """Windows along an axis as a view, their axis last."""
+    if not input.ndim:
+        return lax.reshape(input, (1,))[:size]
+    axis = dimension % input.ndim
+    count = (input.shape[axis] - size) // step + 1
+    places = jnp.arange(count)[:, None] * step + jnp.arange(size)[None, :]
+    return jnp.moveaxis(jnp.take(input, places, axis), axis + 1, -1)
+
+
+_MOST_BYTES = (1 << 63) - 1
+
+
+def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geometry:
+    """The geometry of ``as_strided``, if it lies within the storage."""
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    g = input._geometry_of()
+    storage = input._storage
+    if any(n < 0 for n in size) or extent(size, stride, offset) * g.dtype.itemsize > _MOST_BYTES:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    held = storage.count * storage.dtype.itemsize
+    if extent(size, stride, offset) * g.dtype.itemsize > held:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
+            f"{g.dtype.itemsize} requiring a storage size of {extent(size, stride, offset) * g.dtype.itemsize} are out "
+            f"of bounds for storage of size {held}"
+        )
+    return evolve(g, sizes=size, strides=stride, offset=offset)
+
+
+_AS_STRIDED_VIEW = ViewOperation(
+    "as_strided",
+    AS_STRIDED.function,
+    "AsStridedBackward0",
+    AS_STRIDED.operands,
+    AS_STRIDED.parameters,
+    AS_STRIDED.fixed,
+    geometry=viewed_geometry,
+)
+
+
+@composite()
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+    """A view of a tensor's storage by sizes, strides and offset."""
+    find_nodes((input,))
+    base = input._geometry_of()
+    offset = base.offset if storage_offset is None else int(storage_offset)
+    sizes, strides = checked_ints(size, "as_strided", "size", 2), checked_ints(stride, "as_strided", "stride", 3)
+    made = checked_strided(input, sizes, strides, offset)
+    start, params = located(base, made)
+    return apply_view(_AS_STRIDED_VIEW, (input, start), params)
+
+
+# -- several views ---------------------------------------------------------------------------------------------------
+
+
+def _unbind_geometry(g: Geometry, dim: int) -> list[Geometry]:
+    if not g.sizes:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return [_select_geometry(g, i, dim) for i in range(g.sizes[wrap_dim(dim, len(g.sizes))])]
+
+
+@view("UnbindBackward0", _unbind_geometry, method=False, function=False)
+def _unbind(input: Array, dim: int) -> Any:
+    dim = dim % input.ndim
+    return tuple(lax.unstack(input, dim))
+
+
+@composite()
+def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """The parts along an axis, each a view."""
+    return tuple(_unbind(input, dim))
+
+
+def _pieces(size: int, lengths: Sequence[int]) -> list[tuple[int, int]]:
+    starts = accumulate(lengths, initial=0)
+    return [(start, length) for start, length in zip(starts, lengths, strict=False) if start <= size]
+
+
+def _split_geometry(g: Geometry, lengths: Ints, dim: int) -> list[Geometry]:
+    return [_slice_geometry(g, start, dim, length, 1) for start, length in _pieces(g.sizes[dim], lengths)]
+
+
+def _split_values(input: Any, lengths: Ints, dim: int) -> Any:
+    return tuple(lax.split(input, [n for _, n in _pieces(input.shape[dim], lengths)], dim))
+
+
+@view("SplitBackward0", _split_geometry, method=False, function=False)
+def _split(input: Array, lengths: Ints, dim: int) -> Any:
+    return _split_values(input, lengths, dim)
+
+
+@view("SplitWithSizesBackward0", _split_geometry, method=False, function=False)
+def _split_with_sizes(input: Array, lengths: Ints, dim: int) -> Any:
+    return _split_values(input, lengths, dim)
+
+
+@composite()
+def split_with_sizes(input: Any, split_sizes: Dims, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of these lengths along an axis, each a view.
+
+    Raises:
+      RuntimeError: a length is negative, or they are not as long as the axis together.
+
+    >>> import fgrad.torch as torch
+    >>> torch.split_with_sizes(torch.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    shape = input._type.shape
+    if not shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    axis = wrap_dim(dim, len(shape))
+    size = shape[axis]
+    lengths = tuple([int(n) for n in split_sizes])
+    if any(n < 0 for n in lengths):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(lengths)}"
+        )
+    if sum(lengths) != size:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
+            f"{axis}), but got split_sizes={list(lengths)}"
+        )
+    return tuple(_split_with_sizes(input, lengths, axis))
+
+
+@composite()
+def split(
+    tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Pieces along an axis, each a view."""
+    find_nodes((tensor,))
+    given = split_size if split_size_or_sections is None else split_size_or_sections
+    shape = tensor._type.shape
+    if not shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    axis = wrap_dim(dim, len(shape))
+    size = shape[axis]
+    if not isinstance(given, int):
+        if not isinstance(given, tuple | list):
+            raise TypeError(
+                f"split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not {type_name(given)}"
+            )
+        return split_with_sizes(tensor, given, dim)
+    if given < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={given}")
+    if given == 0 and size:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+    count = max(-(-size // given), 1) if given else 1
+    return tuple(_split(tensor, tuple([min(given, size - i * given) for i in range(count)]), axis))
+
+
+@composite()
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` pieces of equal length along an axis, each a view."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    shape = input._type.shape
+    if not shape:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    size = shape[wrap_dim(dim, len(shape))]
+    length = -(-size // chunks)
+    return split(input, [0] * chunks, dim) if not length else split(input, length, dim)
+
+
+_TENSOR_SPLITS = (
+    "Tensor input, tuple of ints indices, int dim = 0",
+    "Tensor input, Tensor tensor_indices_or_sections, int dim = 0",
+    "Tensor input, int sections, int dim = 0",
+)
+
+
+@composite()
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces along an axis, by their number or by where to cut, each a view."""
+    shape = input._type.shape
+    if not shape:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    axis = wrap_dim(dim, len(shape))
+    size = shape[axis]
+    given = indices_or_sections
+    if isinstance(given, Tensor | np.integer):
+        given = given.tolist()
+    if given.__class__ is bool or not isinstance(given, int | tuple | list):
+        raise TypeError(no_match("tensor_split", types_of((input, given)), _TENSOR_SPLITS))
+    if isinstance(given, int):
+        if given <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {given}")
+        least, extra = divmod(size, given)
+        bounds = [0]
+        for i in range(given):
+            bounds.append(bounds[-1] + least + (i < extra))
+    else:
+        bounds = [0, *given, size]
+    return tuple([slice_axis(input, axis, a, b, 1) for a, b in pairwise(bounds)])
+
+
+_SPLITS = ("Tensor input, int sections", "Tensor input, tuple of ints indices")
+
+
+def _split_evenly(function: str, input: Tensor, given: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    """``tensor_split`` into as many pieces as divide the axis."""
+    if given.__class__ is bool or not isinstance(given, int | np.integer | Tensor | tuple | list):
+        raise TypeError(no_match(function, types_of((input, given)), _SPLITS))
+    shape = input._type.shape
+    if len(shape) < least:
+        raise RuntimeError(
+            f"torch.{function} requires a tensor with at least {least} dimension, but got a tensor with {len(shape)} "
+            "dimensions!"
+        )
+    if isinstance(given, int | Tensor):
+        sections = given if isinstance(given, int) else int(given.item())
+        if sections == 0 or shape[dim] % sections:
+            raise RuntimeError(
+                f"torch.{function} attempted to split along dimension {dim}, but the size of the dimension "
+                f"{shape[dim]} is not divisible by the split_size {sections}!"
+            )
+    return tensor_split(input, given, dim)
+
+
+@composite()
+def hsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along columns; a number of pieces must divide them."""
+    return _split_evenly("hsplit", input, indices_or_sections, 0 if len(input._type.shape) == 1 else 1, 1)
+
+
+@composite()
+def vsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along rows; a number of pieces must divide them."""
+    return _split_evenly("vsplit", input, indices_or_sections, 0, 2)
+
+
+@composite()
+def dsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along the third axis; a number of pieces must divide it."""
+    return _split_evenly("dsplit", input, indices_or_sections, 2, 3)

@@ -1,0 +1,103 @@
+"""Splitting whose pieces are no views for autograd, although they share memory: see NOTE [Unsafe pieces].
+
+NOTE [Unsafe pieces]
+A piece has a version counter of its own and no base, so a write to it is an ordinary one: its node does not become
+``CopySlices``, and what was saved of the whole or of another piece is not checked.  It is for results that nobody else
+holds, such as the gates of a recurrent cell.
+"""
+
+from typing import Any
+
+from fgrad.mutable.operation.views import let_go
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.table.table import Array, composite, view
+from fgrad.torch.ops.views.splitting import _split_geometry, _split_values
+from fgrad.torch.ops.views.views import wrap_dim
+
+
+@view("UnsafeSplitBackward0", _split_geometry, method=False, function=False)
+def _unsafe_split(input: Array, lengths: tuple[int, ...], dim: int) -> Any:
+    return _split_values(input, lengths, dim)
+
+
+@view("UnsafeSplitWithSizesBackward0", _split_geometry, method=False, function=False)
+def _unsafe_split_with_sizes(input: Array, lengths: tuple[int, ...], dim: int) -> Any:
+    return _split_values(input, lengths, dim)
+
+
+def _axis(input: Tensor, dim: int, name: str) -> tuple[int, int]:
+    """An axis counted from the first, and its size."""
+    shape = input._type.shape
+    if not shape:
+        raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
+    axis = wrap_dim(dim, len(shape))
+    return axis, shape[axis]
+
+
+@composite()
+def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of length ``split_size`` along an axis, the last maybe shorter, which are no views for autograd.
+
+    Raises:
+      RuntimeError: ``split_size`` is negative, or zero where the axis is not.
+
+    >>> import fgrad.torch as torch
+    >>> torch.unsafe_split(torch.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+
+    Source: `torch.unsafe_split <https://docs.pytorch.org/docs/2.13/generated/torch.unsafe_split.html>`_.
+    """
+    axis, size = _axis(input, dim, "split")
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == 0 and size:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+    count = max(-(-size // split_size), 1) if split_size else 1
+    return tuple(
+        map(let_go, _unsafe_split(input, tuple(min(split_size, size - i * split_size) for i in range(count)), axis))
+    )
+
+
+@composite()
+def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of these lengths along an axis, which are no views for autograd.
+
+    Raises:
+      RuntimeError: a length is negative, or they are not as long as the axis together.
+
+    >>> import fgrad.torch as torch
+    >>> torch.unsafe_split_with_sizes(torch.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    axis, size = _axis(input, dim, "split")
+    lengths = tuple(int(length) for length in split_sizes)
+    if any(length < 0 for length in lengths):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(lengths)}"
+        )
+    if sum(lengths) != size:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), "
+            f"but got split_sizes={list(lengths)}"
+        )
+    return tuple(map(let_go, _unsafe_split_with_sizes(input, lengths, axis)))
+
+
+@composite()
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` pieces of equal length along an axis, which are no views for autograd.
+
+    Raises:
+      RuntimeError: ``chunks`` is not positive.
+
+    >>> import fgrad.torch as torch
+    >>> torch.unsafe_chunk(torch.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+
+    Source: `torch.unsafe_chunk <https://docs.pytorch.org/docs/2.13/generated/torch.unsafe_chunk.html>`_.
+    """
+    axis, size = _axis(input, dim, "chunk")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    length = -(-size // chunks)
+    return unsafe_split(input, length, axis) if length else unsafe_split_with_sizes(input, [0] * chunks, axis)

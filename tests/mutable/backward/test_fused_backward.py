@@ -1,0 +1,278 @@
+"""A backward that runs as one program does what the engine does, and leaves to the engine what it cannot do."""
+
+import gc
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given, settings, strategies as st
+
+import fgrad
+import fgrad.torch as torch
+from fgrad.mutable.backward import fused_backward as whole
+from fgrad.run.policy import POLICIES, Policy
+from tests.torch.mirror import Player, alike, described, random_program
+
+#: backward is done whole from the second time on, and interpreted
+SECOND = evolve(POLICIES["fused backward"], backward_runs=1)
+#: how many runs show the engine, the first whole run, and one more
+RUNS = 3
+
+
+@pytest.fixture
+def wholes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Backward is done whole from the second time on; the list tells of each backward that could be whether it was."""
+    ran: list[bool] = []
+    run = whole.Graph.run
+
+    def counted(graph: whole.Graph, *args: Any) -> bool:
+        ran.append(run(graph, *args))
+        return ran[-1]
+
+    monkeypatch.setattr(whole.Graph, "run", counted)
+    whole._backwards.clear()
+    with fgrad.policy(SECOND):
+        yield ran
+    whole._backwards.clear()
+
+
+def shown(leaves: list[torch.Tensor]) -> list[Any]:
+    """All that can be seen of the leaves' gradients."""
+    grads = [leaf.grad for leaf in leaves]
+    return [g if g is None else (g.numpy().copy(), g.stride(), g._version, g.is_leaf, g.requires_grad) for g in grads]
+
+
+def same(a: list[Any], b: list[Any]) -> None:
+    for x, y in zip(a, b, strict=True):
+        assert (x is None) == (y is None)
+        if x is not None:
+            np.testing.assert_allclose(x[0], y[0], rtol=1e-6)
+            assert x[1:] == y[1:]
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.arange(1.0, 1.0 + int(np.prod(shape))).reshape(shape).div(7).requires_grad_()
+
+
+PROGRAMS: dict[str, Callable[[], tuple[torch.Tensor, list[torch.Tensor]]]] = {
+    "product": lambda: (lambda x, y: ((x * y).sum(), [x, y]))(leaf(3), leaf(3)),
+    "used twice": lambda: (lambda x: ((x * x + x).sum(), [x]))(leaf(3)),
+    "passed on": lambda: (lambda x, y: ((x + y).sum(), [x, y]))(leaf(2, 3), leaf(2, 3)),
+    "transposed": lambda: (lambda x, y: ((x @ y.t()).tanh().sum(), [x, y]))(leaf(2, 3), leaf(4, 3)),
+    "broadcast": lambda: (lambda x, y: ((x * y).sum(), [x, y]))(leaf(2, 3), leaf(3)),
+    "part of a tensor": lambda: (lambda x: (x[1:].exp().sum() + x[0, 0], [x]))(leaf(3, 2)),
+    "some outputs only": lambda: (lambda x: (x.unbind(0)[1].sum(), [x]))(leaf(3, 2)),
+    "complex": lambda: (lambda x: ((x * torch.tensor(1j)).abs().sum(), [x]))(leaf(3)),
+    "no gradient": lambda: (lambda x, y: ((x.detach() * y).sum(), [x, y]))(leaf(3), leaf(3)),
+    "channels last": lambda: (
+        lambda x: ((x * 2).sum(), [x])
+    )(leaf(1, 2, 3, 4).detach().to(memory_format=torch.channels_last).requires_grad_()),
+    "cross entropy": lambda: (
+        lambda x: (torch.nn.functional.cross_entropy(x, torch.tensor([0, 2])), [x])
+    )(leaf(2, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_whole_is_what_the_engine_gives(name: str, wholes: list[bool]):
+    found = []
+    for _ in range(RUNS):
+        loss, leaves = PROGRAMS[name]()
+        loss.backward()
+        found.append(shown(leaves))
+    assert wholes == [False, True, True]
+    same(found[0], found[1])
+    same(found[0], found[2])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_whole_adds_to_gradients(name: str, wholes: list[bool]):
+    loss, leaves = PROGRAMS[name]()
+    grads = []
+    for _ in range(4):
+        loss.backward(retain_graph=True)
+        grads.append(shown(leaves))
+    assert wholes == [False, False, True, True]
+    for k, later in enumerate(grads):
+        for first, then in zip(grads[0], later, strict=True):
+            if first is not None:
+                np.testing.assert_allclose(then[0], (k + 1) * first[0], rtol=1e-6)
+                assert then[1] == first[1] and then[2] == first[2] + k
+
+
+def test_several_roots_and_their_gradients(wholes: list[bool]):
+    for _ in range(RUNS):
+        x = leaf(2)
+        y = x * 3
+        torch.autograd.backward([y, y.exp().sum()], [torch.tensor([1.0, 2.0]), None])
+        expected = 3 * (np.array([1.0, 2.0]) + np.exp(3 * x.detach().numpy()))
+        np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
+    assert wholes == [False, True, True]
+
+
+def test_what_was_written_raises(wholes: list[bool]):
+    for k in range(RUNS):
+        x = leaf(3)
+        y = x.exp()
+        loss = y.sum()
+        if k == RUNS - 1:
+            y.mul_(2)
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                loss.backward()
+            assert x.grad is None
+        else:
+            loss.backward()
+    assert wholes == [False, True, False]
+
+
+def test_a_second_time_raises(wholes: list[bool]):
+    for _ in range(RUNS):
+        x = leaf(3)
+        loss = x.exp().sum()
+        loss.backward()
+        with pytest.raises(RuntimeError, match="a second time"):
+            loss.backward()
+    assert wholes[2]
+
+
+def test_a_graph_is_freed(wholes: list[bool]):
+    for _ in range(RUNS):
+        x = leaf(3)
+        y = x.exp()
+        saved = weakref.ref(y)
+        loss = y.sum()
+        del y
+        loss.backward()
+        gc.collect()
+        assert saved() is None
+    assert wholes[1:] == [True, True]
+
+
+def test_hooks_and_modes_are_left_to_the_engine(wholes: list[bool]):
+    seen = []
+    for _ in range(RUNS):
+        x = leaf(3)
+        y = x * 2
+        y.register_hook(seen.append)
+        y.sum().backward()
+        x = leaf(3)
+        x.register_hook(seen.append)
+        x.exp().sum().backward()
+        y = leaf(3) * 2
+        y.retain_grad()
+        y.sum().backward()
+        assert y.grad is not None
+        x = leaf(3)
+        with warnings.catch_warnings():
+            # of the cycle that create_graph makes, which is told once in a process
+            warnings.simplefilter("ignore")
+            x.exp().sum().backward(create_graph=True)
+        assert x.grad.requires_grad
+        with torch.autograd.set_detect_anomaly(True, check_nan=False):
+            leaf(3).exp().sum().backward()
+    assert len(seen) == 2 * RUNS and wholes == []
+
+
+def test_narrow_floats_are_left_to_the_engine(wholes: list[bool]):
+    for _ in range(RUNS):
+        x = leaf(3)
+        x.half().exp().float().sum().backward()
+    assert wholes == [False] * RUNS
+
+
+def test_gradients_that_share_memory_are_left_to_the_engine(wholes: list[bool]):
+    for _ in range(RUNS):
+        x, y = leaf(3), leaf(3)
+        x.grad = y.grad = torch.zeros(3)
+        (2 * x + 3 * y).sum().backward()
+        assert x.grad.tolist() == [5.0] * 3
+    assert wholes == []
+
+
+def test_a_leaf_that_was_given_other_data(wholes: list[bool]):
+    for k in range(RUNS + 1):
+        x = leaf(3)
+        loss = (x * 2).sum()
+        if k >= RUNS - 1:
+            x.data = torch.ones(3, dtype=torch.float64)
+        loss.backward()
+        assert x.grad.tolist() == [2.0] * 3
+    assert not wholes[-1]
+
+
+def test_training_is_the_same(wholes: list[bool]):
+    def losses() -> list[float]:
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        x, labels = torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1])
+        found = []
+        for _ in range(6):
+            loss = torch.nn.functional.cross_entropy(net(x), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        return found
+
+    with fgrad.policy("default"):
+        engine = losses()
+    np.testing.assert_allclose(losses(), engine, rtol=1e-6)
+    assert wholes[-5:] == [True] * 5
+
+
+def test_compiled(wholes: list[bool]):
+    with fgrad.policy(Policy(backward_runs=1)):
+        for _ in range(RUNS):
+            x = leaf(3)
+            (x * x).sum().backward()
+            np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy())
+    assert wholes == [False, True, True]
+
+
+UNARY = ("exp", "sin", "t", "abs", "sigmoid", "clone", "cumsum", "half")
+BINARY = ("add", "mul", "sub", "maximum", "matmul")
+DRAWN = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(UNARY), st.integers(0, 9)),
+        st.tuples(st.sampled_from(BINARY), st.integers(0, 9), st.integers(0, 9)),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(DRAWN)
+def test_random_graphs(steps: list[tuple[Any, ...]]):
+    with fgrad.policy(SECOND):
+        whole._backwards.clear()
+        found = []
+        for _ in range(RUNS):
+            leaves = [leaf(2, 2), (leaf(2, 2).detach() - 1).t().requires_grad_()]
+            made = [*leaves]
+            for name, *operands in steps:
+                given = [made[k % len(made)] for k in operands]
+                more = (0,) if name == "cumsum" else ()
+                made.append(getattr(given[0], name)(*given[1:], *more).float())
+            sum(x.mean() for x in made).backward()
+            found.append(shown(leaves))
+        same(found[0], found[1])
+        same(found[0], found[2])
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_mirror_programs(block: int, wholes: list[bool]):
+    """What a random program shows does not depend on how its backward is run."""
+    for seed in range(25 * block, 25 * block + 25):
+        program = random_program(seed, 8)
+        players = [Player(torch) for _ in range(RUNS)]
+        for at, step in enumerate(program):
+            seen = [player.play(tuple(step)) for player in players]
+            for later in seen[1:]:
+                assert alike(later, seen[0]), described(program, at, later, seen[0])
+    assert True in wholes
