@@ -14,7 +14,7 @@ from attrs import frozen
 
 from fgrad.graph.op import Op
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer, typeof
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, typeof, widely
 
 
 @frozen(eq=False)
@@ -107,6 +107,11 @@ class Graph:
     def out_types(self) -> tuple[ShapedArray, ...]:
         types = self.types
         return tuple([types[i] for i in self.outputs])
+
+    @cached_property
+    def wide(self) -> bool:
+        """Whether any value has 64 bits, so that JAX's flag must be on while the graph runs."""
+        return any(t.dtype in WIDE for t in self.types)
 
     @cached_property
     def effects(self) -> bool:
@@ -215,6 +220,8 @@ class Builder:
 
 def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     """Run a graph node by node under the current trace, letting go of each value after its last use."""
+    if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        return widely(evaluate, graph, narrowed(graph, args))
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
@@ -225,6 +232,13 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
         for i in dead:
             values[i] = None
     return [values[i] for i in graph.outputs]
+
+
+def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """Arguments with NumPy's 64-bit arrays as JAX takes them without its flag: of the types of the graph's inputs."""
+    return [
+        np.asarray(x, t.dtype) if isinstance(x, np.ndarray) else x for x, t in zip(args, graph.in_types, strict=True)
+    ]
 
 
 def last_uses(graph: Graph) -> tuple[tuple[int, ...], ...]:

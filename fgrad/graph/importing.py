@@ -32,6 +32,7 @@ from fgrad.graph.source import from_traceback
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer,
+    as_wide_as,
     closed_parts,
     is_effectful,
     is_literal,
@@ -351,7 +352,7 @@ def vjp_rule(
     ct_types = [t for t in call.out_types if is_inexact(t)]
     in_types = [_anywhere(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
-        return VjpRule(forward, from_jaxpr(jax.make_jaxpr(backward)(*in_types)), tuple(wrt))
+        return VjpRule(forward, from_jaxpr(as_wide_as(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
         wanted = [(i, t) for i, t in enumerate(types) if is_inexact(t)]
         held = [None if value is None else (isinstance(value, bool), Const.of(value)) for _, value in given]

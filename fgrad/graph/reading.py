@@ -32,10 +32,11 @@ JSON_BYTES, JSON_RATIO = 1 << 24, 32
 #: how many graphs may stand inside each other, and how many values a file may have beside one for each byte of JSON
 DEPTH, VALUES = 64, 1 << 22
 
-#: the dtypes that JAX has only with ``jax_enable_x64``
-WIDE = tuple([np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")])
-#: what JAX reads them as without
-NARROW = dict(zip(WIDE, map(np.dtype, ("int32", "uint32", "float32", "complex64")), strict=True))
+#: what JAX reads types of 64 bits as where its flag is off
+NARROW = {
+    np.dtype(wide): np.dtype(narrow)
+    for wide, narrow in {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}.items()
+}
 
 _rules_by_digest: OrderedDict[str, Deferred] = OrderedDict()
 _MOST_RULES = 4096
@@ -394,7 +395,7 @@ def _no_constant(text: str) -> Any:
 def _need_x64(types: Sequence[ShapedArray]) -> None:
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         for t in types:
-            if t.dtype in WIDE:
+            if t.dtype in NARROW:
                 raise NoCode(
                     f"it holds values of type {t.str_short()}; set jax.config.update('jax_enable_x64', True) to read it"
                 )

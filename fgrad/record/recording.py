@@ -36,6 +36,7 @@ from fgrad.graph.source import RawSource, Source, here
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
+    as_wide_as,
     bind_custom_jvp,
     bind_custom_vjp,
     copied,
@@ -444,6 +445,6 @@ def _staged(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Stager, Seq
     stager = Stager()
     tracers = [stager.new_input(t) for t in in_types]
     try:
-        return stager, *steadily(_outputs, stager, function, tracers)
+        return stager, *as_wide_as(in_types, steadily, _outputs, stager, function, tracers)
     finally:
         stager.open = False

@@ -19,7 +19,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.graph import op as ops
-from fgrad.graph.graph import Const, Graph, evaluate
+from fgrad.graph.graph import Const, Graph, evaluate, narrowed
 from fgrad.graph.regions import PythonCall
 from fgrad.jaxcore import (
     ShapedArray,
@@ -32,6 +32,7 @@ from fgrad.jaxcore import (
     primitive,
     steadily,
     typeof,
+    widely,
 )
 from fgrad.run.cache import Cache, clear_all
 from fgrad.run.interpreter import in_memory, interpret
@@ -100,6 +101,8 @@ class Executable(Follower):
         for x in args:
             if isinstance(x, Tracer):
                 return bind(self.graph, args)
+        if self.graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+            return widely(self, narrowed(self.graph, args))
         if self.compiled is not None:
             return self.compiled(*args)
         return self.run_new(args)

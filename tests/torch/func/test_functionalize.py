@@ -149,6 +149,40 @@ LANES = {
 }
 
 
+#: programs whose derivatives need JAX's flag in some operation, and how fgrad alone transforms them
+DEEP = {
+    "embedding": lambda y, t: torch.nn.functional.embedding(t, y).pow(2).sum(),
+    "double times labels": lambda y, t: (y.double() ** 2 * t[:, None]).sum(),
+    "double softplus": lambda y, t: torch.nn.functional.softplus(y.double()).sum(),
+    "double cross_entropy": lambda y, t: torch.nn.functional.cross_entropy(y.double(), t),
+    "double lgamma": lambda y, t: ((y.double().abs() + 1).lgamma() * t[:, None]).sum(),
+    "double svdvals": lambda y, t: torch.linalg.svdvals(y.double()).sum(),
+    "double cumprod": lambda y, t: y.double().cumprod(1).sum(),
+}
+OWN_LANES = {
+    "fgrad.grad": fgrad.grad,
+    "fgrad.jit": lambda f: fgrad.jit(fgrad.grad(f)),
+    "jax.jit": lambda f: jax.jit(fgrad.grad(f)),
+    "jax.jit inside": lambda f: fgrad.grad(jax.jit(f)),
+    "fgrad.vmap": lambda f: (
+        lambda w, *xs: fgrad.vmap(fgrad.grad(f), (0, None, None))(jax.numpy.asarray(w)[None], *xs)[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("lane", OWN_LANES)
+@pytest.mark.parametrize("name", DEEP)
+def test_derivatives_of_64_bits_are_recorded_and_run_whatever_the_flag(name: str, lane: str):
+    def loss(w: Any, x: Any, t: Any) -> Any:
+        return DEEP[name](x @ w, t.long())
+
+    w = torch.tensor(WEIGHTS, dtype=torch.float32, requires_grad=True)
+    loss(w, torch.tensor(ROWS, dtype=torch.float32), torch.tensor(LABELS)).backward()
+    gradient = OWN_LANES[lane](torch.functionalize(loss))
+    for array in (np.asarray, jax.numpy.asarray):
+        np.testing.assert_allclose(gradient(array(WEIGHTS), array(ROWS), array(LABELS)), w.grad, rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("lane", LANES)
 @pytest.mark.parametrize("name", WIDE)
 def test_64_bits_inside_whatever_the_flag(name: str, lane: str):
