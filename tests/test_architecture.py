@@ -15,7 +15,7 @@ SOURCES = sorted((ROOT / "fgrad").rglob("*.py"))
 FLOORS = ("errors", "jaxcore", "graph", "run", "record", "rules", "passes", "api")
 #: What stands on all floors of the core, beside each other: the package, the namespaces and the tools for tests.
 ROOF = len(FLOORS)
-#: What stands on the core: the seam, which has the names of it that the mutable layer may use, that layer, and its users.
+#: What stands on the core: the seam with the names of it that the mutable layer may use, that layer, and its users.
 UPPER = {"seam": ROOF + 1, "mutable": ROOF + 2, "torch": ROOF + 3}
 #: The rooms of the mutable layer from its ground up; those of one floor know nothing of each other.
 ROOMS = (

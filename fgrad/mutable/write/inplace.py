@@ -259,10 +259,10 @@ class Before:
         tensor = self.tensor
         tensor._storage.array, tensor._counter.value = self.written
         tensor._geometry, tensor._type, version = self.looks
-        if tensor._view is not None:
+        if tensor._view is not None and version is not None:
             tensor._view.version = version
-        for x, *maker in self.makers:
-            x._grad_fn, x._output_nr, x._backward_hooks = maker
+        for x, node, output, hooks in self.makers:
+            x._grad_fn, x._output_nr, x._backward_hooks = node, output, hooks
         for node, retains in self.retains:
             node.retains = retains
 
