@@ -142,7 +142,8 @@ def follow(follower: Follower) -> None:
     follower.begin(_active.policy)
 
 
-def _put_in_force(policy: Policy) -> None:
+def enforce(policy: Policy) -> None:
+    """Put a policy in force, in all threads, until another takes its place."""
     _active.policy = policy
     with _active.lock:
         followers = list(_active.followers)
@@ -175,10 +176,10 @@ def policy(chosen: str | Policy) -> Iterator[Policy]:
         raise ValueError(f"There is no policy {chosen!r}. Those with names are {', '.join(map(repr, POLICIES))}.")
     before = _active.policy
     try:
-        _put_in_force(new)
+        enforce(new)
         yield new
     finally:
-        _put_in_force(before)
+        enforce(before)
 
 
 #: which pace of a policy a graph runs at

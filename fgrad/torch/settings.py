@@ -1,7 +1,7 @@
 """Settings of the whole process that programs make when they start.
 
-Every operation here is deterministic, and XLA chooses its threads and the precision of products on the CPU: what is set
-is kept and can be asked for, and changes no result.
+XLA chooses its threads and the precision of products on the CPU: what is set is kept and can be asked for, and changes no
+result. To ask for deterministic algorithms puts the reproducible policy in force (NOTE [Back ends in order]).
 """
 
 import os
@@ -10,6 +10,7 @@ from attrs import define
 
 from fgrad.mutable.context.first_time import once
 from fgrad.mutable.context.warning import warn
+from fgrad.run.policy import POLICIES, enforce
 
 _MODES = {"default": 0, "warn": 1, "error": 2}
 _PRECISIONS = ("highest", "high", "medium")
@@ -61,7 +62,7 @@ def _positive(function: str, number: int) -> int:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for results that are the same each time, which they are in any case.
+    """Ask for results that are the same, bit for bit, each time: fgrad's policy "reproducible" is in force from then on.
 
     Raises:
       TypeError: ``mode`` is no bool.
@@ -78,7 +79,13 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     if not isinstance(mode, bool):
         name = type(mode).__name__
         raise TypeError(f"_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not {name}")
-    _settings.deterministic = (1 if warn_only else 2) if mode else 0
+    _set_deterministic((1 if warn_only else 2) if mode else 0)
+
+
+def _set_deterministic(level: int) -> None:
+    if bool(level) != are_deterministic_algorithms_enabled():
+        enforce(POLICIES["reproducible" if level else "default"])
+    _settings.deterministic = level
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -107,7 +114,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         debug_mode = _MODES[debug_mode]
     if debug_mode not in _MODES.values():
         raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
-    _settings.deterministic = debug_mode
+    _set_deterministic(debug_mode)
 
 
 def get_deterministic_debug_mode() -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
+from fgrad.run.policy import POLICIES, active
 from tests import documents
 from tests.lanes import LANES, in_lane, lane_of
 from tests.torch import shapes
@@ -222,6 +223,16 @@ def test_reproducible(make: Callable[[], Callable[[], torch.Tensor]]):
         first = losses(make, 5)
         for _ in range(20):
             assert losses(make, 5) == first
+
+
+def test_deterministic_algorithms_are_reproducible():
+    default = active()
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert active() == POLICIES["reproducible"]
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert active() == default
 
 
 def test_a_product_turned_round_takes_broadcast_operands():
