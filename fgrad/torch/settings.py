@@ -1,7 +1,7 @@
 """Settings of the whole process that programs make when they start.
 
-XLA chooses its threads and the precision of products on the CPU: what is set is kept and can be asked for, and changes no
-result. To ask for deterministic algorithms puts the reproducible policy in force (NOTE [Back ends in order]).
+XLA chooses its threads and the precision of products on the CPU: what is set is kept and can be asked for, and changes
+no result.  Asking for deterministic algorithms puts the reproducible policy in force (NOTE [Back ends in order]).
 """
 
 import os
@@ -62,7 +62,7 @@ def _positive(function: str, number: int) -> int:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for results that are the same, bit for bit, each time: fgrad's policy "reproducible" is in force from then on.
+    """Ask for results that are the same, bit for bit, each time: puts fgrad's policy "reproducible" in force.
 
     Raises:
       TypeError: ``mode`` is no bool.
