@@ -355,7 +355,7 @@ def test_a_mode_is_of_its_thread_and_ends_with_an_error():
     assert log.names == []
     assert len(seen) == 1
     assert torch._C._len_torch_function_stack() == 0
-    assert watch.entered == 0
+    assert not watch.within()
 
 
 def test_what_is_disabled():

@@ -56,9 +56,9 @@ def scenario(play: Callable[[Any, Story], None]) -> Callable[[Any, Story], None]
 def test_autocast_is_pytorchs(play: Callable[[Any, Story], None]):
     pytorch = pytest.importorskip("torch")
     pytest.importorskip("torch.utils.checkpoint")
-    entered = watch.entered
+    entered = watch.within()
     assert_same(played(play, fgrad.torch), played(play, pytorch))
-    assert watch.entered == entered
+    assert watch.within() == entered
 
 
 def graph(fn: Any) -> Any:

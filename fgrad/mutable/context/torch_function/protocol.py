@@ -1,7 +1,7 @@
 """How a call is handed to ``__torch_function__``: of a class of one of its arguments, or of a mode.
 
 NOTE [Overriding]
-Each public function, method and attribute of tensors is entered through ``overridable`` (``overridable.py``).  A call
+Each public function, method and attribute of tensors is entered through ``overridable`` (``wrap.py``).  A call
 looks whether anybody wants to answer it in the function's place: a mode of the thread first, then the arguments whose
 classes have a ``__torch_function__``, subclasses before their superclasses and otherwise from left to right.  What they
 are given is the very object that the user called (``func is torch.add``), so that handlers can be kept in a dict.

@@ -1,6 +1,6 @@
 """The entrances through which users call functions, operators and attributes.
 
-See NOTE [Overriding] in ``overrides.py``.
+See NOTE [Overriding] in ``protocol.py``.
 """
 
 import inspect
