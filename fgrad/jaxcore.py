@@ -32,6 +32,7 @@ __all__ = [
     "Trace",
     "Tracer",
     "all_primitives",
+    "as_typed",
     "as_wide_as",
     "bind_custom_jvp",
     "bind_custom_vjp",
@@ -144,6 +145,19 @@ def as_wide_as(types: Sequence[Any], function: Callable[..., Any], *args: Any) -
     if any([getattr(t, "dtype", None) in WIDE for t in types]):  # noqa: C419  (a list is faster here)
         return widely(function, *args)
     return function(*args)
+
+
+def as_typed(value: Any) -> Any:
+    """A value whose bits are those of its type; called with JAX's flag as it was when the value was made.
+
+    A tracer of ``jax.vmap`` or ``jax.jvp`` for one of NumPy's arrays of 64 bits has a type of 32 while the flag is off.
+    Operations would see the array as it is once the flag is on.
+    """
+    held: Any = value
+    while isinstance(held, Tracer):
+        held = getattr(held, "primal", getattr(held, "val", None))
+    hides = held is not value and getattr(held, "dtype", None) in WIDE and held.dtype != value.dtype
+    return jax.numpy.copy(value) if hides else value
 
 
 def leave(block: Any) -> None:

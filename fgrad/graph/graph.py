@@ -14,7 +14,7 @@ from attrs import frozen
 
 from fgrad.graph.op import Op
 from fgrad.graph.source import Source
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, typeof, widely
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, typeof, widely
 
 
 @frozen(eq=False)
@@ -237,7 +237,8 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:
     """Arguments with NumPy's 64-bit arrays as JAX takes them without its flag: of the types of the graph's inputs."""
     return [
-        np.asarray(x, t.dtype) if isinstance(x, np.ndarray) else x for x, t in zip(args, graph.in_types, strict=True)
+        np.asarray(x, t.dtype) if isinstance(x, np.ndarray) else as_typed(x)
+        for x, t in zip(args, graph.in_types, strict=True)
     ]
 
 

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
+from fgrad.jaxcore import as_typed
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
@@ -72,6 +73,7 @@ def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Call
 
 def _tensor(x: Any) -> Tensor:
     """An array as a tensor: see NOTE [Arrays at the border]."""
+    x = as_typed(x)
     if isinstance(x, np.ndarray):
         x = constant(x) if x.dtype.kind in "iu" else jax.numpy.asarray(x)
     return new_tensor(x, type_of(x))

@@ -200,6 +200,64 @@ def test_64_bits_inside_whatever_the_flag(name: str, lane: str):
             np.testing.assert_allclose(found, w.grad, rtol=1e-4, atol=1e-5)
 
 
+def written(y: Any) -> Any:
+    z = torch.zeros(4, 3)
+    z[1:3] = y[:2] * 2
+    return z
+
+
+#: programs in which some operation has JAX's flag on
+MAPPED = {
+    "index_add": lambda y, t: y.index_add(0, t, y).pow(2).sum(),
+    "index_put": lambda y, t: y.index_put((t,), y[0]).pow(2).sum(),
+    "take_along_dim": lambda y, t: y.take_along_dim(t[:, None], 1).pow(2).sum(),
+    "take": lambda y, t: y.take(t).pow(2).sum(),
+    "getitem": lambda y, t: y[t].pow(2).sum(),
+    "slice write": lambda y, t: written(y).pow(2).sum(),
+    "topk": lambda y, t: (y.topk(3, 1).values * t[:, None]).sum(),
+    "searchsorted": lambda y, t: (torch.searchsorted(torch.arange(4.0), y) * y).sum(),
+    "double": lambda y, t: (y.double() ** 2).sum(),
+}
+
+
+@pytest.mark.parametrize("vmap", [fgrad.vmap, jax.vmap])
+@pytest.mark.parametrize("name", MAPPED)
+def test_mapped_arrays_of_64_bits_have_their_types_throughout(name: str, vmap: Any):
+    """JAX's tracer for a mapped or differentiated array of NumPy's holds its 64 bits behind a type of 32."""
+
+    def loss(y: Any, t: Any) -> Any:
+        return MAPPED[name](y, t.long())
+
+    pure = torch.functionalize(loss)
+    values, gradients = [], []
+    labels = np.stack([LABELS, LABELS[::-1]])
+    rows = np.stack([ROWS[:, :3], ROWS[:, 2:]])
+    for row, label in zip(rows, labels, strict=True):
+        y = torch.tensor(row, dtype=torch.float32, requires_grad=True)
+        value = loss(y, torch.tensor(label))
+        value.backward()
+        values.append(value.item())
+        gradients.append(y.grad.numpy())
+    for type in ("float32", "float64"):
+        y = rows.astype(type)
+        np.testing.assert_allclose(vmap(pure)(y, labels), values, rtol=1e-4)
+        for transform in (fgrad.grad, lambda f: fgrad.grad(jax.jit(f)), fgrad.jacrev):
+            np.testing.assert_allclose(vmap(transform(pure))(y, labels), gradients, rtol=1e-4, atol=1e-5)
+        for transform in (fgrad.grad, jax.grad):
+            found = vmap(vmap(transform(pure)))(y[None], labels[None])[0]
+            np.testing.assert_allclose(found, gradients, rtol=1e-4, atol=1e-5)
+        _, tangents = vmap(lambda y, t: fgrad.jvp(lambda y: pure(y, t), (y,), (np.ones((4, 3)),)))(y, labels)
+        np.testing.assert_allclose(tangents, np.sum(gradients, (1, 2)), rtol=1e-4, atol=1e-5)
+
+
+def test_values_of_64_bits_keep_them_when_mapped():
+    """A true value of 64 bits is left alone where its graph is run for many."""
+    with jax.enable_x64(True):
+        counts = jax.numpy.asarray([5 * 10**9, 7 * 10**9])
+    pure = torch.functionalize(lambda x, n: x * (n // 10**9))
+    np.testing.assert_array_equal(jax.vmap(fgrad.grad(pure))(np.ones(2), counts), [5.0, 7.0])
+
+
 def test_untraced_integers_keep_their_bits():
     gradient = jax.grad(torch.functionalize(lambda x, n: x * (n // 10**9)))
     assert gradient(1.0 * X[0], np.array(5 * 10**9)) == 5.0
