@@ -290,7 +290,8 @@ def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
 
 def _known(jaxpr: Any, consts: Sequence[Any]) -> list[Any]:
     """The outputs of an open jaxpr with these constants that no equation gives, and None for the others."""
-    held = dict(zip(jaxpr.constvars, consts, strict=True))
+    # the constants have variables of their own, or are the first inputs, by JAX's version
+    held = dict(zip([*jaxpr.constvars, *jaxpr.invars], consts, strict=False))
     found = [atom.val if is_literal(atom) else held.get(atom) for atom in jaxpr.outvars]
     return [None if isinstance(value, Tracer) else value for value in found]
 

@@ -45,7 +45,8 @@ class Template:
         #: ``op`` again where it takes just the two inputs of the template, in order
         self.pair: Op | None = None
         n = len(graph.in_types)
-        if len(graph.nodes) == 1 and not graph.consts and graph.outputs == (n,) and tree_util.treedef_is_leaf(tree):
+        one = len(graph.nodes) == 1 and not graph.consts and len(graph.nodes[0].op.out_types) == 1
+        if one and graph.outputs == (n,) and tree_util.treedef_is_leaf(tree):
             self.op = graph.nodes[0].op
             self.type = self.op.out_types[0]
             self.order = graph.nodes[0].inputs

@@ -1,5 +1,7 @@
 """The fast lane: same values as JAX, one template per types and statics, open lane where it must."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ import fgrad.numpy as fnp
 import fgrad.random
 import fgrad.scipy.special
 from fgrad.record.namespaces import is_function
+from fgrad.record.templates import apply_pair
 
 X = jnp.array([0.3, 0.7, 1.2, -0.4])
 
@@ -112,3 +115,26 @@ def test_precision_context_is_respected():
     text = str(fgrad.make_graph(f)(x))
     assert "HIGHEST" in text
     assert "HIGHEST" not in str(fgrad.make_graph(lambda x: (x @ x.T).sum())(x))
+
+
+@jax.custom_jvp
+def product_and_sum(x, y):
+    return x * y, x + y
+
+
+product_and_sum.defjvps(
+    lambda t, _, x, y: (t * y, t),
+    lambda t, _, x, y: (t * x, t),
+)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_one_output_of_an_operation_with_several(which):
+    def chosen(x, y):
+        return product_and_sum(x, y)[which]
+
+    def f(x):
+        return apply_pair(chosen, x, x * x, sys._getframe()) * 2.0
+
+    value, slope = fgrad.value_and_grad(f)(3.0)
+    assert (value, slope) == ((54.0, 54.0) if which == 0 else (24.0, 14.0))

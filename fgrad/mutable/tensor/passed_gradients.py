@@ -1,4 +1,4 @@
-"""Gradients that are views of the gradients that came in: see NOTE [Gradients that are views] in ``gradient_views.py``."""
+"""Gradients that are views of incoming ones: see NOTE [Gradients that are views] in ``gradient_views.py``."""
 
 from collections.abc import Sequence
 from typing import Any
