@@ -8,6 +8,8 @@ import pytest
 import fgrad.torch as torch
 from fgrad.mutable.operation.joins import FEW
 from fgrad.mutable.values import evaluation
+from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.torch.nn import functional as F
 
 
@@ -79,6 +81,9 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         whole(self, graph, *rest)
 
     monkeypatch.setattr(evaluation.Routine, "__init__", counted)
+    # another test of this process may have made values elsewhere, or batches
+    monkeypatch.setattr(elsewhere, "exist", False)
+    monkeypatch.setattr(Batched, "exist", False)
     return made
 
 
