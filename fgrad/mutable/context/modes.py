@@ -62,6 +62,8 @@ class Modes(threading.local):
     #: whether one is entered, if only set aside for the moment, and whether ``torch.autocast`` is on
     handled = False
     casting = False
+    #: what ``handled`` was before each mode that was entered without a block
+    pushed: tuple[bool, ...] = ()
     #: whether classes of arguments (1: not they) and modes (2: nobody) may answer calls: see NOTE [Overriding]
     overriding = 0
 

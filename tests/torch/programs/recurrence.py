@@ -57,7 +57,7 @@ with torch.no_grad():
     layer.weight_hh_l0.mul_(2)
 print(first_line(lambda: torch.autograd.grad(output.sum(), x)))
 
-for dtype in (torch.bfloat16, torch.float16, torch.float64):
+for dtype in (torch.float16, torch.float64):  # whether oneDNN takes bfloat16 depends on the processor
     print(dtype, torch.nn.LSTM(3, 4, dtype=dtype)(x.detach().to(dtype))[0].grad_fn)
 print(first_line(lambda: layer(x[:0])))
 print(layer(x[:, :0])[0].grad_fn, layer(x[:, 0])[0].grad_fn)

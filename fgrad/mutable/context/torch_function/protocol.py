@@ -140,6 +140,7 @@ class DisableTorchFunction(_Level):
 def push_mode(mode: Any) -> None:
     """Enter a mode in this thread."""
     watch.enter()
+    modes.pushed = (*modes.pushed, modes.handled)
     modes.handlers, modes.handled = (*modes.handlers, mode), True
 
 
@@ -147,6 +148,9 @@ def pop_mode() -> Any:
     """Leave the innermost mode of this thread."""
     mode = modes.handlers[-1]
     modes.handlers = modes.handlers[:-1]
+    if modes.pushed:
+        *others, modes.handled = modes.pushed
+        modes.pushed = tuple(others)
     return mode
 
 
