@@ -24,10 +24,11 @@ from tests.torch.test_programs import PROGRAMS, neutral
 RECORDED_PROGRAMS = json.loads(gzip.decompress(RECORDED.read_bytes()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lane", LANES)
 def test_recorded_programs(lane: str):
     """What torch showed of random programs of mutation; each lane has programs of its own."""
-    for program, wanted in RECORDED_PROGRAMS[LANES.index(lane) :: 50]:
+    for program, wanted in RECORDED_PROGRAMS[LANES.index(lane) :: 100]:
         player = Player(torch)
         with in_lane(lane):
             for at, (step, expected) in enumerate(zip(program, wanted, strict=True)):
@@ -46,10 +47,11 @@ def test_all_recorded_programs(lane: str):
                 assert alike(seen, expected), described(program, at, seen, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lane", LANES)
 def test_awkward_shapes(lane: str):
     """Sizes 0 and 1, operands across memory, broadcast seeds."""
-    for seed in range(LANES.index(lane), 200, 16):
+    for seed in range(LANES.index(lane), 200, 40):
         with in_lane("interpreted"):
             wanted = attempt(lambda seed=seed: shapes.played(seed, torch, 3))
         with in_lane(lane):
@@ -83,18 +85,19 @@ def result(sample: Sample) -> tuple[list[Any], list[Any]] | str:
 
 
 def in_turns() -> list[Any]:
-    """Each sample in one lane; all but one in sixty are thorough."""
+    """Each sample in one lane; all but one in 121 are thorough."""
     return [
         pytest.param(
             sample,
             lane_of(zlib.crc32(f"{sample.id}{i}".encode())),
             id=f"{sample.id}-{i}",
-            marks=[pytest.mark.thorough] if i % 61 else [],
+            marks=[pytest.mark.thorough] if i % 121 else [],
         )
         for i, sample in enumerate(SAMPLES)
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sample", "lane"), in_turns())
 def test_operations(sample: Sample, lane: str):
     wanted = result(sample)
@@ -113,6 +116,7 @@ def test_operations(sample: Sample, lane: str):
                     assert_close(a, b, max(tolerance, 1e-6), lane)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_programs(program: Path):
     """The programs that print what real torch prints, each in one lane."""
