@@ -4,6 +4,7 @@ Everything else under ``fgrad/`` sees JAX through its documented ``jax``, ``jax.
 through what this file exports.
 """
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Sequence
@@ -63,7 +64,6 @@ __all__ = [
     "staged_number",
     "steadily",
     "symbolic_zero",
-    "take_trace",
     "tangent_dtype",
     "traced_shard_map",
     "typeof",
@@ -98,8 +98,19 @@ def is_array(value: Any) -> bool:
 
 def current_trace() -> Any:
     """The trace that JAX operations go to at present (None, or JAX's evaluating trace, when nothing is traced)."""
-    with take_trace() as trace:
-        return trace
+    block = take_trace()
+    try:
+        with block as trace:
+            return trace
+    except BaseException:
+        _put_back(block)
+        raise
+
+
+def _put_back(block: Any) -> None:
+    """Put back, once more, the trace that a block of ``take_trace`` took, if it came so far."""
+    with contextlib.suppress(AttributeError):
+        block.__exit__(None, None, None)
 
 
 def set_again(trace: Any) -> None:
@@ -113,12 +124,12 @@ def set_again(trace: Any) -> None:
 def steadily(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function in which JAX traces or compiles; after an exception JAX's trace is what it was before."""
     taken = take_trace()
-    with taken:
-        pass  # it has looked what the trace is
     try:
+        with taken:
+            pass  # it has looked what the trace is
         return function(*args)
     except BaseException:
-        taken.__exit__(None, None, None)
+        _put_back(taken)
         raise
 
 

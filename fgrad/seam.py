@@ -14,7 +14,7 @@ from fgrad.passes.vjp import vjp
 from fgrad.record.recording import stage_closed
 from fgrad.run.cache import Cache
 from fgrad.run.executable import SILENT, Executable
-from fgrad.run.policy import PaceOf, Policy, active, operations, pieces
+from fgrad.run.policy import PaceOf, active, operations, pieces
 
 __all__ = [
     "Builder",
@@ -24,7 +24,6 @@ __all__ = [
     "Graph",
     "Op",
     "PaceOf",
-    "Policy",
     "RawSource",
     "Region",
     "SILENT",

@@ -1,11 +1,17 @@
 """An interrupt or an error at a bad moment leaves nothing behind: see NOTE [Signals]."""
 
+import ast
 import contextlib
+import dis
+import pathlib
 import random
+import types
 import zlib
+from collections.abc import Iterator
 
 import pytest
 
+import fgrad
 import fgrad.torch as torch
 from fgrad.mutable.context.modes import modes
 from tests import interrupts
@@ -54,6 +60,41 @@ def test_errors_in_what_the_user_gives(program):
         with contextlib.suppress(interrupts.Refused):
             program(x, interrupts.Fragile(at))
         assert not faults(interrupts.nothing, before)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def test_rounds_of_loops_end_inside_their_blocks():
+    """No jump back that a ``try`` or ``with`` is written around is missing in Python's table of what these cover.
+
+    Of the rooms that keep a thread's state; elsewhere what is put back is a recording, which nobody holds any more.
+    """
+    package = pathlib.Path(fgrad.__file__).parent
+    found = []
+    for path in [*package.glob("mutable/**/*.py"), *package.glob("run/*.py")]:
+        text = path.read_text()
+        blocks = [
+            (node.body[0].lineno, node.body[-1].end_lineno or 0)
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.With) or (isinstance(node, ast.Try) and node.finalbody)
+        ]
+        for code in _codes(compile(text, str(path), "exec")):
+            covered = dis._parse_exception_table(code)  # type: ignore[attr-defined]  # it is written nowhere else
+            for at in dis.get_instructions(code):
+                if at.opname not in ("JUMP_BACKWARD", "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE"):
+                    continue
+                line = at.positions and at.positions.lineno
+                if not line or any(part.start <= at.offset < part.end for part in covered):
+                    continue
+                first = code.co_firstlineno  # a function inside of a block is not
+                if any(start <= line <= end and not start <= first <= end for start, end in blocks):
+                    found.append(f"{path.relative_to(package)}:{line} {code.co_qualname}")
+    assert not found, "\n".join(found)
 
 
 def test_a_level_that_is_left_takes_its_tangents():

@@ -18,7 +18,7 @@ from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Kept, Op, intern
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, is_inexact, opaque
 from fgrad.graph.source import RawSource
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_concrete, set_trace, take_trace, typeof
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_concrete, set_trace, typeof
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
@@ -71,8 +71,7 @@ class Recorder(Recording):
 
     def __init__(self, inputs: Sequence[Any], moving: Callable[[int], bool], passed_on: PassedOn):
         super().__init__()
-        with take_trace() as parent:
-            self.parent = parent
+        self.parent = current_trace()
         self.inputs = list(inputs)
         #: values worked out on demand, by number
         self.known: dict[int, Any] = {}

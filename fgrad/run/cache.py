@@ -35,11 +35,14 @@ class Cache(dict[Key, Value], Generic[Key, Value]):
                 self._sizes[key] = size  # before the value: what is kept has a size, also where a signal comes between
                 self._held += size
             found = self.setdefault(key, value)
-            while self._held > self.limit * ENTRY and len(self) > 1:
-                oldest = next(iter(self))
-                del self[oldest]
-                self._held -= self._sizes.pop(oldest)
+            self._shrink()  # a call: see NOTE [Signals]
             return found
+
+    def _shrink(self) -> None:
+        while self._held > self.limit * ENTRY and len(self) > 1:
+            oldest = next(iter(self))
+            del self[oldest]
+            self._held -= self._sizes.pop(oldest)
 
     def clear(self) -> None:
         with self._lock:

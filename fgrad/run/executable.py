@@ -73,28 +73,41 @@ class Executable(Follower):
       compiled: XLA's program, once it has taken over.
     """
 
-    __slots__ = ("graph", "numpy", "compiled", "_pace_of", "_new", "_waits", "_left", "_xla", "_stretches")
+    __slots__ = ("graph", "numpy", "compiled", "_pace_of", "_new", "_waits", "_left", "_xla", "_stretches", "begun")
 
     def __init__(self, graph: Graph, pace_of: PaceOf):
         self.graph = graph
         self._pace_of = pace_of
         #: what XLA has compiled, kept under policies that do not run it
         self._xla: Any = None
+        #: the NumPy program, while the graph is new
+        self._new: Any = None
+        self._left: float = 0
+        self._stretches: Stretches | None = None
+        self.stop()
         follow(self)
 
-    def begin(self, policy: Policy) -> None:
-        """Start with the first back end that a policy allows."""
+    def stop(self) -> None:
+        """Leave all back ends; the next run begins under the policy that is in force then."""
+        self.begun = False
+        self.numpy = self.compiled = None
+
+    def begin(self) -> None:
+        """Start with the first back end that the policy in force allows."""
+        policy = active()
         graph, pace = self.graph, self._pace_of(policy)
+        self.begun = True
         found = small(graph, pace.numpy_excess) if graph.nodes and pace.numpy_excess > -inf else None
         kept = found is not None and found.excess <= pace.numpy_kept_excess and found.largest <= pace.numpy_kept_size
         run = None if found is None else found.run
         self.numpy = run if kept else None
-        #: the NumPy program, while the graph is new
         self._new = run
         self._waits = pace.numpy_waits
         self._left = runs_before_compiling(graph, pace, policy, found)
-        self._stretches: Stretches | None = None
+        self._stretches = None
         self.compiled = self._xla if self._left <= 0 else None
+        if active() is not policy:  # another thread has changed it meanwhile
+            self.stop()
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
         """Run on flat arguments; the flat results."""
@@ -109,6 +122,10 @@ class Executable(Follower):
 
     def run_new(self, args: Sequence[Any]) -> Sequence[Any]:
         """Run on concrete arrays a graph that XLA has not taken over, and count the run."""
+        if not self.begun:
+            self.begin()
+            if self.compiled is not None:
+                return self.compiled(*args)
         if self._new is not None and not checks_each_primitive() and all(map(in_memory, args)):
             if self._left > 0 or (self.numpy is not None and self._waits):
                 self._left -= 1

@@ -123,7 +123,8 @@ class Follower:
 
     __slots__ = ("__weakref__",)
 
-    def begin(self, policy: Policy) -> None:
+    def stop(self) -> None:
+        """Leave what was begun under a policy; to be called from any thread."""
         raise NotImplementedError
 
 
@@ -136,10 +137,9 @@ def active() -> Policy:
 
 
 def follow(follower: Follower) -> None:
-    """Begin under the policy in force, and again whenever another takes its place."""
+    """Have something stopped whenever another policy takes the place of the one in force."""
     with _active.lock:
         _active.followers.add(follower)
-    follower.begin(_active.policy)
 
 
 def enforce(policy: Policy) -> None:
@@ -148,7 +148,7 @@ def enforce(policy: Policy) -> None:
     with _active.lock:
         followers = list(_active.followers)
     for follower in followers:
-        follower.begin(policy)
+        follower.stop()
 
 
 @contextmanager

@@ -57,7 +57,9 @@ def test_what_is_not_elementwise_or_not_small_is_left():
 
 
 def _lasts(function: Any, *types: ShapedArray) -> bool:
-    return Executable(stage_closed(function, types), operations).numpy is not None
+    executable = Executable(stage_closed(function, types), operations)
+    executable.begin()
+    return executable.numpy is not None
 
 
 def test_how_long_numpy_runs_it():

@@ -165,30 +165,35 @@ def run_backward(
     try:
         running.tasks = (*before, task)
         modes.grad = create_graph
-        while ready:
-            node = heapq.heappop(ready).node
-            task.node = node
-            found = step(task, node, task.buffers.pop(node, None), captured)
-            for edge, grad in zip(node.next_edges, found, strict=False) if found is not None else ():
-                if edge is None:
-                    continue
-                following, number = edge
-                if task.needed is not None and following not in task.needed and following not in (task.captures or ()):
-                    continue
-                if grad is not None or following in task.dependencies:
-                    receive(task, following, number, grad)
-                waiting = task.dependencies[following] - 1
-                task.dependencies[following] = waiting
-                if not waiting:
-                    _push(ready, following)
-        for callback in task.callbacks:
-            callback()
+        _walk(task, ready, captured)  # a call: see NOTE [Signals]
     finally:
         modes.grad = grad_mode
         running.tasks = before
     if graph is not None:
         graph.note()
     return captured
+
+
+def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> None:
+    """Take the nodes that are ready, the latest first, until none is left; then what was asked to be called last."""
+    while ready:
+        node = heapq.heappop(ready).node
+        task.node = node
+        found = step(task, node, task.buffers.pop(node, None), captured)
+        for edge, grad in zip(node.next_edges, found, strict=False) if found is not None else ():
+            if edge is None:
+                continue
+            following, number = edge
+            if task.needed is not None and following not in task.needed and following not in (task.captures or ()):
+                continue
+            if grad is not None or following in task.dependencies:
+                receive(task, following, number, grad)
+            waiting = task.dependencies[following] - 1
+            task.dependencies[following] = waiting
+            if not waiting:
+                _push(ready, following)
+    for callback in task.callbacks:
+        callback()
 
 
 def on_fresh_stack(run: Callable[[], list[Tensor | None]]) -> list[Tensor | None]:

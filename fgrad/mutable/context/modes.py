@@ -5,7 +5,8 @@ A signal may be handled, and raise ``KeyboardInterrupt``, where a function of Py
 of a loop's round.  Nothing may be left set then.  What is set for a call is therefore set inside of the ``try`` whose
 ``finally`` first puts the earlier values back, by plain assignments.  A block's ``__exit__`` that is written in Python
 can be left before its first line; so that of ``Scope`` is not.  Other state is entered in one piece, when it is
-complete.
+complete.  Python 3.13 leaves a loop's jump back out of the ``try`` around it where a condition comes last in the round,
+so such a loop is in a function that the ``try`` calls.
 """
 
 import functools

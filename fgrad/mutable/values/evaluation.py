@@ -34,7 +34,6 @@ from fgrad.seam import (
     Executable,
     Graph,
     PaceOf,
-    Policy,
     Region,
     ShapedArray,
     Tracer,
@@ -70,10 +69,13 @@ class Routine(Executable):
         self._reading: dict[Readings, Routine] = {}
         super().__init__(graph, pace_of)
 
-    def begin(self, policy: Policy) -> None:
-        super().begin(policy)
+    def stop(self) -> None:
+        super().stop()
         #: what a graph that NumPy runs gives that reads no input: the same arrays each time
         self.constant: Sequence[Any] | None = None
+
+    def begin(self) -> None:
+        super().begin()
         if self.numpy is not None and not _reads_inputs(self.graph):
             self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
 

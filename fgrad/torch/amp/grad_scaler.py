@@ -286,11 +286,10 @@ def _unscale(optimizer: Any, inverse: Any) -> Any:
     params = [param for group in optimizer.param_groups for param in group["params"] if param.grad is not None]
     if not params:
         return None
+    if any(param.grad.dtype is dtypes.float16 for param in params):
+        raise ValueError("Attempting to unscale FP16 gradients.")
     found = ops.zeros((), dtype=dtypes.float32)
     with no_grad():
-        for param in params:
-            if param.grad.dtype is dtypes.float16:
-                raise ValueError("Attempting to unscale FP16 gradients.")
         for param in params:
             if not param.grad.isfinite().all().item():
                 found.fill_(1.0)

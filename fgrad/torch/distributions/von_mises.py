@@ -41,22 +41,22 @@ class VonMises(Distribution):
         # by its series where the concentration is low
         return ops.where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
+    @no_grad()
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draws, by the rejection method of Best and Fisher (1979)."""
         shape = self._extended_shape(sample_shape)
-        with no_grad():
-            loc = self.loc.to(dtypes.float64)
-            r, k = (each.expand(shape) for each in (self._proposal(), self.concentration.to(dtypes.float64)))
-            angles, done = ops.empty_like(r), ops.zeros(shape, dtype=ops.tensor(True).dtype)
-            while not bool(done.all()):
-                u1, u2, u3 = ops.rand((3, *shape), dtype=dtypes.float64).unbind()
-                z = ops.cos(math.pi * u1)
-                f = (1 + r * z) / (r + z)
-                c = k * (r - f)
-                accept = ((c * (2 - c) - u2) > 0) | ((c / u2).log() + 1 - c >= 0)
-                angles = ops.where(accept, (u3 - 0.5).sign() * f.acos(), angles)
-                done = done | accept
-            return ((angles + math.pi + loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+        loc = self.loc.to(dtypes.float64)
+        r, k = (each.expand(shape) for each in (self._proposal(), self.concentration.to(dtypes.float64)))
+        angles, done = ops.empty_like(r), ops.zeros(shape, dtype=ops.tensor(True).dtype)
+        while not bool(done.all()):
+            u1, u2, u3 = ops.rand((3, *shape), dtype=dtypes.float64).unbind()
+            z = ops.cos(math.pi * u1)
+            f = (1 + r * z) / (r + z)
+            c = k * (r - f)
+            accept = ((c * (2 - c) - u2) > 0) | ((c / u2).log() + 1 - c >= 0)
+            angles = ops.where(accept, (u3 - 0.5).sign() * f.acos(), angles)
+            done = done | accept
+        return ((angles + math.pi + loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
 
     @property
     def mean(self) -> Tensor:

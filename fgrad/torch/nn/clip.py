@@ -198,6 +198,7 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 
 def _rewrite(parameters: Tensors, update: Callable[[list[Tensor]], list[Tensor]]) -> None:
     """Replace the gradients in place by what ``update`` makes of them."""
+    present = [param.grad for param in _listed(parameters) if param.grad is not None]
     with no_grad():
-        for grads in apart([param.grad for param in _listed(parameters) if param.grad is not None]):
+        for grads in apart(present):
             assign(grads, update(grads))
