@@ -14,6 +14,8 @@ from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, v
 from fgrad.run.executable import cache_info, clear_cache
 from fgrad.run.policy import policy
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Graph",
     "cache_info",

@@ -18,6 +18,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import pytest
 
+from fgrad.graph.check import check
+from fgrad.graph.graph import Builder
 from fgrad.run import stretches
 
 if "emitters=false" in os.environ["XLA_FLAGS"]:
@@ -30,3 +32,10 @@ def x64():
     """64-bit types within one test."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def checked_passes(monkeypatch):
+    """Every graph that a pass makes is looked at by ``Graph.check``."""
+    finish = Builder.finish
+    monkeypatch.setattr(Builder, "finish", lambda *args: check(finish(*args)))

@@ -58,6 +58,9 @@ BINARY = {
     "scalar": lambda n, x, y: x * n.sum(y),
 }
 
+#: the fixture is the same for all examples
+ALLOWED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+
 steps = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(sorted(UNARY)), st.integers(0, 20)),
@@ -79,9 +82,10 @@ def play(program, n):
     return f
 
 
+@pytest.mark.usefixtures("checked_passes")
 @pytest.mark.parametrize("lane", [pytest.param(jnp, marks=pytest.mark.slow), fnp], ids=["open", "fast"])
 @given(steps, st.integers(0, 2**16))
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=ALLOWED)
 def test_against_jax(lane, program, seed):
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
@@ -104,9 +108,10 @@ def test_against_jax(lane, program, seed):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("checked_passes")
 @pytest.mark.parametrize("lane", ["default", *LANES])
 @given(steps, st.integers(0, 2**16))
-@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=ALLOWED)
 def test_unjitted(lane, program, seed):
     """Outside jit, in every lane, from the first run on."""
     rng = np.random.default_rng(seed)

@@ -105,6 +105,7 @@ def _second_orders():
     ],
     ids=_ids(),
 )
+@pytest.mark.usefixtures("checked_passes")
 def test_rule(sample, second, x64):
     rng = np.random.default_rng(zlib.crc32(sample.primitive.encode()))
     args = jax.tree.map(jnp.asarray, sample.args)
