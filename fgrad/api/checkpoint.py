@@ -224,12 +224,12 @@ class _Policies:
     Source: `jax.checkpoint_policies <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint_policies.html>`_.
     """
 
-    everything_saveable = staticmethod(_everything)
-    nothing_saveable = staticmethod(_nothing)
-    dots_saveable = staticmethod(_dots)
-    checkpoint_dots = staticmethod(_dots)
-    dots_with_no_batch_dims_saveable = staticmethod(_dots_without_batch)
-    checkpoint_dots_with_no_batch_dims = staticmethod(_dots_without_batch)
+    everything_saveable: Any = staticmethod(_everything)
+    nothing_saveable: Any = staticmethod(_nothing)
+    dots_saveable: Any = staticmethod(_dots)
+    checkpoint_dots: Any = staticmethod(_dots)
+    dots_with_no_batch_dims_saveable: Any = staticmethod(_dots_without_batch)
+    checkpoint_dots_with_no_batch_dims: Any = staticmethod(_dots_without_batch)
 
     @staticmethod
     def save_only_these_names(*names: str) -> Callable[..., bool]:
@@ -272,4 +272,4 @@ class _Policies:
         return _OffloadDots(offload_src, offload_dst)
 
 
-checkpoint_policies = _Policies()
+checkpoint_policies: _Policies = _Policies()

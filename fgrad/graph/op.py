@@ -65,12 +65,12 @@ class Op:
         out_types: tuple[ShapedArray, ...],
         effects: bool,
     ):
-        self.primitive = primitive
-        self.params = params
-        self.key = key
-        self.in_types = in_types
-        self.out_types = out_types
-        self.effects = effects
+        self.primitive: Any = primitive
+        self.params: dict[str, Any] = params
+        self.key: tuple[Any, ...] = key
+        self.in_types: tuple[ShapedArray, ...] = in_types
+        self.out_types: tuple[ShapedArray, ...] = out_types
+        self.effects: bool = effects
         #: derivative templates and other results worked out from this operation, kept as long as it lives
         self.derived: dict[Any, Any] = {}
 
@@ -178,7 +178,7 @@ class Kept:
     __slots__ = ("value",)
 
     def __init__(self, value: Any):
-        self.value = value
+        self.value: Any = value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kept) and other.value is self.value

@@ -63,12 +63,12 @@ class Reader:
 
     def __init__(self, stream: IO[bytes]):
         length = stream.seek(0, os.SEEK_END)
-        self.archive = zipfile.ZipFile(stream)
+        self.archive: zipfile.ZipFile = zipfile.ZipFile(stream)
         names = self.archive.namelist()
         if len(set(names)) < len(names) or MEMBER not in names:
             raise NoCode(f"it has no {MEMBER}, or two members of the same name")
         text = _unfolded(self.archive, length)
-        self.document = _expect(dict, _parsed(text), "the document")
+        self.document: Any = _expect(dict, _parsed(text), "the document")
         if self.document.get("format") != FORMAT:
             raise NoCode(f"its format is {self.document.get('format')!r} where {FORMAT!r} is expected")
         if self.document.get("version") != VERSION:

@@ -145,7 +145,7 @@ class Deferred:
     __slots__ = ("_make", "_made", "_maker", "key", "function", "native")
 
     def __init__(self, key: Hashable, make: Callable[[], Any]):
-        self.key = key
+        self.key: Hashable = key
         #: a forward-mode rule as a flat function, to be called where it asks for the numbers of tangents
         self.function: Callable[..., Any] | None = None
         #: how JAX itself calls the function that has this rule, so that its own transformations follow it there
@@ -486,6 +486,6 @@ def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
 _in_files = scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, linear_call, opaque = (
     Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve(), LinearCall(), Opaque()
 )  # fmt: skip
-python_call = PythonCall()
+python_call: PythonCall = PythonCall()
 
 REGIONS: dict[str, Region] = {region.name: region for region in _in_files}

@@ -80,5 +80,5 @@ def _import(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     return intern(shard_map, new, in_types)
 
 
-shard_map = ShardMap()
+shard_map: ShardMap = ShardMap()
 IMPORTERS["shard_map"] = _import

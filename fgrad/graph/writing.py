@@ -94,9 +94,11 @@ class Writer:
             return {**data, "array": self.array(np.asarray(jax.random.key_data(value)))}
         if isinstance(value, jax.Array) and not value.is_fully_addressable:
             raise NoCode("a constant lies on several hosts")
-        array = np.asarray(value)
+        # a Python number's type depends on JAX's 64-bit flag, which may have been off where it was traced
+        number = isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
+        array = np.asarray(value, kind.dtype if number else None)
         data["dtype"] = encode_dtype(array.dtype)
-        if typeof(value).weak_type:
+        if kind.weak_type if number else typeof(value).weak_type:
             data["weak"] = True
         if array.ndim == 0:
             plain = array.item() if array.dtype.kind in "biufc" else float(array)

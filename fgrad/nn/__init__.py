@@ -7,7 +7,7 @@ On arrays every function is JAX's own; see `JAX's documentation <https://docs.ja
 Array(1., dtype=float32, weak_type=True)
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.nn as _jax_module
 
@@ -15,7 +15,7 @@ from fgrad.nn import initializers as initializers
 from fgrad.record.namespaces import export, public_names
 
 __all__ = public_names(_jax_module)
-__getattr__ = export(_jax_module, __name__)
+__getattr__: Any = export(_jax_module, __name__)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ On arrays every function is JAX's own; see `JAX's documentation <https://docs.ja
 Array([2., 2.], dtype=float32)
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as _jax_module
 
@@ -15,7 +15,7 @@ from fgrad.numpy import fft as fft, linalg as linalg
 from fgrad.record.namespaces import export, public_names
 
 __all__ = public_names(_jax_module)
-__getattr__ = export(_jax_module, __name__)
+__getattr__: Any = export(_jax_module, __name__)
 
 
 def __dir__() -> list[str]:

@@ -7,14 +7,14 @@ On arrays every function is JAX's own; see `JAX's documentation <https://docs.ja
 Array([2.+0.j, 0.+0.j], dtype=complex64)
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy.fft as _jax_module
 
 from fgrad.record.namespaces import export, public_names
 
 __all__ = public_names(_jax_module)
-__getattr__ = export(_jax_module, __name__)
+__getattr__: Any = export(_jax_module, __name__)
 
 
 def __dir__() -> list[str]:

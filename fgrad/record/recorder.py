@@ -71,15 +71,15 @@ class Recorder(Recording):
 
     def __init__(self, inputs: Sequence[Any], moving: Callable[[int], bool], passed_on: PassedOn):
         super().__init__()
-        self.parent = current_trace()
-        self.inputs = list(inputs)
+        self.parent: Any = current_trace()
+        self.inputs: list[Any] = list(inputs)
         #: values worked out on demand, by number
         self.known: dict[int, Any] = {}
         #: the custom rule that is being recorded, if one is: its key, and the rule itself
         self.within: tuple[Hashable, Deferred] | None = None
         #: whether a derivative passes through an input, and which results of an operation it then passes through
-        self.moving = moving
-        self.passed_on = passed_on
+        self.moving: Callable[[int], bool] = moving
+        self.passed_on: PassedOn = passed_on
         #: the values through which a derivative passes, and up to which operation, input and value they are known
         self.varied: set[int] = set()
         self.surveyed = (0, 0, 0)
@@ -241,7 +241,7 @@ class Recorder(Recording):
                 live = self.passed_on(op, tuple([i in varied for i in self.args[start:end]]))
             varied.update([first + k for k, yes in enumerate(live) if yes])
             first += len(op.out_types)
-        self.surveyed = len(self.ops), end, first
+        self.surveyed: tuple[int, int, int] = len(self.ops), end, first
         return number in varied
 
     def values(self, numbers: Sequence[int]) -> list[Any]:

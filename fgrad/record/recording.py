@@ -98,9 +98,9 @@ class Recording(TakesGraphs):
         super().__init__()
         #: JAX's extensions come here whole, with their rules
         self.requires_low = False
-        self.order = next(_order)
-        self.open = True
-        self.configuration = configuration()
+        self.order: int = next(_order)
+        self.open: bool = True
+        self.configuration: tuple[Any, ...] = configuration()
         #: the operations, all their input numbers in a row, and the user's code object and offset for each
         self.ops: list[Op] = []
         self.args: list[int] = []
@@ -184,7 +184,7 @@ class Recording(TakesGraphs):
                 k = len(op.out_types)
                 numbers.extend(range(count, count + k))
                 count += k
-            self.count = count
+            self.count: int = count
             if source is None:
                 for node in graph.nodes:
                     self._note(node.source)

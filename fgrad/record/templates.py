@@ -39,8 +39,8 @@ class Template:
     __slots__ = ("graph", "tree", "op", "type", "order", "pair")
 
     def __init__(self, graph: Graph, tree: Any):
-        self.graph = graph
-        self.tree = tree
+        self.graph: Graph = graph
+        self.tree: Any = tree
         self.op: Op | None = None
         #: ``op`` again where it takes just the two inputs of the template, in order
         self.pair: Op | None = None
@@ -48,8 +48,8 @@ class Template:
         one = len(graph.nodes) == 1 and not graph.consts and len(graph.nodes[0].op.out_types) == 1
         if one and graph.outputs == (n,) and tree_util.treedef_is_leaf(tree):
             self.op = graph.nodes[0].op
-            self.type = self.op.out_types[0]
-            self.order = graph.nodes[0].inputs
+            self.type: ShapedArray = self.op.out_types[0]
+            self.order: tuple[int, ...] = graph.nodes[0].inputs
             if self.order == (0, 1) == tuple(range(n)):
                 self.pair = self.op
 

@@ -124,8 +124,7 @@ class Executable(Follower):
         """Run on concrete arrays a graph that XLA has not taken over, and count the run."""
         if not self.begun:
             self.begin()
-            if self.compiled is not None:
-                return self.compiled(*args)
+            return self(args)
         if self._new is not None and not checks_each_primitive() and all(map(in_memory, args)):
             if self._left > 0 or (self.numpy is not None and self._waits):
                 self._left -= 1

@@ -7,9 +7,9 @@
 
 import math
 
-pi = math.pi
-e = math.e
-inf = math.inf
-nan = math.nan
+pi: float = math.pi
+e: float = math.e
+inf: float = math.inf
+nan: float = math.nan
 #: makes a new axis in an index
 newaxis = None

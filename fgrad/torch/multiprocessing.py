@@ -88,7 +88,7 @@ class ProcessContext:
     def __init__(self, processes: Sequence[Any], error_files: Sequence[str]):
         self.processes = processes
         self.error_files = error_files
-        self.sentinels = {process.sentinel: index for index, process in enumerate(processes)}
+        self.sentinels: dict[Any, int] = {process.sentinel: index for index, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
         """The processes' numbers."""

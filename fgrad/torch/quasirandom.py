@@ -86,7 +86,7 @@ class SobolEngine:
         self.seed = seed
         self.scramble = scramble
         self.dimension = dimension
-        self.sobolstate = made(_direction_numbers(dimension), int64)
+        self.sobolstate: Tensor = made(_direction_numbers(dimension), int64)
         self.shift = ops.zeros(dimension, dtype=int64)
         if scramble:
             self._scramble()
@@ -99,7 +99,7 @@ class SobolEngine:
             generator = Generator()
             generator.manual_seed(self.seed)
         shifts = ops.randint(2, (self.dimension, _BITS), generator=generator)
-        self.shift = ops.mv(shifts, ops.pow(2, ops.arange(0, _BITS)))
+        self.shift: Any = ops.mv(shifts, ops.pow(2, ops.arange(0, _BITS)))
         matrices = ops.randint(2, (self.dimension, _BITS, _BITS), generator=generator).tril()
         self.sobolstate.copy_(made(_mixed(_elements(self.sobolstate), _elements(matrices)), int64))
 
@@ -131,7 +131,7 @@ class SobolEngine:
         """
         wanted = dtype or get_default_dtype()
         points = self._advanced(n)
-        self.quasi = made(points[-1], int64)
+        self.quasi: Any = made(points[-1], int64)
         found = made(points, wanted).mul_(2.0**-_BITS)
         return found if out is None else out.resize_as_(found).copy_(found)
 
@@ -164,7 +164,7 @@ class SobolEngine:
         tensor([[0.]])
         """
         self.quasi.copy_(self.shift)
-        self.num_generated = 0
+        self.num_generated: int = 0
         return self
 
     def fast_forward(self, n: int) -> "SobolEngine":

@@ -137,7 +137,7 @@ class UntypedStorage(_Memory):
       ValueError: the size has more than 64 bits.
     """
 
-    dtype = dtypes.uint8
+    dtype: dtypes.dtype = dtypes.uint8
 
     def __init__(self, given: Storage | int | Sequence[int] = 0, *, device: Any = None):
         if not isinstance(given, Storage):

@@ -460,3 +460,14 @@ def test_a_name_taken_by_another_primitive():
     assert all_primitives()["sin"] is not other
     builder = Builder(op.in_types)
     refused(builder.finish([builder.emit(op, (0,))]), "another primitive has the same name")
+
+
+def test_a_weak_constant_whose_value_is_not_weak():
+    """A Python number's type depends on JAX's 64-bit flag: what was traced without it is kept with it."""
+    jaxpr = jax.make_jaxpr(lambda: jax.lax.add(2, 3))()
+    with jax.enable_x64(True):
+        graph = from_jaxpr(jaxpr)
+        stream = io.BytesIO()
+        dump(graph, stream)
+        again = load(io.BytesIO(stream.getvalue()))
+    assert [const.type for const in again.consts] == [const.type for const in graph.consts]

@@ -71,10 +71,10 @@ class GraphTask:
         #: for ``inputs=``: the nodes that must run
         self.needed: set[Node] | None = None
         self.callbacks: list[Callable[[], Any]] = []
-        self.keep = keep
-        self.number = next(_numbers)
+        self.keep: bool = keep
+        self.number: int = next(_numbers)
         #: the user's line that called backward
-        self.source = here(3)
+        self.source: Any = here(3)
         self.node: Node | None = None
         #: every node of the graph, for multi-grad hooks
         self.nodes: set[Node] = set()
@@ -111,7 +111,7 @@ class _Running(threading.local):
     tasks: tuple[GraphTask, ...] = ()
 
 
-running = _Running()
+running: _Running = _Running()
 
 
 class _Anomaly:
@@ -120,7 +120,7 @@ class _Anomaly:
     report: Any = staticmethod(lambda node: None)
 
 
-anomaly = _Anomaly()
+anomaly: _Anomaly = _Anomaly()
 
 
 def run_backward(

@@ -88,15 +88,15 @@ class Graph:
         places: dict[Node, int],
         backward: Backward,
     ):
-        self.roots = roots
+        self.roots: Sequence[tuple[Edge, Tensor | None]] = roots
         #: in the order of the engine
-        self.nodes = nodes
-        self.leaves = leaves
+        self.nodes: list[OperationNode] = nodes
+        self.leaves: list[Tensor] = leaves
         #: where each node stands, from 0 up, and each leaf's, from -1 down
-        self.places = places
-        self.backward = backward
+        self.places: dict[Node, int] = places
+        self.backward: Backward = backward
         #: the leaves that had no gradient before
-        self.fresh = [leaf._grad is None for leaf in leaves]
+        self.fresh: list[bool] = [leaf._grad is None for leaf in leaves]
 
     def run(self, keep: bool, source: RawSource | None) -> bool:
         """Run it whole; False, with nothing done, if the engine has to."""

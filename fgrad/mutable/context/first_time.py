@@ -9,7 +9,7 @@ class _Once:
     given: set[str] = field(factory=set)
 
 
-once = _Once()
+once: _Once = _Once()
 
 
 def due(warning: str) -> bool:

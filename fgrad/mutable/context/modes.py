@@ -69,7 +69,7 @@ class Modes(threading.local):
     overriding = 0
 
 
-modes = Modes()
+modes: Modes = Modes()
 
 
 def is_grad_enabled() -> bool:
@@ -110,7 +110,7 @@ class Scope(io.IOBase):
     def __enter__(self) -> Any:
         held = vars(modes)
         values = self.values()
-        self.close = functools.partial(held.update, {name: getattr(modes, name) for name in values})
+        self.close: Any = functools.partial(held.update, {name: getattr(modes, name) for name in values})
         held |= values  # no call comes after this one
         return self if self.given is ITSELF else self.given
 
@@ -263,8 +263,8 @@ class set_grad_enabled(Mode):
 
     def __init__(self, mode: bool):
         check_switch("set_grad_enabled", mode)
-        self.previous = modes.grad
-        self.close = functools.partial(vars(modes).update, grad=self.previous)
+        self.previous: bool = modes.grad
+        self.close: Any = functools.partial(vars(modes).update, grad=self.previous)
         self.mode = mode
         modes.grad = mode
 
@@ -301,7 +301,7 @@ class inference_mode(Mode):
         self.mode = mode
 
     def _decorating(self, function: Any) -> Any:
-        self.mode = True
+        self.mode: bool = True
         return self(function)
 
     def values(self) -> dict[str, Any]:
@@ -321,7 +321,7 @@ class set_multithreading_enabled(Mode):
 
     def __init__(self, mode: bool):
         check_switch("set_multithreading_enabled", mode)
-        self.close = functools.partial(vars(modes).update, multithreading=modes.multithreading)
+        self.close: Any = functools.partial(vars(modes).update, multithreading=modes.multithreading)
         self.mode = mode
         modes.multithreading = mode
 

@@ -44,7 +44,7 @@ class inplace(Mode):
         if mode not in ("strict", "snapshot"):
             raise ValueError(f'inplace() takes "strict" or "snapshot", not {mode!r}.')
         self.mode = mode
-        self.close = partial(vars(modes).update, snapshot=modes.snapshot)
+        self.close: Any = partial(vars(modes).update, snapshot=modes.snapshot)
         modes.snapshot = mode == "snapshot"
 
     def clone(self) -> "inplace":
@@ -69,7 +69,7 @@ class compat(Mode):
         if release not in ("2.13", "1.x"):
             raise ValueError(f'compat() takes "2.13" or "1.x", not {release!r}.')
         self.release = release
-        self.close = partial(vars(modes).update, release=modes.release)
+        self.close: Any = partial(vars(modes).update, release=modes.release)
         modes.release = release
 
     def clone(self) -> "compat":

@@ -151,11 +151,11 @@ class Planned(Plan):
     def __init__(
         self, operation: Operation, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None
     ):
-        self.operation = operation
-        self.types = types
-        self.params = params
+        self.operation: Operation = operation
+        self.types: tuple[OperandType, ...] = types
+        self.params: tuple[Any, ...] = params
         #: the operands that are there
-        self.present = tuple([i for i, t in enumerate(types) if t is not None])
+        self.present: tuple[int, ...] = tuple([i for i, t in enumerate(types) if t is not None])
         static = dict(zip(operation.parameters, params, strict=True))
         common = None if operation.promote is None else operation.promote(types, static)
         half = _half(common, types) if operation.single else None
@@ -189,7 +189,7 @@ class Planned(Plan):
         join = operation.many(types, **static) if many and operation.many is not None else None
         if join is not None and math.prod(join.shape) * types[0].dtype.itemsize > memory():  # type: ignore[union-attr]
             join = None
-        self.join = join
+        self.join: Join | None = join
         if self.join is None:
             routine: Routine = held(Routine(planned_graph(function, given_types)))
             out_types = types_of(routine.graph)
@@ -207,7 +207,7 @@ class Planned(Plan):
             tuple(kept),
             tuple([k for k, name in enumerate(operation.outputs) if name in operation.auxiliary]),
         )
-        self.single = single or self.join is not None
+        self.single: bool = single or self.join is not None
         #: what stands for the elements of a small tensor that is to be written, where they do not matter
         self.blank: Any = None
         if into is not None and into.numel <= FILLED_SIZE and not _reads_first(self.graph):
@@ -219,13 +219,15 @@ class Planned(Plan):
         self.node_class = named(NotDerivedNode, "NotImplemented") if name == NOT_IMPLEMENTED else named(base, name)
         #: the operands that have an edge, with their places among those that are there, None for one left out
         place_of = {i: place for place, i in enumerate(self.present)}
-        self.edges = tuple([(i, place_of.get(i)) for i in range(len(types)) if i not in operation.fixed])
+        self.edges: tuple[Any, ...] = tuple(
+            [(i, place_of.get(i)) for i in range(len(types)) if i not in operation.fixed]
+        )
         #: the operands that are there, with the names under which they are saved
-        self.places = tuple([(i, operation.operands[min(i, last)]) for i in self.present])
+        self.places: tuple[tuple[int, str], ...] = tuple([(i, operation.operands[min(i, last)]) for i in self.present])
         #: the operands that are Python numbers
-        self.numbers = tuple([i for i in self.present if not isinstance(types[i], TensorType)])
+        self.numbers: tuple[int, ...] = tuple([i for i in self.present if not isinstance(types[i], TensorType)])
         #: the places of Python numbers that PyTorch saves as they are; those that have a derivative are tensors to it
-        self.by_value = frozenset(
+        self.by_value: frozenset[int] = frozenset(
             [k for k, i in enumerate(self.present) if i in operation.fixed and not isinstance(types[i], TensorType)]
         )
 
@@ -394,7 +396,7 @@ class _ForwardMode:
     carry: Any = None
 
 
-forward_mode = _ForwardMode()
+forward_mode: _ForwardMode = _ForwardMode()
 
 
 class _Levels:
@@ -404,7 +406,7 @@ class _Levels:
     check_write: Any = None
 
 
-levels = _Levels()
+levels: _Levels = _Levels()
 
 
 def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) -> None:

@@ -40,9 +40,9 @@ class OperationNode(Node):
         source: RawSource | None = None,
     ):
         super().__init__(edges, plan.out_types, source or here(3))
-        self.plan = plan
-        self.pullback = pullback
-        self.saved = saved
+        self.plan: Planned = plan
+        self.pullback: Pullback = pullback
+        self.saved: list[Any] = saved
         #: the operands that are Python numbers
         self.numbers: tuple[Any, ...] = ()
         #: the origins of operands without history
@@ -217,7 +217,7 @@ class _Explanation:
     integers: Any = staticmethod(lambda node: RuntimeError(INTEGERS))
 
 
-explanation = _Explanation()
+explanation: _Explanation = _Explanation()
 
 
 def released_error(node: Node) -> Exception:
@@ -230,4 +230,4 @@ class _Replay:
     run: Any = None
 
 
-replay = _Replay()
+replay: _Replay = _Replay()

@@ -85,17 +85,17 @@ class Plan:
         kept: tuple[int, ...] = (),
         auxiliary: tuple[int, ...] = (),
     ):
-        self.routine = routine
-        self.out_types = out_types
+        self.routine: Routine = routine
+        self.out_types: tuple[TensorType, ...] = out_types
         #: the outputs that have derivatives
         self.inexact: tuple[int, ...] = tuple(
             [i for i, t in enumerate(self.out_types) if t.inexact and i not in auxiliary]
         )
-        self.differentiable = bool(self.inexact)
+        self.differentiable: bool = bool(self.inexact)
         #: whether the outputs stand in for what computes them in the pull-back
-        self.reads_outputs = reads_outputs
+        self.reads_outputs: bool = reads_outputs
         #: the inputs, and after them the outputs, that are saved though no derivative reads them
-        self.kept = kept
+        self.kept: tuple[int, ...] = kept
         self._pullbacks: dict[tuple[int, ...], Pullback] = {}
         self._pushforwards: dict[tuple[int, ...], Pushforward] = {}
 

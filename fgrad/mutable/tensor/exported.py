@@ -146,7 +146,7 @@ class Shared(Addressed):
         if self.memory.addressed:
             self.__class__ = Addressed  # type: ignore[assignment]
         else:
-            self.memory = None  # type: ignore[assignment]
+            self.memory: Memory = None  # type: ignore[assignment]
             self.__class__ = Fixed  # type: ignore[assignment]
 
 

@@ -35,9 +35,10 @@ class RemovableHandle:
         return self.hooks_dict_ref(), self.id, tuple([ref() for ref in self.extra_dict_ref])
 
     def __setstate__(self, state: tuple[Any, int, tuple[Any, ...]]) -> None:
+        self.id: int
         hooks, self.id, extras = state
-        self.hooks_dict_ref = _reference(hooks)
-        self.extra_dict_ref = tuple([_reference(extra) for extra in extras])
+        self.hooks_dict_ref: Any = _reference(hooks)
+        self.extra_dict_ref: tuple[Any, ...] = tuple([_reference(extra) for extra in extras])
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self) -> "RemovableHandle":

@@ -132,7 +132,7 @@ class Node:
         return self.sequence
 
     def _set_sequence_nr(self, number: int) -> None:
-        self.sequence = number
+        self.sequence: int = number
 
     def register_hook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node has run; what it returns replaces ``grad_inputs``."""

@@ -41,7 +41,7 @@ class _Explanation:
     audit: Any = None
 
 
-explanation = _Explanation()
+explanation: _Explanation = _Explanation()
 
 
 class SavedTensor:
@@ -52,12 +52,12 @@ class SavedTensor:
     def __init__(self, tensor: Tensor, name: str, *, output: bool = False, written: Node | None = None):
         if tensor._inference and not modes.transforms:
             raise RuntimeError(INFERENCE)
-        self.name = name
-        self.output = output
-        self.leaf = tensor._grad_fn is None and gradient_function(tensor) is None
+        self.name: str = name
+        self.output: bool = output
+        self.leaf: bool = tensor._grad_fn is None and gradient_function(tensor) is None
         self.version = tensor._counter.value
         #: an output of an in-place operation on a view: its grad_fn is not the saving node but the view's own
-        self.written = None if written is None else weakref.ref(written)
+        self.written: weakref.ref[Any] | None = None if written is None else weakref.ref(written)
         self.owner: Any = None
         self.array = tensor._value() if modes.snapshot else None
         if modes.snapshot and not output:
@@ -117,12 +117,12 @@ class SavedTensor:
                 "issue if you need to perform in-place operations on the input to a pack hook."
             )
         self.hooks = (pack, unpack)
-        self.dtype = original._type.dtype
+        self.dtype: Any = original._type.dtype
         if self.leaf:
             self.owner = accumulator(original) if original._requires_grad else None
         elif not self.output:
             self.owner = gradient_function(original)
-        self.version = original._output_nr
+        self.version: int = original._output_nr
         self.tensor = None
 
     def release(self) -> None:

@@ -67,7 +67,7 @@ class Storage:
     def __init__(self, array: Any, dtype: Dtype, strides: Ints | None = None):
         self.array = array
         self.strides = strides
-        self.dtype = dtype
+        self.dtype: Dtype = dtype
         #: the geometry of the tensor that made it, once a resize has changed the array's shape
         self.home: Geometry | None = None
         #: where others look at its elements, if they do: see NOTE [Exported memory]

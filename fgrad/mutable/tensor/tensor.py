@@ -275,7 +275,7 @@ class _Renewal:
     renew: Any = None
 
 
-renewal = _Renewal()
+renewal: _Renewal = _Renewal()
 
 
 def gradient_function(tensor: Tensor) -> Node | None:
@@ -317,7 +317,7 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Tensor):
         super().__init__((), (variable._type,), None)
         self.sequence = LAST
-        self.variable = variable
+        self.variable: Tensor = variable
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"

@@ -52,7 +52,7 @@ class mapping(Scope):
     """Opens a level of ``vmap`` for a block."""
 
     def __init__(self, size: int, randomness: str):
-        self.given = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
+        self.given: Any = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
 
     def values(self) -> dict[str, Any]:
         level = self.given
@@ -228,7 +228,7 @@ class Crossing(Node):
 
     def __init__(self, tensor: Tensor, edge: Edge, level: MapLevel, type: TensorType):
         super().__init__((edge,), (type,), None)
-        self.level = level
+        self.level: MapLevel = level
 
 
 class MapIn(Crossing):

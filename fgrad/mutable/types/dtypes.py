@@ -123,23 +123,23 @@ def _define(name: str, scalar_name: str, held_as: Any) -> dtype:
     return new
 
 
-bool_ = _define("bool", "Bool", np.bool_)
-uint8 = _define("uint8", "Byte", np.uint8)
-int8 = _define("int8", "Char", np.int8)
-int16 = _define("int16", "Short", np.int16)
-int32 = _define("int32", "Int", np.int32)
-int64 = _define("int64", "Long", np.int64)
-uint16 = _define("uint16", "UInt16", np.uint16)
-uint32 = _define("uint32", "UInt32", np.uint32)
-uint64 = _define("uint64", "UInt64", np.uint64)
-float16 = _define("float16", "Half", np.float16)
-bfloat16 = _define("bfloat16", "BFloat16", jnp.bfloat16)
-float32 = _define("float32", "Float", np.float32)
-float64 = _define("float64", "Double", np.float64)
+bool_: dtype = _define("bool", "Bool", np.bool_)
+uint8: dtype = _define("uint8", "Byte", np.uint8)
+int8: dtype = _define("int8", "Char", np.int8)
+int16: dtype = _define("int16", "Short", np.int16)
+int32: dtype = _define("int32", "Int", np.int32)
+int64: dtype = _define("int64", "Long", np.int64)
+uint16: dtype = _define("uint16", "UInt16", np.uint16)
+uint32: dtype = _define("uint32", "UInt32", np.uint32)
+uint64: dtype = _define("uint64", "UInt64", np.uint64)
+float16: dtype = _define("float16", "Half", np.float16)
+bfloat16: dtype = _define("bfloat16", "BFloat16", jnp.bfloat16)
+float32: dtype = _define("float32", "Float", np.float32)
+float64: dtype = _define("float64", "Double", np.float64)
 #: known by name, since promotion can lead to it, but no tensor can have it
-complex32 = _define("complex32", "ComplexHalf", None)
-complex64 = _define("complex64", "ComplexFloat", np.complex64)
-complex128 = _define("complex128", "ComplexDouble", np.complex128)
+complex32: dtype = _define("complex32", "ComplexHalf", None)
+complex64: dtype = _define("complex64", "ComplexFloat", np.complex64)
+complex128: dtype = _define("complex128", "ComplexDouble", np.complex128)
 
 ALL = (
     *(bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64),

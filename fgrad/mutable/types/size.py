@@ -67,7 +67,7 @@ class Size(tuple[int, ...]):
             raise TypeError(f"can't multiply sequence by non-int of type '{type_name(times)}'")
         return tuple.__new__(Size, tuple.__mul__(self, times))
 
-    __rmul__ = __mul__
+    __rmul__: Any = __mul__
 
 
 def _length(i: int, length: Any) -> int:

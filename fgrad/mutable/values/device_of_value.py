@@ -31,8 +31,8 @@ class Absent:
 
     def __init__(self, shape: Ints, dtype: Any):
         elsewhere.exist = True
-        self.shape = shape
-        self.dtype = np.dtype(dtype)
+        self.shape: Ints = shape
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
 
     @property
     def ndim(self) -> int:
@@ -52,7 +52,7 @@ class _Elsewhere:
     exist = False
 
 
-elsewhere = _Elsewhere()
+elsewhere: _Elsewhere = _Elsewhere()
 
 
 @functools.cache

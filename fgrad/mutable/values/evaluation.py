@@ -63,7 +63,7 @@ class Routine(Executable):
         self.passed: tuple[int, ...] | None = None
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
-        self.wide = any(t.dtype in WIDE for t in graph.types) or any(
+        self.wide: bool = any(t.dtype in WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )
         self._reading: dict[Readings, Routine] = {}

@@ -57,7 +57,7 @@ class _Explanation:
     write: Any = staticmethod(lambda tensor, text: RuntimeError(text))
 
 
-explanation = _Explanation()
+explanation: _Explanation = _Explanation()
 
 
 def check_inplace(tensor: Tensor, recorded: bool) -> None:
@@ -243,13 +243,13 @@ class Before:
 
     def __init__(self, tensor: Tensor):
         view = tensor._view
-        self.tensor = tensor
+        self.tensor: Tensor = tensor
         self.root = root = tensor if view is None else view.base
         self.written = tensor._storage.array, tensor._counter.value
         self.looks = tensor._geometry, tensor._type, None if view is None else view.version
         self.makers = [(x, x._grad_fn, x._output_nr, x._backward_hooks) for x in (tensor, root)]
         #: where gradients are retained
-        self.retains = [
+        self.retains: list[tuple[Node, dict[int, Any]]] = [
             (node, dict(node.retains))
             for x, node, _, _ in self.makers
             if x._retains_grad and node is not None and node.retains is not None
@@ -318,8 +318,8 @@ class CopySlices(Node):
     def __init__(self, base: Tensor, view: Geometry, function: Node):
         edges: list[Edge | None] = [gradient_edge(base), *function.next_edges[1:]]
         super().__init__(edges, (base._type,), function.source)
-        self.base = base._geometry_of()
-        self.view = view
+        self.base: Geometry = base._geometry_of()
+        self.view: Geometry = view
         self.function: Node | None = function
 
     def name(self) -> str:

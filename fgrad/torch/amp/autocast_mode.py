@@ -48,7 +48,7 @@ class autocast:
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self.fast_dtype: dtypes.dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self.device = device_type
         if not is_autocast_available(device_type):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
@@ -73,9 +73,9 @@ class autocast:
         )
 
     def __enter__(self) -> Self:
-        self.prev_cache_enabled = is_autocast_cache_enabled()
-        self.prev = is_autocast_enabled(self.device)
-        self.prev_fastdtype = get_autocast_dtype(self.device)
+        self.prev_cache_enabled: bool = is_autocast_cache_enabled()
+        self.prev: bool = is_autocast_enabled(self.device)
+        self.prev_fastdtype: dtypes.dtype = get_autocast_dtype(self.device)
         self._nesting = settings.nesting
         try:
             set_autocast_enabled(self.device, self._enabled)

@@ -62,7 +62,7 @@ class Settings(threading.local):
     """What each thread has of its own."""
 
     def __init__(self) -> None:
-        self.dtypes = dict(DEVICES)
+        self.dtypes: dict[str, dtypes.dtype] = dict(DEVICES)
         #: the devices whose tensors are cast, and to what
         self.targets: dict[str, Dtype] = {}
         self.cache_enabled = True
@@ -82,7 +82,7 @@ class Settings(threading.local):
         self.targets, modes.casting = targets, targets != {}
 
 
-settings = Settings()
+settings: Settings = Settings()
 
 
 def run(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -27,8 +27,9 @@ class set_detect_anomaly(Mode):
 
     def __init__(self, mode: bool, check_nan: bool = True):
         check_switch("set_anomaly_enabled", mode)
-        self.close = partial(vars(modes).update, anomaly=modes.anomaly, check_nan=modes.check_nan)
-        self.mode, self.check = mode, check_nan
+        self.close: Any = partial(vars(modes).update, anomaly=modes.anomaly, check_nan=modes.check_nan)
+        self.mode: bool = mode
+        self.check: bool = check_nan
         modes.anomaly, modes.check_nan = mode, check_nan
 
     def clone(self) -> "set_detect_anomaly":

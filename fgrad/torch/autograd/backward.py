@@ -266,4 +266,4 @@ class _Batching:
     run: Any = None
 
 
-batching = _Batching()
+batching: _Batching = _Batching()

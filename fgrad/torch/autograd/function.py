@@ -263,7 +263,7 @@ class _Transformed:
     apply: Any = None
 
 
-transformed = _Transformed()
+transformed: _Transformed = _Transformed()
 
 
 def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any = None) -> Any:
@@ -433,7 +433,7 @@ class DelayedError(Node):
 
     def __init__(self, message: str, edges: Sequence[Edge | None], types: Sequence[Any]):
         super().__init__(edges, types, here(4))
-        self.message = message
+        self.message: str = message
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         raise RuntimeError(self.message)

@@ -12,9 +12,9 @@ class _Matmul:
     allow_bf16_reduced_precision_reduction: bool = True
 
 
-matmul = _Matmul()
+matmul: _Matmul = _Matmul()
 #: the kernels that attention may use; ``torch.nn.attention.sdpa_kernel`` sets them too
-kernels = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True, "overrideable": True}
+kernels: dict[str, bool] = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True, "overrideable": True}
 
 
 def is_built() -> bool:

@@ -23,7 +23,7 @@ class Bernoulli(Probabilities, ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#bernoulli
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
     _parameters = ("probs", "logits")
@@ -32,8 +32,10 @@ class Bernoulli(Probabilities, ExponentialFamily):
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         check_one_given(probs, logits)
         if probs is not None:
+            self.probs: Tensor
             (self.probs,) = broadcast_all(probs)
         else:
+            self.logits: Tensor
             (self.logits,) = broadcast_all(logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 

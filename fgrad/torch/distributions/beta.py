@@ -21,7 +21,10 @@ class Beta(ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#beta
     """
 
-    arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
     support = constraints.unit_interval
     has_rsample = True
     _parameters = ()

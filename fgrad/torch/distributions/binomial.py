@@ -21,7 +21,7 @@ class Binomial(Probabilities, Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#binomial
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "total_count": constraints.nonnegative_integer,
         "probs": constraints.unit_interval,
         "logits": constraints.real,
@@ -34,10 +34,14 @@ class Binomial(Probabilities, Distribution):
     ) -> None:
         check_one_given(probs, logits)
         if probs is not None:
+            self.total_count: Tensor
+            self.probs: Tensor
             self.total_count, self.probs = broadcast_all(total_count, probs)
         else:
+            self.total_count: Tensor
+            self.logits: Tensor
             self.total_count, self.logits = broadcast_all(total_count, logits)
-        self.total_count = self.total_count.type_as(self._param)
+        self.total_count: Tensor = self.total_count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)

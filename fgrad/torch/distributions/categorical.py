@@ -23,7 +23,7 @@ class Categorical(Probabilities, Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#categorical
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
     _binary = False
     _parameters = ("probs", "logits")
@@ -35,11 +35,11 @@ class Categorical(Probabilities, Distribution):
         if probs is not None:
             if probs.dim() < 1:
                 raise ValueError("`probs` parameter must be at least one-dimensional.")
-            self.probs = probs / probs.sum(-1, keepdim=True)
+            self.probs: Any = probs / probs.sum(-1, keepdim=True)
         elif logits is not None:
             if logits.dim() < 1:
                 raise ValueError("`logits` parameter must be at least one-dimensional.")
-            self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
+            self.logits: Any = logits - logits.logsumexp(dim=-1, keepdim=True)
         super().__init__(self._param.size()[:-1], validate_args=validate_args)
 
     @property

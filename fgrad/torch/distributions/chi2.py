@@ -14,7 +14,7 @@ class Chi2(Gamma):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#chi2
     """
 
-    arg_constraints: ClassVar = {"df": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"df": constraints.positive}
 
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)

@@ -45,9 +45,9 @@ class ConstraintRegistry:
 
 
 #: transforms that are one to one
-biject_to = ConstraintRegistry()
+biject_to: ConstraintRegistry = ConstraintRegistry()
 #: transforms that need not be, and may be cheaper
-transform_to = ConstraintRegistry()
+transform_to: ConstraintRegistry = ConstraintRegistry()
 
 
 def _both(*regions: Any) -> Callable[[Factory], Factory]:

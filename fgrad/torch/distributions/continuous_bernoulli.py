@@ -21,7 +21,7 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#continuousbernoulli
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0
@@ -36,11 +36,13 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
     ) -> None:
         check_one_given(probs, logits)
         if probs is not None:
+            self.probs: Tensor
             (self.probs,) = broadcast_all(probs)
             if validate_args is not None and not bool(self.arg_constraints["probs"].check(self.probs).all()):
                 raise ValueError("The parameter probs has invalid values")
             self.probs = clamp_probs(self.probs)
         else:
+            self.logits: Tensor
             (self.logits,) = broadcast_all(logits)
         self._lims = lims
         super().__init__(self._param.size(), validate_args=validate_args)

@@ -20,7 +20,7 @@ class Dirichlet(ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#dirichlet
     """
 
-    arg_constraints: ClassVar = {"concentration": constraints.independent(constraints.positive, 1)}
+    arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
     _parameters = ("concentration",)

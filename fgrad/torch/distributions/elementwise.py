@@ -26,7 +26,7 @@ class ExpTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExpTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return x.exp()
@@ -62,7 +62,7 @@ class PowerTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return x.pow(self.exponent)
@@ -93,7 +93,7 @@ class SigmoidTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SigmoidTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         limits = finfo(x.dtype)
@@ -122,7 +122,7 @@ class SoftplusTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SoftplusTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return functional.softplus(x)
@@ -141,14 +141,14 @@ class TanhTransform(Transform):
     """
 
     domain = constraints.real
-    codomain = constraints.interval(-1.0, 1.0)
+    codomain: Any = constraints.interval(-1.0, 1.0)
     bijective = True
     sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TanhTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return x.tanh()
@@ -173,7 +173,7 @@ class AbsTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AbsTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return x.abs()
@@ -218,7 +218,7 @@ class AffineTransform(Transform):
             return False
         return _same(self.loc, other.loc) and _same(self.scale, other.scale)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     @property
     def sign(self) -> Any:

@@ -19,13 +19,14 @@ class Exponential(ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#exponential
     """
 
-    arg_constraints: ClassVar = {"rate": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _parameters = ("rate",)
     _mean_carrier_measure = 0
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        self.rate: Tensor
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.size(), validate_args=validate_args)
 

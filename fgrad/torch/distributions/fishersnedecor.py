@@ -19,12 +19,14 @@ class FisherSnedecor(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#fishersnedecor
     """
 
-    arg_constraints: ClassVar = {"df1": constraints.positive, "df2": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
     _parameters = ("df1", "df2")
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self.df1: Tensor
+        self.df2: Tensor
         self.df1, self.df2 = broadcast_all(df1, df2)
         self._gammas = [Gamma(df * 0.5, df) for df in (self.df1, self.df2)]
         super().__init__(self.df1.size(), validate_args=validate_args)

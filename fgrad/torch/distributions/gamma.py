@@ -20,13 +20,15 @@ class Gamma(ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#gamma
     """
 
-    arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _parameters = ("concentration", "rate")
     _mean_carrier_measure = 0
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration: Tensor
+        self.rate: Tensor
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.size(), validate_args=validate_args)
 

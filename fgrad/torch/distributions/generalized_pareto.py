@@ -16,7 +16,7 @@ class GeneralizedPareto(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#generalizedpareto
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "loc": constraints.real,
         "scale": constraints.positive,
         "concentration": constraints.real,
@@ -25,6 +25,9 @@ class GeneralizedPareto(Distribution):
     _parameters = ("loc", "scale", "concentration")
 
     def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc: Tensor
+        self.scale: Tensor
+        self.concentration: Tensor
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.size(), validate_args=validate_args)
 

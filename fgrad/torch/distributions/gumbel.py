@@ -19,11 +19,13 @@ class Gumbel(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#gumbel
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     _parameters = ("loc", "scale")
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc: Tensor
+        self.scale: Tensor
         self.loc, self.scale = broadcast_all(loc, scale)
         limits = finfo(self.loc.dtype)
         low, high = ops.full_like(self.loc, limits.tiny), ops.full_like(self.loc, 1 - limits.eps)

@@ -17,7 +17,7 @@ class HalfCauchy(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#halfcauchy
     """
 
-    arg_constraints: ClassVar = {"scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _parameters = ()

@@ -21,7 +21,7 @@ class Independent(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#independent
     """
 
-    arg_constraints: ClassVar = {}
+    arg_constraints: ClassVar[dict[str, Any]] = {}
     _parameters = ()
 
     def __init__(

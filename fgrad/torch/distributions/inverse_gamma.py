@@ -17,7 +17,7 @@ class InverseGamma(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#inversegamma
     """
 
-    arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
     _parameters = ()

@@ -18,12 +18,17 @@ class Kumaraswamy(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#kumaraswamy
     """
 
-    arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
     support = constraints.unit_interval
     has_rsample = True
     _parameters = ("concentration1", "concentration0")
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        self.concentration1: Tensor
+        self.concentration0: Tensor
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         zeros, ones = ops.full_like(self.concentration0, 0), ops.full_like(self.concentration0, 1)
         base = Uniform(zeros, ones, validate_args=validate_args)

@@ -21,7 +21,7 @@ class LKJCholesky(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#lkjcholesky
     """
 
-    arg_constraints: ClassVar = {"concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
     _parameters = ("concentration",)
 
@@ -29,6 +29,7 @@ class LKJCholesky(Distribution):
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim = dim
+        self.concentration: Tensor
         (self.concentration,) = broadcast_all(concentration)
         rows = ops.arange(dim - 1, dtype=self.concentration.dtype)
         rows = ops.cat([rows.new_zeros(1), rows])

@@ -15,7 +15,7 @@ class LogNormal(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#lognormal
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
     _parameters = ()

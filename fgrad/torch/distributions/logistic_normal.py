@@ -15,7 +15,7 @@ class LogisticNormal(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#logisticnormal
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
     _parameters = ()

@@ -20,7 +20,7 @@ class LowRankMultivariateNormal(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#lowrankmultivariatenormal
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "loc": constraints.real_vector,
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
@@ -47,9 +47,9 @@ class LowRankMultivariateNormal(Distribution):
             raise ValueError(
                 f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}"
             ) from error
-        self.loc = loc.expand(batch_shape + event_shape)
-        self.cov_factor = cov_factor.expand(batch_shape + cov_factor.shape[-2:])
-        self.cov_diag = cov_diag.expand(batch_shape + event_shape)
+        self.loc: Any = loc.expand(batch_shape + event_shape)
+        self.cov_factor: Any = cov_factor.expand(batch_shape + cov_factor.shape[-2:])
+        self.cov_diag: Any = cov_diag.expand(batch_shape + event_shape)
         inner = self._scaled @ self.cov_factor
         self._capacitance_tril = cholesky(inner + ops.eye(inner.shape[-1], dtype=inner.dtype))
         super().__init__(batch_shape, event_shape, validate_args=validate_args)

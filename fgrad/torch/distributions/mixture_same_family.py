@@ -23,7 +23,7 @@ class MixtureSameFamily(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#mixturesamefamily
     """
 
-    arg_constraints: ClassVar = {}
+    arg_constraints: ClassVar[dict[str, Any]] = {}
     has_rsample = False
     _parameters = ()
 

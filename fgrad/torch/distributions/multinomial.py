@@ -24,7 +24,7 @@ class Multinomial(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#multinomial
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     _parameters = ()
 
     def __init__(

@@ -46,7 +46,7 @@ class MultivariateNormal(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#multivariatenormal
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,
@@ -76,7 +76,7 @@ class MultivariateNormal(Distribution):
             raise ValueError(f"{shown} must be at least two-dimensional, with optional leading batch dimensions")
         batch_shape = ops.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
-        self.loc = loc.expand(batch_shape + (-1,))
+        self.loc: Any = loc.expand(batch_shape + (-1,))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = {
             "scale_tril": lambda: matrix,

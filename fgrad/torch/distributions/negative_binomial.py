@@ -19,7 +19,7 @@ class NegativeBinomial(Probabilities, Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#negativebinomial
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "total_count": constraints.greater_than_eq(0),
         "probs": constraints.half_open_interval(0.0, 1.0),
         "logits": constraints.real,
@@ -32,10 +32,14 @@ class NegativeBinomial(Probabilities, Distribution):
     ) -> None:
         check_one_given(probs, logits)
         if probs is not None:
+            self.total_count: Tensor
+            self.probs: Tensor
             self.total_count, self.probs = broadcast_all(total_count, probs)
         else:
+            self.total_count: Tensor
+            self.logits: Tensor
             self.total_count, self.logits = broadcast_all(total_count, logits)
-        self.total_count = self.total_count.type_as(self._param)
+        self.total_count: Tensor = self.total_count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @property

@@ -21,13 +21,15 @@ class Normal(ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#normal
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
     _parameters = ("loc", "scale")
     _mean_carrier_measure = 0
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc: Tensor
+        self.scale: Tensor
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.size(), validate_args=validate_args)
 

@@ -22,7 +22,7 @@ class OneHotCategorical(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#onehotcategorical
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
 

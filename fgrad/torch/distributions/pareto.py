@@ -16,10 +16,12 @@ class Pareto(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#pareto
     """
 
-    arg_constraints: ClassVar = {"alpha": constraints.positive, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"alpha": constraints.positive, "scale": constraints.positive}
     _parameters = ("scale", "alpha")
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+        self.scale: Tensor
+        self.alpha: Tensor
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         super().__init__(base, self._steps(self.scale), validate_args=validate_args)

@@ -20,11 +20,12 @@ class Poisson(ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#poisson
     """
 
-    arg_constraints: ClassVar = {"rate": constraints.nonnegative}
+    arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
     _parameters = ("rate",)
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        self.rate: Tensor
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.size(), validate_args=validate_args)
 

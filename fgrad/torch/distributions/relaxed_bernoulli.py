@@ -19,7 +19,7 @@ class LogitRelaxedBernoulli(Probabilities, Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#logitrelaxedbernoulli
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
     _parameters = ("probs", "logits")
@@ -30,8 +30,10 @@ class LogitRelaxedBernoulli(Probabilities, Distribution):
         self.temperature = temperature
         check_one_given(probs, logits)
         if probs is not None:
+            self.probs: Tensor
             (self.probs,) = broadcast_all(probs)
         else:
+            self.logits: Tensor
             (self.logits,) = broadcast_all(logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
@@ -58,7 +60,7 @@ class RelaxedBernoulli(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#relaxedbernoulli
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
     _parameters = ()

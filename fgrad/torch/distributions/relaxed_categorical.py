@@ -20,7 +20,7 @@ class ExpRelaxedCategorical(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#relaxedonehotcategorical
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
     _parameters = ()
@@ -78,7 +78,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#relaxedonehotcategorical
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
     has_rsample = True
     _parameters = ()

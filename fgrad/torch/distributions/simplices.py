@@ -30,7 +30,7 @@ class SoftmaxTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SoftmaxTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         weights = (x - x.max(-1, True)[0]).exp()
@@ -59,7 +59,7 @@ class StickBreakingTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StickBreakingTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     @staticmethod
     def _offset(x: Tensor) -> Tensor:
@@ -96,13 +96,13 @@ class LowerCholeskyTransform(Transform):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.LowerCholeskyTransform
     """
 
-    domain = constraints.independent(constraints.real, 2)
+    domain: Any = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LowerCholeskyTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
@@ -117,13 +117,13 @@ class PositiveDefiniteTransform(Transform):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.PositiveDefiniteTransform
     """
 
-    domain = constraints.independent(constraints.real, 2)
+    domain: Any = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PositiveDefiniteTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         factor = LowerCholeskyTransform()(x)

@@ -18,7 +18,7 @@ class StudentT(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#studentt
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "df": constraints.positive,
         "loc": constraints.real,
         "scale": constraints.positive,
@@ -28,6 +28,9 @@ class StudentT(Distribution):
     _parameters = ("df", "loc", "scale")
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
+        self.df: Tensor
+        self.loc: Tensor
+        self.scale: Tensor
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.size(), validate_args=validate_args)

@@ -65,7 +65,7 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def __call__(self, x: Tensor) -> Tensor:
         """The value at ``x``."""
@@ -139,7 +139,7 @@ class _InverseTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._inv == other._inv
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._inv!r})"
@@ -164,13 +164,13 @@ class ComposeTransform(Transform):
     """
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
-        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
+        self.parts: list[Transform] = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
         super().__init__(cache_size=cache_size)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
@@ -268,7 +268,7 @@ def _with_dims(constraint: Any, event_dim: int) -> Any:
     return constraints.independent(constraint, more) if more > 0 else constraint
 
 
-identity_transform = ComposeTransform([])
+identity_transform: ComposeTransform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
@@ -279,7 +279,7 @@ class IndependentTransform(Transform):
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
-        self.base_transform = base_transform.with_cache(cache_size)
+        self.base_transform: Transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -335,8 +335,8 @@ class ReshapeTransform(Transform):
     bijective = True
 
     def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
-        self.in_shape = Size(in_shape)
-        self.out_shape = Size(out_shape)
+        self.in_shape: Size = Size(in_shape)
+        self.out_shape: Size = Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError("in_shape, out_shape have different numbers of elements")
         super().__init__(cache_size=cache_size)

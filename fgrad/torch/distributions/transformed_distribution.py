@@ -24,7 +24,7 @@ class TransformedDistribution(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#transformeddistribution
     """
 
-    arg_constraints: ClassVar = {}
+    arg_constraints: ClassVar[dict[str, Any]] = {}
     _parameters = ()
 
     def __init__(
@@ -35,7 +35,7 @@ class TransformedDistribution(Distribution):
         elif isinstance(transforms, list):
             if not all(isinstance(t, Transform) for t in transforms):
                 raise ValueError("transforms must be a Transform or a list of Transforms")
-            self.transforms = transforms
+            self.transforms: list[Transform] = transforms
         else:
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
         base_shape = base_distribution.batch_shape + base_distribution.event_shape

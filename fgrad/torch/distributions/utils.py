@@ -13,7 +13,7 @@ from fgrad.torch.nn import functional
 T = TypeVar("T")
 
 #: Euler's constant
-euler_constant = 0.57721566490153286060
+euler_constant: float = 0.57721566490153286060
 
 
 def is_number(value: Any) -> bool:

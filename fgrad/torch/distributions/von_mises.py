@@ -19,12 +19,14 @@ class VonMises(Distribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#vonmises
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = False
     _parameters = ("loc", "concentration")
 
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc: Tensor
+        self.concentration: Tensor
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.shape, Size(), validate_args)
 

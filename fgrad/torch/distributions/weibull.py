@@ -17,11 +17,13 @@ class Weibull(TransformedDistribution):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#weibull
     """
 
-    arg_constraints: ClassVar = {"scale": constraints.positive, "concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
     _parameters = ("scale", "concentration")
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.scale: Tensor
+        self.concentration: Tensor
         self.scale, self.concentration = broadcast_all(scale, concentration)
         base = Exponential(ops.ones_like(self.scale), validate_args=validate_args)
         super().__init__(base, self._steps(self.scale, self.concentration), validate_args=validate_args)

@@ -54,7 +54,7 @@ class Wishart(ExponentialFamily):
         df = ops.tensor(df, dtype=matrix.dtype) if is_number(df) else df
         batch_shape = ops.broadcast_shapes(matrix.shape[:-2], df.shape)
         event_shape = matrix.shape[-2:]
-        self.df = df.expand(batch_shape)
+        self.df: Any = df.expand(batch_shape)
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         if bool(self.df.le(event_shape[-1] - 1).any()):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}.")

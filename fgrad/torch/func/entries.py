@@ -32,7 +32,7 @@ class Entry(Node):
 
     def __init__(self, level: "GradLevel", tensor: Tensor, edge: Edge | None):
         super().__init__((edge,), (tensor._type,), None)
-        self.level = level
+        self.level: GradLevel = level
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         return grads
@@ -51,8 +51,8 @@ class GradLevel(Scope):
     def values(self) -> dict[str, Any]:
         if modes.saved_hooks:
             raise RuntimeError(SAVED_HOOKS)
-        self.recording = modes.grad
-        self.start = next_sequence()
+        self.recording: bool = modes.grad
+        self.start: int = next_sequence()
         #: nodes from which no path leads out
         self.dead: set[Node] = set()
         return {

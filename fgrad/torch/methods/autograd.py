@@ -53,7 +53,7 @@ class _Explanation:
     non_leaf: Any = staticmethod(lambda tensor, text: text)
 
 
-explanation = _Explanation()
+explanation: _Explanation = _Explanation()
 
 
 def method(function: Any) -> Any:
@@ -368,7 +368,7 @@ def name(self: Tensor) -> None:
 class ExecutionEngine:
     """What ``Variable._execution_engine`` is for: callbacks at the end of the backward that is running."""
 
-    queue_callback = staticmethod(queue_callback)
+    queue_callback: Any = staticmethod(queue_callback)
 
 
 Tensor._execution_engine = ExecutionEngine()  # type: ignore[attr-defined]

@@ -202,7 +202,7 @@ class _Transformed:
     text: Any = None
 
 
-transformed = _Transformed()
+transformed: _Transformed = _Transformed()
 
 
 def _is_unknown(value: Any) -> bool:

@@ -41,7 +41,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     Source: `torch.nn.Parameter <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.Parameter.html>`_.
     """
 
-    __torch_function__ = disabled_torch_function_impl
+    __torch_function__: Any = disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
@@ -98,7 +98,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     Source: `torch.nn.Buffer <https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.Buffer.html>`_.
     """
 
-    __torch_function__ = disabled_torch_function_impl
+    __torch_function__: Any = disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:

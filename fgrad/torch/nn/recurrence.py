@@ -31,8 +31,9 @@ class Weights:
         self.weight_hh = weight_hh
         # two biases or none, then the projection of the hidden state or none
         biases, rest = (others[:2], others[2:]) if len(others) > 1 else ((None, None), others)
-        self.bias_ih, self.bias_hh = biases
-        self.weight_hr = rest[0] if rest else None
+        self.bias_ih: Any = biases[0]
+        self.bias_hh: Any = biases[1]
+        self.weight_hr: Any | None = rest[0] if rest else None
 
     def from_input(self, input: Any) -> Any:
         return F.linear(input, self.weight_ih, self.bias_ih)

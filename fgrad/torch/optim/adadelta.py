@@ -1,6 +1,6 @@
 """Adadelta: steps in the units of the parameters."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -54,8 +54,13 @@ class Adadelta(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adadelta.html
     """
 
-    later_options: ClassVar = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-    captures_on_xla: ClassVar = False
+    later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+    captures_on_xla: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Adafactor: the average square of a matrix's gradient kept as its row and column means."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -87,7 +87,7 @@ class Adafactor(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adafactor.html
     """
 
-    later_options: ClassVar = {"foreach": None}
+    later_options: ClassVar[dict[str, Any]] = {"foreach": None}
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Adagrad: a rate that falls with all squared gradients so far."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -53,7 +53,12 @@ class Adagrad(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adagrad.html
     """
 
-    later_options: ClassVar = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+    later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+    }
 
     def __init__(
         self,

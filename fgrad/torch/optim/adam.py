@@ -1,6 +1,6 @@
 """Adam: steps scaled by running averages of the gradient and of its square."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -65,7 +65,7 @@ class Adam(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adam.html
     """
 
-    later_options: ClassVar = {
+    later_options: ClassVar[dict[str, Any]] = {
         "amsgrad": False,
         "maximize": False,
         "foreach": None,

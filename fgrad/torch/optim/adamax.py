@@ -1,6 +1,6 @@
 """Adamax: Adam with the largest gradient in place of the root of the mean square."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -54,7 +54,12 @@ class Adamax(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adamax.html
     """
 
-    later_options: ClassVar = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
 
     def __init__(
         self,

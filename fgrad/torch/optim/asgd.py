@@ -1,6 +1,6 @@
 """Averaged stochastic gradient descent."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -66,9 +66,14 @@ class ASGD(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.ASGD.html
     """
 
-    later_options: ClassVar = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-    scalars: ClassVar = ("step", "eta", "mu")
-    captured: ClassVar = "params, mus, etas, and state_steps"
+    later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+    scalars: ClassVar[tuple[str, ...]] = ("step", "eta", "mu")
+    captured: ClassVar[str] = "params, mus, etas, and state_steps"
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """NAdam: Adam with Nesterov momentum."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -72,15 +72,15 @@ class NAdam(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.NAdam.html
     """
 
-    later_options: ClassVar = {
+    later_options: ClassVar[dict[str, Any]] = {
         "maximize": False,
         "foreach": None,
         "capturable": False,
         "differentiable": False,
         "decoupled_weight_decay": False,
     }
-    scalars: ClassVar = ("step", "mu_product")
-    captured: ClassVar = "params, mu_products and state_steps"
+    scalars: ClassVar[tuple[str, ...]] = ("step", "mu_product")
+    captured: ClassVar[str] = "params, mu_products and state_steps"
 
     def __init__(
         self,

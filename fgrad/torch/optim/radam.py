@@ -1,6 +1,6 @@
 """RAdam: Adam that adapts only once the variance of its estimates is known to be small."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -64,7 +64,7 @@ class RAdam(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.RAdam.html
     """
 
-    later_options: ClassVar = {
+    later_options: ClassVar[dict[str, Any]] = {
         "foreach": None,
         "maximize": False,
         "differentiable": False,

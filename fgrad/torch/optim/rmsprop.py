@@ -1,6 +1,6 @@
 """RMSprop: steps divided by a running root mean square of the gradient."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -68,7 +68,7 @@ class RMSprop(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.RMSprop.html
     """
 
-    later_options: ClassVar = {
+    later_options: ClassVar[dict[str, Any]] = {
         "momentum": 0,
         "centered": False,
         "foreach": None,

@@ -1,6 +1,6 @@
 """Rprop: each element has its own step size, and of the gradient only the sign counts."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -60,7 +60,12 @@ class Rprop(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Rprop.html
     """
 
-    later_options: ClassVar = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
 
     def __init__(
         self,

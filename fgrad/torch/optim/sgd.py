@@ -1,6 +1,6 @@
 """Stochastic gradient descent, with momentum."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -59,7 +59,7 @@ class SGD(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.SGD.html
     """
 
-    later_options: ClassVar = {
+    later_options: ClassVar[dict[str, Any]] = {
         "nesterov": False,
         "maximize": False,
         "foreach": None,

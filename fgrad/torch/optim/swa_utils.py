@@ -117,7 +117,7 @@ class AveragedModel(nn.Module):
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
         self.module = deepcopy(model)
         if device is not None:
-            self.module = self.module.to(device)
+            self.module: Any = self.module.to(device)
         self.register_buffer("n_averaged", ops.tensor(0, dtype=int64, device=device))
         self.avg_fn = avg_fn
         self.multi_avg_fn = multi_avg_fn

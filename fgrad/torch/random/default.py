@@ -7,7 +7,7 @@ from typing import Any, SupportsInt
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.random.public import Generator
 
-default_generator = Generator()
+default_generator: Generator = Generator()
 
 
 def manual_seed(seed: SupportsInt | str) -> Generator:

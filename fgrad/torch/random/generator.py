@@ -63,7 +63,7 @@ class Generator:
     ahead: Ahead | None
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
         self._engine = np.random.MT19937()
         self.manual_seed(DEFAULT_SEED)
 

@@ -69,8 +69,8 @@ class Frame:
         self.metadata = metadata
         self.explain = explain
         #: stands for this call in the errors of its saved inputs
-        self.node = Node((), (), None)
-        self.inputs = [SavedTensor(x, "input") if isinstance(x, Tensor) else x for x in inputs]
+        self.node: Node = Node((), (), None)
+        self.inputs: list[SavedTensor | Any] = [SavedTensor(x, "input") if isinstance(x, Tensor) else x for x in inputs]
         self.holders: list[weakref.ref[Holder]] = []
         self.seen: list[Any] = []
         #: for each backward, how many tensors its recomputation has saved so far
@@ -85,7 +85,7 @@ class Frame:
         """A block in which nothing that operations save is kept."""
         with saved_tensors_hooks(self._pack, self._unpack):
             yield
-        self.forward_completed = True
+        self.forward_completed: bool = True
 
     def _pack(self, tensor: Tensor) -> Holder:
         holder = Holder()
@@ -131,7 +131,7 @@ class Frame:
         self.counts[task] += 1
         if place >= len(self.holders):
             if not self.forward_completed:
-                self.may_differ = True
+                self.may_differ: bool = True
                 return value
             raise CheckpointError(
                 "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "

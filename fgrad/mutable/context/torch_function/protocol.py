@@ -53,11 +53,12 @@ class Watch:
         self.subclasses = False
         #: the threads that are in modes, and perhaps some that have left them since
         self.threads: set[int] = set()
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
 
     def subclass(self) -> None:
         """A class of tensors with a handler was made."""
-        self.subclasses = self.on = True
+        self.subclasses: bool = True
+        self.on = True
 
     def enter(self) -> None:
         """This thread is about to enter a mode."""
@@ -73,11 +74,11 @@ class Watch:
         if thread in self.threads:
             with self.lock:
                 self.threads.discard(thread)
-                self.on = self.subclasses or bool(self.threads)
+                self.on: bool = self.subclasses or bool(self.threads)
         return False
 
 
-watch = Watch()
+watch: Watch = Watch()
 
 
 class _Disabled:
@@ -94,7 +95,7 @@ class _Disabled:
 
 
 #: an object and no function, so that it stays itself when it is asked of a tensor
-disabled_torch_function_impl = _Disabled()
+disabled_torch_function_impl: _Disabled = _Disabled()
 
 
 class _Level(Scope):

@@ -1,5 +1,6 @@
 """Activations of straight pieces (``relu``, the bounded and the shrinking ones), and those made of other functions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def relu(input: Any, inplace: bool = False) -> Tensor:
 
 
 #: ``relu`` in place: the function of ``torch``
-relu_ = functional(ops.relu_)
+relu_: Callable[..., Any] = functional(ops.relu_)
 
 
 @functional
@@ -50,7 +51,7 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
 
 
 #: ``threshold`` in place: the function of ``torch``
-threshold_ = functional(ops.threshold_)
+threshold_: Callable[..., Any] = functional(ops.threshold_)
 
 
 @kernel("HardtanhBackward0", strides=elementwise, fused="HardtanhBackwardBackward0", kept=("self",))

@@ -181,13 +181,13 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         self.affine = affine
         self.track_running_stats = track_running_stats
         if affine:
-            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            self.weight: Any = UninitializedParameter(device=device, dtype=dtype)
             if bias:
-                self.bias = UninitializedParameter(device=device, dtype=dtype)
+                self.bias: Any = UninitializedParameter(device=device, dtype=dtype)
         if track_running_stats:
-            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
-            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
-            self.num_batches_tracked = ops.tensor(0, dtype=dtypes.int64, device=device)
+            self.running_mean: Any = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var: Any = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked: Any = ops.tensor(0, dtype=dtypes.int64, device=device)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.num_features != 0:
@@ -197,7 +197,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         """Take the number of channels from ``input``."""
         if not self.has_uninitialized_params():
             return
-        self.num_features = input.shape[1]
+        self.num_features: Any = input.shape[1]
         waiting = [self.weight, self.bias] if self.affine else []
         waiting += [self.running_mean, self.running_var] if self.track_running_stats else []
         for tensor in waiting:
@@ -218,7 +218,7 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     Source: `torch.nn.LazyBatchNorm1d <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyBatchNorm1d.html>`_.
     """
 
-    cls_to_become = BatchNorm1d
+    cls_to_become: type[Any] = BatchNorm1d
     _input_dims = BatchNorm1d._input_dims
 
 
@@ -228,7 +228,7 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     Source: `torch.nn.LazyBatchNorm2d <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyBatchNorm2d.html>`_.
     """
 
-    cls_to_become = BatchNorm2d
+    cls_to_become: type[Any] = BatchNorm2d
     _input_dims = BatchNorm2d._input_dims
 
 
@@ -238,7 +238,7 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     Source: `torch.nn.LazyBatchNorm3d <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyBatchNorm3d.html>`_.
     """
 
-    cls_to_become = BatchNorm3d
+    cls_to_become: type[Any] = BatchNorm3d
     _input_dims = BatchNorm3d._input_dims
 
 

@@ -48,7 +48,7 @@ class GlobalHooks:
 
 
 #: one for the process, as in PyTorch
-everywhere = GlobalHooks()
+everywhere: GlobalHooks = GlobalHooks()
 
 
 def _registered(table: _Table, module: Any, name: str, value: Any) -> Any:
@@ -179,7 +179,7 @@ class WithModule:
 
     def __init__(self, hook: Callable[..., Any], module: Any) -> None:
         self.hook = hook
-        self.module = weakref.ref(module)
+        self.module: weakref.ref[Any] = weakref.ref(module)
         functools.update_wrapper(self, hook, updated=())  # the engine's errors call a hook by its name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -230,7 +230,7 @@ class BackwardHook:
         def hook(grad_input: tuple[Any, ...], _: Any) -> Any:
             return self._on_grad_inputs(grad_input)
 
-        self.n_inputs = len(args)
+        self.n_inputs: int = len(args)
         args, self.inputs = _through_identity(args, hook)
         return args
 

@@ -143,7 +143,7 @@ class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyInstanceNorm1d.html>`_.
     """
 
-    cls_to_become = InstanceNorm1d
+    cls_to_become: type[Any] = InstanceNorm1d
     _input_dims = InstanceNorm1d._input_dims
 
 
@@ -154,7 +154,7 @@ class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyInstanceNorm2d.html>`_.
     """
 
-    cls_to_become = InstanceNorm2d
+    cls_to_become: type[Any] = InstanceNorm2d
     _input_dims = InstanceNorm2d._input_dims
 
 
@@ -165,5 +165,5 @@ class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyInstanceNorm3d.html>`_.
     """
 
-    cls_to_become = InstanceNorm3d
+    cls_to_become: type[Any] = InstanceNorm3d
     _input_dims = InstanceNorm3d._input_dims

@@ -25,10 +25,10 @@ class _LazyConvMixin(LazyModuleMixin, _Base):
     """What the lazy convolutions, transposed or not, have in common."""
 
     def _make_lazy(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.weight: Any = UninitializedParameter(device=device, dtype=dtype)
         self.out_channels = out_channels
         if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
+            self.bias: Any = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_channels != 0:
@@ -38,7 +38,7 @@ class _LazyConvMixin(LazyModuleMixin, _Base):
         """Take the number of channels from ``input``."""
         if not self.has_uninitialized_params():
             return
-        self.in_channels = self._channels_of(input)
+        self.in_channels: int = self._channels_of(input)
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
         if self.transposed:
@@ -125,7 +125,7 @@ class LazyConv1d(_LazyConvolution, Conv1d):
     Source: `torch.nn.LazyConv1d <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyConv1d.html>`_.
     """
 
-    cls_to_become = Conv1d
+    cls_to_become: type[Any] = Conv1d
 
 
 class LazyConv2d(_LazyConvolution, Conv2d):
@@ -134,7 +134,7 @@ class LazyConv2d(_LazyConvolution, Conv2d):
     Source: `torch.nn.LazyConv2d <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyConv2d.html>`_.
     """
 
-    cls_to_become = Conv2d
+    cls_to_become: type[Any] = Conv2d
 
 
 class LazyConv3d(_LazyConvolution, Conv3d):
@@ -143,7 +143,7 @@ class LazyConv3d(_LazyConvolution, Conv3d):
     Source: `torch.nn.LazyConv3d <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyConv3d.html>`_.
     """
 
-    cls_to_become = Conv3d
+    cls_to_become: type[Any] = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
@@ -153,7 +153,7 @@ class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyConvTranspose1d.html>`_.
     """
 
-    cls_to_become = ConvTranspose1d
+    cls_to_become: type[Any] = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
@@ -163,7 +163,7 @@ class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyConvTranspose2d.html>`_.
     """
 
-    cls_to_become = ConvTranspose2d
+    cls_to_become: type[Any] = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
@@ -173,4 +173,4 @@ class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyConvTranspose3d.html>`_.
     """
 
-    cls_to_become = ConvTranspose3d
+    cls_to_become: type[Any] = ConvTranspose3d

@@ -44,7 +44,7 @@ class Linear(Module):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(ops.empty((out_features, in_features), device=device, dtype=dtype))
+        self.weight: Any = Parameter(ops.empty((out_features, in_features), device=device, dtype=dtype))
         self.register_parameter(
             "bias", Parameter(ops.empty(out_features, device=device, dtype=dtype)) if bias else None
         )
@@ -133,15 +133,15 @@ class LazyLinear(LazyModuleMixin, Linear):
     Source: `torch.nn.LazyLinear <https://docs.pytorch.org/docs/2.13/generated/torch.nn.LazyLinear.html>`_.
     """
 
-    cls_to_become = Linear
+    cls_to_become: type[Any] = Linear
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         # PyTorch too makes the empty weight before it forgets it; an empty one draws nothing
         super().__init__(0, 0, False)
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.weight: Any = UninitializedParameter(device=device, dtype=dtype)
         self.out_features = out_features
         if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
+            self.bias: Any = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_features != 0:
@@ -162,4 +162,4 @@ class LazyLinear(LazyModuleMixin, Linear):
                     f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "
                     f"self.weight: {self.weight.shape[-1]}"
                 )
-            self.in_features = input.shape[-1]
+            self.in_features: Any = input.shape[-1]

@@ -14,7 +14,7 @@ class _PadNd(Module):
 
     def __init__(self, padding: Size) -> None:
         super().__init__()
-        self.padding = each(padding, 2 * self._spatial_dims)
+        self.padding: tuple[Any, ...] = each(padding, 2 * self._spatial_dims)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"

@@ -30,7 +30,7 @@ class _MaxPoolNd(Module):
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
+        self.stride: Size = stride if stride is not None else kernel_size
         self.padding = padding
         self.dilation = dilation
         self.return_indices = return_indices
@@ -95,9 +95,9 @@ class _MaxUnpoolNd(Module):
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
-        self.kernel_size = each(kernel_size, self._spatial_dims)
-        self.stride = each(stride if stride is not None else kernel_size, self._spatial_dims)
-        self.padding = each(padding, self._spatial_dims)
+        self.kernel_size: tuple[Any, ...] = each(kernel_size, self._spatial_dims)
+        self.stride: tuple[Any, ...] = each(stride if stride is not None else kernel_size, self._spatial_dims)
+        self.padding: tuple[Any, ...] = each(padding, self._spatial_dims)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -179,9 +179,9 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = each(kernel_size, 1)
-        self.stride = each(stride if stride is not None else kernel_size, 1)
-        self.padding = each(padding, 1)
+        self.kernel_size: Any = each(kernel_size, 1)
+        self.stride: Any = each(stride if stride is not None else kernel_size, 1)
+        self.padding: Any = each(padding, 1)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
@@ -203,7 +203,7 @@ class _DivisorAvgPoolNd(_AvgPoolNd):
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
+        self.stride: Any = stride if stride is not None else kernel_size
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad

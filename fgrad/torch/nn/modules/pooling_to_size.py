@@ -26,11 +26,11 @@ class _FractionalMaxPoolNd(Module):
     ) -> None:
         super().__init__()
         count, name = self._spatial_dims, type(self).__name__
-        self.kernel_size = each(kernel_size, count)
+        self.kernel_size: tuple[Any, ...] = each(kernel_size, count)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = each(output_size, count) if output_size is not None else None
-        self.output_ratio = each(output_ratio, count) if output_ratio is not None else None
+        self.output_size: tuple[Any, ...] | None = each(output_size, count) if output_size is not None else None
+        self.output_ratio: tuple[Any, ...] | None = each(output_ratio, count) if output_ratio is not None else None
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
         if output_size is not None and output_ratio is not None:

@@ -29,8 +29,8 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         rows = num_chunks * hidden_size
-        self.weight_ih = Parameter(ops.empty((rows, input_size), device=device, dtype=dtype))
-        self.weight_hh = Parameter(ops.empty((rows, hidden_size), device=device, dtype=dtype))
+        self.weight_ih: Any = Parameter(ops.empty((rows, input_size), device=device, dtype=dtype))
+        self.weight_hh: Any = Parameter(ops.empty((rows, hidden_size), device=device, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
             self.register_parameter(name, Parameter(ops.empty(rows, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()

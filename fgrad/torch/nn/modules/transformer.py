@@ -185,13 +185,13 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
+        self.layers: ModuleList = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
         obstacle = _obstacle_to_nesting(encoder_layer)
-        self.use_nested_tensor = enable_nested_tensor and obstacle is None
+        self.use_nested_tensor: bool = enable_nested_tensor and obstacle is None
         if enable_nested_tensor and obstacle is not None:
             warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {obstacle}")
 
@@ -261,7 +261,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
         super().__init__()
-        self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
+        self.layers: ModuleList = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
         self.num_layers = num_layers
         self.norm = norm
 
@@ -333,15 +333,15 @@ class TransformerEncoderLayer(Module):
         super().__init__()
         made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.linear1 = Linear(d_model, dim_feedforward, **made)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **made)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **made)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.activation = _function(activation)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
+        self.activation: Callable[[Any], Any] = _function(activation)
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
         padding = _canonical(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src)
@@ -393,17 +393,17 @@ class TransformerDecoderLayer(Module):
         made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
         self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.linear1 = Linear(d_model, dim_feedforward, **made)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **made)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **made)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _function(activation)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
+        self.dropout3: Dropout = Dropout(dropout)
+        self.activation: Callable[[Any], Any] = _function(activation)
 
     def forward(
         self,

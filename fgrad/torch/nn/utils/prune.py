@@ -136,7 +136,7 @@ def _methods(module: Module) -> list[tuple[int, Any]]:
 class PruningContainer(BasePruningMethod):
     """Several methods one after the other, each of what the earlier ones left."""
 
-    PRUNING_TYPE = "combined"
+    PRUNING_TYPE: str = "combined"
 
     def __init__(self, *args: Any):
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -198,7 +198,7 @@ class PruningContainer(BasePruningMethod):
 class Identity(BasePruningMethod):
     """Prunes nothing; the parameter gets a mask of ones."""
 
-    PRUNING_TYPE = "unstructured"
+    PRUNING_TYPE: str = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
@@ -228,7 +228,7 @@ class _Amount(BasePruningMethod):
 class RandomUnstructured(_Amount):
     """Prunes single elements, chosen at random."""
 
-    PRUNING_TYPE = "unstructured"
+    PRUNING_TYPE: str = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         mask = default_mask.clone()
@@ -242,7 +242,7 @@ class RandomUnstructured(_Amount):
 class L1Unstructured(_Amount):
     """Prunes the single elements of least magnitude."""
 
-    PRUNING_TYPE = "unstructured"
+    PRUNING_TYPE: str = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         mask = default_mask.clone()
@@ -256,7 +256,7 @@ class L1Unstructured(_Amount):
 class _Slices(_Amount):
     """Methods that prune slices along an axis."""
 
-    PRUNING_TYPE = "structured"
+    PRUNING_TYPE: str = "structured"
 
     def __init__(self, amount: Any, dim: int = -1):
         super().__init__(amount)
@@ -309,7 +309,7 @@ class LnStructured(_Slices):
 class CustomFromMask(BasePruningMethod):
     """Prunes where a given mask is 0."""
 
-    PRUNING_TYPE = "global"
+    PRUNING_TYPE: str = "global"
 
     def __init__(self, mask: Tensor):
         self.mask = mask

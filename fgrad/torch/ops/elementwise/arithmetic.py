@@ -294,7 +294,8 @@ def _shifted_by(input: Array, other: Number) -> Any:
     return input + other.astype(input.dtype)
 
 
-scaled_by, shifted_by = _scaled_by, _shifted_by
+scaled_by: Any = _scaled_by
+shifted_by: Any = _shifted_by
 
 
 # -- remainders ------------------------------------------------------------------------------------------------------

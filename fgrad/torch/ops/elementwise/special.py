@@ -490,4 +490,5 @@ def i1e(input: Array) -> Any:
     return _i1e(input)
 
 
-bessel_i0, bessel_i1 = _i0, _i1
+bessel_i0: Any = _i0
+bessel_i1: Any = _i1

@@ -74,25 +74,25 @@ class Signature:
     )
 
     def __init__(self, name: str, function: Callable[..., Any], first: int = 1, former: Sequence[str] = ()):
-        self.name = name
+        self.name: str = name
         #: how errors number the first argument: the tensor whose method is called does not count, in ``of_method``
-        self.first = first
+        self.first: int = first
         parameters = list(inspect.signature(function).parameters.values())
-        self.names = [p.name for p in parameters]
-        self.kinds = [_kind(p.annotation) for p in parameters]
-        self.defaults = [p.default for p in parameters]
-        self.keyword_only = [p.kind is p.KEYWORD_ONLY for p in parameters]
-        self.operands = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
-        self.statics = [i for i, kind in enumerate(self.kinds) if kind not in _OPERANDS]
+        self.names: list[str] = [p.name for p in parameters]
+        self.kinds: list[Any] = [_kind(p.annotation) for p in parameters]
+        self.defaults: list[Any] = [p.default for p in parameters]
+        self.keyword_only: list[bool] = [p.kind is p.KEYWORD_ONLY for p in parameters]
+        self.operands: list[int] = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
+        self.statics: list[int] = [i for i, kind in enumerate(self.kinds) if kind not in _OPERANDS]
         #: how many arguments a call without keywords may have for its arguments to be the first values as they are
         positional = sum(not only for only in self.keyword_only)
         required = max([i + 1 for i, p in enumerate(self.defaults) if p is inspect.Parameter.empty], default=0)
-        self.plain = range(required, positional + 1) if Ints not in self.kinds else range(0)
+        self.plain: range = range(required, positional + 1) if Ints not in self.kinds else range(0)
         #: whether there is something to check of the arguments
         named = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
-        self.checked = named and any(kind is not None for kind in self.kinds)
+        self.checked: bool = named and any(kind is not None for kind in self.kinds)
         #: see NOTE [Former orders]
-        self.former = [order.split(", ") for order in former]
+        self.former: list[list[str]] = [order.split(", ") for order in former]
 
     def of_method(self, name: str | None = None) -> "Signature":
         """The same of the method, or of one of another name."""

@@ -355,7 +355,7 @@ class _Writing:
     into: Any = None
 
 
-writing = _Writing()
+writing: _Writing = _Writing()
 
 
 def _enter_twin(called: str, signature: Signature, made: Operation, function: bool) -> None:

@@ -109,7 +109,8 @@ def _also(name: str) -> Callable[..., Tensor]:
     return composite(function=False)(exchanged)
 
 
-swapaxes_, swapdims_ = _also("swapaxes_"), _also("swapdims_")
+swapaxes_: Any = _also("swapaxes_")
+swapdims_: Any = _also("swapdims_")
 
 
 @composite(function=False)

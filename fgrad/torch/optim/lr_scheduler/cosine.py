@@ -125,7 +125,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i = self.T_i * self.T_mult
         else:
             self._jump(epoch)
-        self.last_epoch = math.floor(epoch)
+        self.last_epoch: int = math.floor(epoch)
         with raised(self, "_get_lr_called_within_step"):
             rates = self.get_lr()
         self._set_rates(rates)
@@ -142,4 +142,4 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             period = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
             self.T_cur = epoch - self.T_0 * (self.T_mult**period - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult**period
+            self.T_i: int = self.T_0 * self.T_mult**period

@@ -93,10 +93,10 @@ class CyclicLR(_MomentumCycle):
         if last_epoch == -1:
             for rate, group in zip(base_lrs, optimizer.param_groups, strict=True):
                 write(group, "lr", rate)
-        self.max_lrs = per_group("max_lr", optimizer, max_lr)
+        self.max_lrs: list[Any] = per_group("max_lr", optimizer, max_lr)
         up = float(step_size_up)
-        self.total_size = up + (up if step_size_down is None else float(step_size_down))
-        self.step_ratio = up / self.total_size
+        self.total_size: float = up + (up if step_size_down is None else float(step_size_down))
+        self.step_ratio: float = up / self.total_size
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode = mode
@@ -106,8 +106,8 @@ class CyclicLR(_MomentumCycle):
         self._init_scale_fn()
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
-            self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
+            self.base_momentums: list[Any] = per_group("base_momentum", optimizer, base_momentum)
+            self.max_momentums: list[Any] = per_group("max_momentum", optimizer, max_momentum)
             self._start_momentum(self.base_momentums, self.max_momentums, last_epoch)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
@@ -119,6 +119,7 @@ class CyclicLR(_MomentumCycle):
                 "triangular2": (_halved_height, "cycle"),
                 "exp_range": (partial(pow, self.gamma), "iterations"),
             }
+            self.scale_mode: str
             self._scale_fn_ref, self.scale_mode = scales[self.mode]
 
     def scale_fn(self, x: float) -> float:
@@ -241,7 +242,7 @@ class OneCycleLR(_MomentumCycle):
     ) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
-        self.total_steps = _count_steps(total_steps, epochs, steps_per_epoch)
+        self.total_steps: int = _count_steps(total_steps, epochs, steps_per_epoch)
         up = "initial_lr", "max_lr", "max_momentum", "base_momentum"
         top = float(pct_start * self.total_steps) - 1
         end = self.total_steps - 1

@@ -21,7 +21,7 @@ class _Functions(LRScheduler):
                 raise ValueError(f"Expected {count} lr_lambdas, but got {len(lr_lambda)}")
             self.lr_lambdas = list(lr_lambda)
         else:
-            self.lr_lambdas = [lr_lambda] * count
+            self.lr_lambdas: list[Any] = [lr_lambda] * count
         self._check_functions()
         super().__init__(optimizer, last_epoch)
 

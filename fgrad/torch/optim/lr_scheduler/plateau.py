@@ -82,7 +82,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError("mode " + mode + " is unknown!")
         if threshold_mode not in {"rel", "abs"}:
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
-        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode_worse: float = math.inf if mode == "min" else -math.inf
         self.mode = mode
         self.threshold = threshold
         self.threshold_mode = threshold_mode
@@ -118,9 +118,9 @@ class ReduceLROnPlateau(LRScheduler):
             epoch = self.last_epoch + 1
         else:
             warn(EPOCH_DEPRECATION_WARNING, UserWarning)
-        self.last_epoch = epoch
+        self.last_epoch: int = epoch
         if self._is_better(current, self.best):
-            self.best = current
+            self.best: float = current
             self.num_bad_epochs = 0
         else:
             self.num_bad_epochs += 1
@@ -129,8 +129,8 @@ class ReduceLROnPlateau(LRScheduler):
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
             self._reduce_lr()
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self.cooldown_counter: int = self.cooldown
+            self.num_bad_epochs: int = 0
         self._last_lr = values(self.optimizer, "lr")
 
     def _reduce_lr(self) -> None:
@@ -143,7 +143,7 @@ class ReduceLROnPlateau(LRScheduler):
                     "being added to the optimizer. Please modify the `min_lrs` field to match the length of the "
                     "`optimizer` param groups."
                 )
-            self.min_lrs = [self.default_min_lr] * len(groups)
+            self.min_lrs: list[float] = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])
             new = max(old * self.factor, least)

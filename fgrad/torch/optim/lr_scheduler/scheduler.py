@@ -122,7 +122,7 @@ class LRScheduler:
 
     def _update_lr(self, epoch: int | None = None) -> None:
         with raised(self, "_get_lr_called_within_step"):
-            self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+            self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
             closed_form = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
             rates = (closed_form or self.get_lr)()
         self._set_rates(rates)

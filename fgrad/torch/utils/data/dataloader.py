@@ -234,7 +234,7 @@ class DataLoader(Generic[T_co]):
         _check_sampling(batch_size, bool(shuffle), sampler, batch_sampler, drop_last)
         self.dataset = dataset
         self.num_workers = num_workers
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.prefetch_factor: int | None = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout

@@ -51,8 +51,8 @@ class DistributedSampler(Sampler[int]):
         self.epoch = 0
         self.drop_last = drop_last
         count = len(dataset)
-        self.num_samples = count // num_replicas if drop_last else math.ceil(count / num_replicas)
-        self.total_size = self.num_samples * num_replicas
+        self.num_samples: int = count // num_replicas if drop_last else math.ceil(count / num_replicas)
+        self.total_size: int = self.num_samples * num_replicas
         self.shuffle = shuffle
         self.seed = seed
 
@@ -69,4 +69,4 @@ class DistributedSampler(Sampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number that the order of the next pass depends on."""
-        self.epoch = epoch
+        self.epoch: int = epoch

@@ -176,7 +176,7 @@ class WeightedRandomSampler(Sampler[int]):
     ) -> None:
         _check_positive("num_samples", num_samples)
         _check_boolean("replacement", replacement)
-        self.weights = as_tensor(weights, dtype=float64)
+        self.weights: Any = as_tensor(weights, dtype=float64)
         if self.weights.dim() != 1:
             raise ValueError(
                 f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"

@@ -93,7 +93,7 @@ class Worker:
         begin: Callable[[Any], Callable[[Any], Any]],
         init: Callable[[int], Any] | None,
     ):
-        self.info = WorkerInfo(number, count, base_seed + number, copy.copy(dataset))
+        self.info: WorkerInfo = WorkerInfo(number, count, base_seed + number, copy.copy(dataset))
         self._begin = begin
         outside = _streams()
         _seed(base_seed, number)

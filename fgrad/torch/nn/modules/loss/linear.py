@@ -108,7 +108,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
         outputs = math.prod(out_features, start=num_classes)
-        self.linear = Linear(in_features, outputs, bias=bias, device=device, dtype=dtype)
+        self.linear: Linear = Linear(in_features, outputs, bias=bias, device=device, dtype=dtype)
         self.options = options
 
     def forward(self, input: Any, target: Any) -> Any:
