@@ -5,6 +5,7 @@ Nearly all of a test's time is XLA's, compiling what runs once: so it is told no
 
 import importlib.metadata
 import os
+import pathlib
 
 os.environ.setdefault(
     "XLA_FLAGS",
@@ -25,6 +26,12 @@ from fgrad.run import stretches
 if "emitters=false" in os.environ["XLA_FLAGS"]:
     # with fusion switched off, the older emitters compute a transpose followed by a reshape wrongly
     stretches.UNFUSED["xla_cpu_use_fusion_emitters"] = True
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """Under ``-m fast`` files without a fast test are not even imported: that takes as long as to run the fast ones."""
+    test = collection_path.suffix == ".py" and config.option.markexpr == "fast"
+    return True if test and "pytest.mark.fast" not in collection_path.read_text() else None
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from fgrad.api.graphs import Graph, load, make_graph
 from fgrad.errors import ArgumentTypeError, GraphArgumentError, GraphFileError, NotConcreteError
 from fgrad.graph.saving import dump
 
+pytestmark = pytest.mark.fast
+
 PARAMS = {"w": jnp.array([[0.1, -0.2], [0.3, 0.4], [0.5, 0.6]]), "b": jnp.array([0.1, 0.2])}
 X = jnp.array([1.0, -2.0, 3.0])
 Pair = namedtuple("Pair", "first second")

@@ -11,6 +11,8 @@ import fgrad
 from fgrad import errors
 from tests.api.compare import Custom, Pair, Params, every_pytree, same, total
 
+pytestmark = pytest.mark.fast
+
 X = jnp.array([0.5, -1.5, 2.0])
 FLOAT0 = jax.dtypes.float0
 

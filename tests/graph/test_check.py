@@ -14,6 +14,8 @@ from fgrad.graph.regions import REGIONS
 from fgrad.jaxcore import ShapedArray, primitive
 from tests.graph.programs import PROGRAMS, graph_of, random_graphs
 
+pytestmark = pytest.mark.fast
+
 VECTOR = jax.typeof(jnp.zeros(3))
 SIN = intern(primitive("sin"), {"accuracy": None}, [VECTOR])
 

@@ -15,6 +15,8 @@ from fgrad.jaxcore import primitive
 from fgrad.passes.simplify import simplify
 from tests.graph.programs import PROGRAMS, graph_of
 
+pytestmark = pytest.mark.fast
+
 
 def test_listing_of_a_small_function():
     graph = simplify(graph_of(lambda x, w: (jnp.tanh(x @ w) * 2.0, x), jnp.zeros(3), jnp.zeros((3, 2))))

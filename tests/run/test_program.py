@@ -3,9 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.extend.core import Primitive
 
 import fgrad
+
+pytestmark = pytest.mark.fast
 
 cube = Primitive("cube_in_python")
 cube.def_impl(lambda x: jnp.asarray(np.asarray(x) ** 3))

@@ -12,6 +12,8 @@ import pytest
 import fgrad
 import fgrad.torch as torch
 
+pytestmark = pytest.mark.fast
+
 
 def test_graph_is_freed_after_backward():
     x = torch.ones(3, requires_grad=True)

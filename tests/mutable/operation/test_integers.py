@@ -6,6 +6,8 @@ import pytest
 
 import fgrad.torch as ours
 
+pytestmark = pytest.mark.fast
+
 theirs = pytest.importorskip("torch")
 
 USES = {

@@ -12,6 +12,8 @@ from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.torch.nn import functional as F
 
+pytestmark = pytest.mark.fast
+
 
 def _x() -> Any:
     return torch.arange(48.0).view(6, 8).requires_grad_()

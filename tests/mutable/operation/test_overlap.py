@@ -8,6 +8,8 @@ import pytest
 import fgrad.torch as ours
 from tests.torch.mirror import first_part
 
+pytestmark = pytest.mark.fast
+
 theirs = pytest.importorskip("torch")
 
 #: writes to a tensor of which two rows are one

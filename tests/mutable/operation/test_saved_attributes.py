@@ -7,6 +7,8 @@ import pytest
 
 import fgrad.torch as torch
 
+pytestmark = pytest.mark.fast
+
 F = torch.nn.functional
 
 #: a result of two square matrices, and the numbers that its node shows

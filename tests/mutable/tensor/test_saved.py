@@ -6,6 +6,8 @@ import pytest
 
 import fgrad.torch as torch
 
+pytestmark = pytest.mark.fast
+
 try:
     import torch as theirs
 except ImportError:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.torch.both import Case, agree
 
+pytestmark = pytest.mark.fast
+
 theirs = pytest.importorskip("torch")
 
 
