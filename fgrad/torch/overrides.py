@@ -7,7 +7,7 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, Self
@@ -183,6 +183,12 @@ class TorchFunctionMode(Scope):
     def values(self) -> dict[str, Any]:
         watch.enter()
         return {"handlers": (*modes.handlers, self), "handled": True}
+
+    def end(self, before: dict[str, Any]) -> Callable[[], Any]:
+        """It may be entered inside of itself: what ends the outer block is kept, and put back with the rest."""
+        around = vars(self).get("close")
+        both = map(dict.update, (vars(modes), vars(self)), (before, {"close": around}))
+        return functools.partial(deque, both, 0)
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:

@@ -358,6 +358,20 @@ def test_a_mode_is_of_its_thread_and_ends_with_an_error():
     assert not watch.within()
 
 
+def test_a_mode_that_enters_itself_again_ends():
+    class Again(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if func is torch.add:
+                with self:
+                    return torch.sub(args[0], -args[1])
+            return func(*args, **(kwargs or {}))
+
+    with Again():
+        torch.add(torch.ones(1), torch.ones(1))
+    assert torch._C._len_torch_function_stack() == 0
+    assert not watch.within()
+
+
 def test_what_is_disabled():
     x = Mine([1.0])
     with Log() as log:

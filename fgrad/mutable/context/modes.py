@@ -110,9 +110,13 @@ class Scope(io.IOBase):
     def __enter__(self) -> Any:
         held = vars(modes)
         values = self.values()
-        self.close: Any = functools.partial(held.update, {name: getattr(modes, name) for name in values})
+        self.close: Any = self.end({name: getattr(modes, name) for name in values})
         held |= values  # no call comes after this one
         return self if self.given is ITSELF else self.given
+
+    def end(self, before: dict[str, Any]) -> Callable[[], Any]:
+        """What puts back the attributes of ``modes`` as they were before: a function in C."""
+        return functools.partial(vars(modes).update, before)
 
 
 class Mode(Scope):
