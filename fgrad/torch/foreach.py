@@ -16,7 +16,7 @@ from typing import Any
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import type_name
-from fgrad.mutable.write.inplace import apply_inplace
+from fgrad.mutable.write.inplace import apply_inplace, check_inplace
 from fgrad.torch import linalg, ops
 from fgrad.torch.ops.table.table import TABLE
 
@@ -126,6 +126,9 @@ def _made(name: str, one: Callable[..., Any], elements: bool) -> Callable[..., A
         if not tensors:
             raise RuntimeError("Tensor list must have at least one tensor.")
         columns = [_column(x, len(tensors), elements) for x in args]
+        if name.endswith("_"):
+            for tensor in tensors:  # before any is written
+                check_inplace(tensor, True)
         found = [one(*each, **kwargs) for each in zip(*columns, strict=True)]
         return tensors if name.endswith("_") else tuple(found)
 

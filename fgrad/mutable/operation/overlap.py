@@ -89,6 +89,14 @@ def check_apart(tensor: Tensor, other: Tensor) -> None:
         check_partial_overlap(tensor, other)
 
 
+def check_all_apart(tensor: Tensor, others: Sequence[Any]) -> None:
+    """Raise PyTorch's error if elements to be written share a place, with one another or with any that is read."""
+    check_repeated(tensor)
+    for x in others:
+        if isinstance(x, Tensor):
+            check_apart(tensor, x)
+
+
 def check_partial_overlap(tensor: Tensor, other: Tensor) -> None:
     """Raise PyTorch's error if a tensor to be written shares part of its memory with one that is read.
 

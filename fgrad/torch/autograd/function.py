@@ -291,7 +291,7 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     several = isinstance(found, tuple)
     outputs = list(found) if several else [found]
     ctx.next_edges = edges
-    _check_dirty(ctx, outputs, tensors, recorded)
+    _check_dirty(ctx, cls, outputs, tensors, recorded)
     results = [_wrapped(ctx, cls, i, out, tensors, recorded) for i, out in enumerate(outputs)]
     types = [out._type if isinstance(out, Tensor) else None for out in results]
     ctx._outputs = types
@@ -320,13 +320,15 @@ WRITTEN_VIEW = (
 )
 
 
-def _check_dirty(ctx: FunctionNode, outputs: list[Any], inputs: list[Tensor], recorded: bool) -> None:
+def _check_dirty(ctx: FunctionNode, cls: type, outputs: list[Any], inputs: list[Tensor], recorded: bool) -> None:
     for x in ctx.non_differentiable:
         if not isinstance(x, Tensor):
             raise RuntimeError("mark_non_differentiable only accepts variable arguments, but got ")
     for x in ctx.dirty_tensors:
         if not isinstance(x, Tensor):
             raise RuntimeError("mark_dirty can only accept variables, but argument ")
+        x._bump(cls.__name__, here(4))
+    for x in ctx.dirty_tensors:
         if not any(x is out for out in outputs):
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
@@ -361,7 +363,6 @@ def _wrapped(
     dirty = any(out is x for x in ctx.dirty_tensors)
     plain = any(out is x for x in ctx.non_differentiable) or not out._type.inexact
     if dirty:
-        out._bump(cls.__name__, here(4))
         if plain and is_tracked(out):
             return alias(out)
         if recorded and not plain:

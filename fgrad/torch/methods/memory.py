@@ -16,7 +16,7 @@ from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.capacity import number_of_elements, storage_size
 from fgrad.mutable.values.device_of_value import CPU, Absent, elsewhere, place_of, placed
 from fgrad.mutable.values.evaluation import concrete, constant
-from fgrad.mutable.write.inplace import check_captured, check_inference
+from fgrad.mutable.write.inplace import check_captured, check_inference, check_inplace
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.creation.copying import channels_last
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
@@ -233,17 +233,38 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
+#: what C++ calls types whose name there is not that of PyTorch's
+_IN_CPP = {
+    "Half": "c10::Half",
+    "BFloat16": "c10::BFloat16",
+    "Char": "signed char",
+    "Byte": "unsigned char",
+    "Short": "short int",
+    "Long": "long int",
+    "UInt16": "short unsigned int",
+    "UInt32": "unsigned int",
+    "UInt64": "long unsigned int",
+    "ComplexFloat": "c10::complex<float>",
+    "ComplexDouble": "c10::complex<double>",
+}
+
+
 @method
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make the tensor look at another tensor's storage."""
     check_captured(self, "set")
     check_inference(self)
     if source is None:
+        check_inplace(self, True)
         empty = tensor_type(self._type.dtype, (0,))
         self._storage = Storage(self._value().reshape(-1)[:0], empty.dtype)
         self._type, self._geometry, self._cache = empty, None, None
         return self
     other = source if isinstance(source, Tensor) else None
+    check_inplace(self, True)
+    if other is not None and other._type.dtype is not self._type.dtype:
+        given, own = (_IN_CPP.get(x._type.dtype.scalar_name, x._type.dtype.scalar_name.lower()) for x in (other, self))
+        raise RuntimeError(f"Could not set tensor of type {given} to a tensor of type {own}")
     cell = source._storage if other is not None else source._cell
     if size is None:
         geometry = other._geometry_of() if other is not None else Geometry((cell.count,), (1,), 0, self._type.dtype)

@@ -13,6 +13,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.overlap import check_all_apart
 from fgrad.torch.ops.indexing.coordinates import (
     Places,
     added,
@@ -159,7 +160,7 @@ def scatter_reduce(
     return _scatter_reduce, input, index, src, dim, names.get(reduce, reduce), include_self
 
 
-@overload("index_reduce", "IndexReduceBackward0", kept=(*_KEPT, "source"))
+@overload("index_reduce", "IndexReduceBackward0", kept=(*_KEPT, "source"), overlap=check_all_apart)
 def _index_reduce(input: Array, index: Fixed, source: Array, dim: int, reduce: str, include_self: bool) -> Any:
     check_kinds("index_func_", "if", input)
     if not index.size:

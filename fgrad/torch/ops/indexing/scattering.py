@@ -8,7 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
-from fgrad.mutable.operation.overlap import check_repeated, deprecated
+from fgrad.mutable.operation.overlap import check_all_apart, check_repeated, deprecated
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, from_numpy, int32, int64
 from fgrad.mutable.types.type_names import type_name
@@ -183,12 +183,12 @@ def _slices_added(input: Any, index: Any, source: Any, alpha: Any, dim: int) -> 
     return _sliced(added, input, index, scale & source if input.dtype == np.bool_ else scale * source, dim)
 
 
-@overload("index_add", "IndexAddBackward0", kept=("index", "source"))
+@overload("index_add", "IndexAddBackward0", kept=("index", "source"), overlap=check_all_apart)
 def _index_add(input: Array, index: Fixed, source: Array, alpha: Number, dim: int) -> Any:
     return _slices_added(input, index, source, alpha, dim)
 
 
-@overload("index_add", "IndexAddBackward0", kept=("index", "source"), single=True)
+@overload("index_add", "IndexAddBackward0", kept=("index", "source"), overlap=check_all_apart, single=True)
 def _index_add_single(input: Array, index: Fixed, source: Array, alpha: Number, dim: int) -> Any:
     return _slices_added(input, index, source, alpha, dim)
 
@@ -209,7 +209,7 @@ def index_add(input: Array, dim: int, index: Fixed, source: Array, *, alpha: Num
     return _index_add_single if single else _index_add, input, index, source, alpha, dim
 
 
-@overload("index_copy", "IndexCopyBackward0", kept=("index", "source"))
+@overload("index_copy", "IndexCopyBackward0", kept=("index", "source"), overlap=check_all_apart)
 def _index_copy(input: Array, index: Fixed, source: Array, dim: int) -> Any:
     return _sliced(written, input, index, source, dim)
 

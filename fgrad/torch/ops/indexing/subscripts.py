@@ -245,4 +245,11 @@ def _stripped(shape: Ints) -> Ints:
 
 
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
+
+
+def _delitem(self: Tensor, index: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
+Tensor.__delitem__ = _delitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]

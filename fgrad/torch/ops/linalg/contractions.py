@@ -9,6 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.linalg.matrices import scalar_name
 from fgrad.torch.ops.linalg.products import bmm, dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
 from fgrad.torch.ops.table.kinds import check_kinds
@@ -434,10 +435,11 @@ def _cross(input: Array, other: Array, dim: int) -> Any:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and {other.shape[axis]}"
         )
-    dtype = jnp.result_type(input, other)
+    if input.dtype != other.dtype:
+        raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(other)}")
     check_kinds("cross", "ifc", input, other)
     shape = jnp.broadcast_shapes(input.shape, other.shape)
-    a, b = (jnp.broadcast_to(x, shape).astype(dtype) for x in (input, other))
+    a, b = (jnp.broadcast_to(x, shape) for x in (input, other))
 
     def rolled(x: Any, first: int) -> Any:
         parts = [lax.slice_in_dim(x, (first + i) % 3, (first + i) % 3 + 1, axis=axis) for i in range(3)]

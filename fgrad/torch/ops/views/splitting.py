@@ -12,6 +12,7 @@ from fgrad.mutable.layout.geometry import Geometry, Ints, extent
 from fgrad.mutable.operation.as_strided import AS_STRIDED, located, viewed_geometry
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
+from fgrad.mutable.types.dtypes import int64
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.signature import checked_ints
@@ -250,6 +251,11 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
     axis = wrap_dim(dim, len(shape))
     size = shape[axis]
     given = indices_or_sections
+    if isinstance(given, Tensor) and given._type.dtype is not int64:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+            + given._type.dtype.scalar_name
+        )
     if isinstance(given, Tensor | np.integer):
         given = given.tolist()
     if given.__class__ is bool or not isinstance(given, int | tuple | list):

@@ -350,6 +350,10 @@ def unflatten(input: Any, dim: int, sizes: Dims) -> Tensor:
     """One axis made several."""
     shape = input._type.shape
     dim = wrap_dim(dim, len(shape))
+    if not shape:
+        raise RuntimeError(
+            f"unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions"
+        )
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
     known = math.prod([n for n in sizes if n != -1])
