@@ -101,7 +101,8 @@ class Executable(Follower):
         self._waits = pace.numpy_waits
         self._left = runs_before_compiling(graph, pace, policy, found)
         self._stretches = None
-        self.compiled = self._xla if self._left <= 0 else None
+        # where NumPy also runs it on JAX's arrays, what XLA has compiled under another policy is not asked
+        self.compiled = self._xla if self._left <= 0 and not (kept and pace.numpy_waits) else None
         if active() is not policy:  # another thread has changed it meanwhile
             self.stop()
 

@@ -22,7 +22,7 @@ from typing import Any
 from weakref import finalize
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, Region
@@ -55,8 +55,14 @@ BEGUN, SHARED, SHARED_SIZE = 35_000, 150_000, 1 << 15
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 
 
-#: a line of the program: the numbers of its values, how they are computed and of which
-Line = tuple[range, Compute, tuple[int, ...]]
+@frozen
+class Line:
+    """A line of the program: the numbers of its values, the primitive, how NumPy computes it and of which values."""
+
+    values: range
+    primitive: str
+    compute: Compute
+    operands: tuple[int, ...]
 
 
 def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf) -> NumpyProgram | None:
@@ -103,10 +109,10 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
             source = node.inputs[0]
             if node.op.name == "transpose" and source in transposed and read[source] == 1:
                 # the product is made the other way round: BLAS transposes for nothing
-                _, _, factors = lines.pop(source)
-                lines[numbers[0]] = (numbers, transposed[source], factors)
+                product = lines.pop(source)
+                lines[numbers[0]] = evolve(product, values=numbers, compute=transposed[source])
             else:
-                lines[numbers[0]] = (numbers, compute, node.inputs)
+                lines[numbers[0]] = Line(numbers, node.op.name, compute, node.inputs)
             if other_way is not None:
                 transposed[numbers[0]] = other_way
             excess += LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
@@ -177,12 +183,13 @@ def _function(
     text = ["def run(values):"]
     if inputs:
         text.append(f"    {', '.join(f'v{i}' for i in range(inputs))}, = values")
-    for numbers, compute, inputs_read in lines:
-        scope[f"f{numbers[0]}"] = compute
-        results = ", ".join([f"v{i}" for i in numbers])
-        text.append(f"    {results} = f{numbers[0]}({', '.join([f'v{k}' for k in inputs_read])})")
+    for line in lines:
+        name = f"{line.primitive.replace('-', '_')}_{line.values[0]}"
+        scope[name] = line.compute
+        results = ", ".join([f"v{i}" for i in line.values])
+        text.append(f"    {results} = {name}({', '.join([f'v{i}' for i in line.operands])})")
     # the other outputs, which are not computed anew, are returned as they are
-    made = {i for numbers, _, _ in lines for i in numbers} | whole.keys()
+    made = {i for line in lines for i in line.values} | whole.keys()
     for i in made.intersection(outputs):
         # NumPy gives a scalar for an array without axes, and what is transposed lies so in memory
         value = f"spread(v{i}, {whole[i]})" if i in whole else f"v{i}"
@@ -194,7 +201,7 @@ def _function(
         value.setflags(write=False)
     file = f"<NumPy program {next(_numbers)}>"
     exec(compile("\n".join(text), file, "exec"), scope)
-    run = scope["run"]
+    run = scope.pop("run")  # a function among its own globals would live on until a collection
     linecache.cache[file] = (0, None, [f"{line}\n" for line in text], file)  # tracebacks and profilers read it there
     finalize(run, linecache.cache.pop, file, None)
     return run

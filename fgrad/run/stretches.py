@@ -39,13 +39,13 @@ class Part:
         self.compiled: Any = None
 
     def __call__(self, args: Sequence[Any], kernel_of: KernelOf) -> Sequence[Any]:
-        if self.compiled is not None:
-            return self.compiled(*args)
-        self.met += 1
-        if self.met > active().stretch_runs:
+        if self.compiled is None:
             graph = self.graph
+            self.met += 1
+            if self.met <= active().stretch_runs:
+                return as_arrays(interpret(graph, args, kernel_of), graph.out_types)
             self.compiled = jax.jit(lambda *args: evaluate(graph, args), compiler_options=UNFUSED)
-        return as_arrays(interpret(self.graph, args, kernel_of), self.graph.out_types)
+        return self.compiled(*args)
 
 
 @frozen(eq=False)
