@@ -95,9 +95,8 @@ class Executable(Follower):
         most = pace.numpy_excess
         found = numpy_program(graph, pace.kernels, most) if most > -inf else None
         kept = found is not None and found.excess <= pace.numpy_kept_excess and found.largest <= pace.numpy_kept_size
-        run = None if found is None else found.run
-        self.numpy = run if kept else None
-        self._new = run
+        self._new = None if found is None else found.run
+        self.numpy = self._new if kept else None
         self._waits = pace.numpy_waits
         self._left = runs_before_compiling(graph, pace, policy, found)
         self._stretches = None

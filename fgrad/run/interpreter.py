@@ -68,10 +68,10 @@ def _whole(value: Any, type: ShapedArray) -> np.ndarray:
 
 def as_arrays(values: Sequence[Any], types: Sequence[ShapedArray]) -> list[Any]:
     """The results of an interpreted graph as a compiled one would give them: they may be scalars, or NumPy's."""
-    return [_array(x, t) for x, t in zip(values, types, strict=True)]
+    return [_as_array(x, t) for x, t in zip(values, types, strict=True)]
 
 
-def _array(value: Any, type: ShapedArray) -> Any:
+def _as_array(value: Any, type: ShapedArray) -> Any:
     if type.dtype == jax.dtypes.float0 or (isinstance(value, jax.Array) and typeof(value).weak_type == type.weak_type):
         return value
     if isinstance(value, np.ndarray) and not type.weak_type:

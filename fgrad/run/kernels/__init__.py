@@ -1,1 +1,0 @@
-"""NumPy kernels of primitives: one row for each, by family; ``kernel`` looks an operation up."""

@@ -42,6 +42,16 @@ def _as_it_is(op: Op) -> Compute:
     return lambda x: x[...]
 
 
+def _with(function: Compute, param: str, excess: float = MOVED) -> Entry:
+    """A function of an array and one parameter of the operation."""
+    return _moving(lambda op: lambda x, value=op.params[param]: function(x, value), excess)
+
+
+def _of_all(function: Compute, param: str) -> Entry:
+    """A function of all arrays and one parameter of the operation."""
+    return _moving(lambda op: lambda *xs, value=op.params[param]: function(xs, value))
+
+
 def _reshape(op: Op) -> Compute | None:
     return _squeeze(op) if op.params["dimensions"] is None else None
 
@@ -61,26 +71,11 @@ def _broadcast(op: Op) -> Kernel | None:
     return Kernel(lambda x: x.reshape(shape), lambda x: x.reshape(shape), FREE, shape=tuple(shape))
 
 
-def _transpose(op: Op) -> Compute:
-    order = tuple(op.params["permutation"])
-    return lambda x: np.transpose(x, order)
-
-
-def _rev(op: Op) -> Compute:
-    axes = tuple(op.params["dimensions"])
-    return lambda x: np.flip(x, axes)
-
-
 def _slice(op: Op) -> Compute:
     params = op.params
     strides = params["strides"] or (1,) * len(params["start_indices"])
     place = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
     return lambda x: x[place]
-
-
-def _concatenate(op: Op) -> Compute:
-    axis = op.params["dimension"]
-    return lambda *xs: np.concatenate(xs, axis)
 
 
 def _split(op: Op) -> Compute:
@@ -89,11 +84,6 @@ def _split(op: Op) -> Compute:
         return lambda x: x[...]
     places = [(*before, slice(end - size, end)) for size, end in zip(sizes, accumulate(sizes), strict=True)]
     return lambda x: [x[place] for place in places]
-
-
-def _stack(op: Op) -> Compute:
-    axis = op.params["axis"]
-    return lambda *xs: np.stack(xs, axis)
 
 
 def _unstack(op: Op) -> Compute:
@@ -248,7 +238,7 @@ def _sorting(op: Op, key: Compute) -> Compute:
 
 MOVEMENT: dict[str, Entry] = {
     "broadcast_in_dim": _broadcast,
-    "concatenate": _moving(_concatenate),
+    "concatenate": _of_all(np.concatenate, "dimension"),
     "copy": _moving(_as_it_is),
     "copy_p": _moving(_as_it_is),
     "dynamic_slice": _moving(_dynamic_slice),
@@ -259,15 +249,15 @@ MOVEMENT: dict[str, Entry] = {
     "pad": _moving(_pad),
     "real": _moving(lambda op: np.real, FREE),
     "reshape": _moving(_reshape, FREE),
-    "rev": _moving(_rev),
+    "rev": _with(np.flip, "dimensions"),
     "scatter": _moving(lambda op: _scattering(op, _put)),
     "scatter-add": _scatter_add,
     "slice": _moving(_slice, FREE),
     "sort": _sort,
     "split": _moving(_split, FREE),
     "squeeze": _moving(_squeeze, FREE),
-    "stack": _moving(_stack),
+    "stack": _of_all(np.stack, "axis"),
     "stop_gradient": _moving(_as_it_is),
-    "transpose": _moving(_transpose, FREE),
+    "transpose": _with(np.transpose, "permutation", FREE),
     "unstack": _moving(_unstack, FREE),
 }

@@ -12,29 +12,18 @@ from fgrad.run.kernels.reduction import REDUCTION
 
 TABLE: dict[str, Entry] = ELEMENTWISE | REDUCTION | MOVEMENT
 
-
 #: which kernel an operation has; None where it should be left to JAX
 KernelOf = Callable[[Op], Kernel | None]
 
 
 def kernel(op: Op) -> Kernel | None:
     """The kernel that keeps subnormal numbers, as PyTorch does."""
-    try:
-        return op.derived["kernel"]
-    except KeyError:
-        found = op.derived["kernel"] = _found(op)
-        return found
+    return _readings(op)[0]
 
 
 def kernel_as_xla(op: Op) -> Kernel | None:
     """The kernel with XLA's zeros and subnormal numbers."""
-    try:
-        return op.derived["kernel as XLA"]
-    except KeyError:
-        row = _found(op)
-        found = None if row is None else evolve(row, compute=row.as_xla, transposed=None)
-        op.derived["kernel as XLA"] = found
-        return found
+    return _readings(op)[1]
 
 
 def exact_kernel(op: Op) -> Kernel | None:
@@ -43,8 +32,13 @@ def exact_kernel(op: Op) -> Kernel | None:
     return found if found is not None and found.exact else None
 
 
-def _found(op: Op) -> Kernel | None:
-    entry = TABLE.get(op.name)
-    if entry is None or op.effects or any(t.dtype not in SUPPORTED for t in (*op.in_types, *op.out_types)):
-        return None
-    return entry(op)
+def _readings(op: Op) -> tuple[Kernel | None, Kernel | None]:
+    """See NOTE [Two readings of a kernel]."""
+    found = op.derived.get("kernels")
+    if found is None:
+        entry = TABLE.get(op.name)
+        supported = not op.effects and all(t.dtype in SUPPORTED for t in (*op.in_types, *op.out_types))
+        row = entry(op) if entry is not None and supported else None
+        as_xla = None if row is None else evolve(row, compute=row.as_xla, transposed=None)
+        found = op.derived["kernels"] = (row, as_xla)
+    return found
