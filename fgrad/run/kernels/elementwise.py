@@ -90,10 +90,6 @@ def _div(op: Op) -> Kernel | None:
     return _arithmetic(np.divide, FLOATS, exact=left.ndim == right.ndim)(op)
 
 
-def _sign(x: Any) -> Any:
-    return np.where(x == 0, x, np.sign(x))
-
-
 def _greater(x: Any, y: Any) -> Any:
     """The greater one; of two zeros the positive one."""
     return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
@@ -102,10 +98,6 @@ def _greater(x: Any, y: Any) -> Any:
 def _lesser(x: Any, y: Any) -> Any:
     """The lesser one; of two zeros the negative one."""
     return np.where((x == 0) & (y == 0), -(-x + -y), np.minimum(x, y))
-
-
-def _clamped(low: Any, x: Any, high: Any) -> Any:
-    return np.minimum(np.maximum(low, x), high)
 
 
 def _logistic(x: Any) -> Any:
@@ -159,9 +151,7 @@ def _select(op: Op) -> Kernel | None:
         return same(lambda which, only: only[...], MOVED)
     if which.dtype != BOOL or len(cases) != 2:
         return None
-    bits = f"int{8 * cases[0].dtype.itemsize}"
-    if cases[0].dtype not in ORDERED:
-        return same(lambda which, no, yes: np.where(which, yes, no), MOVED, elementwise=True)
+    bits = f"int{8 * cases[0].dtype.itemsize}" if cases[0].dtype in ORDERED else ""
     return same(lambda which, no, yes: _chosen(which, no, yes, bits), MOVED, elementwise=True)
 
 
@@ -170,7 +160,7 @@ _MANY = 1 << 12
 
 
 def _chosen(which: Any, no: Any, yes: Any, bits: str) -> Any:
-    if which.size < _MANY:
+    if which.size < _MANY or not bits:
         return np.where(which, yes, no)
     dtype, no, yes = no.dtype, no.view(bits), yes.view(bits)
     return (no ^ ((yes ^ no) & -which.astype(bits))).view(dtype)
@@ -190,7 +180,7 @@ ELEMENTWISE: dict[str, Entry] = {
     "atanh": _by_double(np.arctanh),
     "cbrt": _by_double(np.cbrt),
     "ceil": _arithmetic(np.ceil, FLOATS),
-    "clamp": _arithmetic(_clamped, REALS, exact=False),
+    "clamp": _arithmetic(lambda low, x, high: np.minimum(np.maximum(low, x), high), REALS, exact=False),
     "convert_element_type": _convert,
     "cos": _by_double(np.cos, SLOW_FUNCTION),
     "cosh": _by_double(np.cosh),
@@ -223,7 +213,7 @@ ELEMENTWISE: dict[str, Entry] = {
     "round": _round,
     "rsqrt": _arithmetic(lambda x: 1 / np.sqrt(x), frozenset({_SINGLE}), exact=False),
     "select_n": _select,
-    "sign": _arithmetic(_sign, REALS),
+    "sign": _arithmetic(lambda x: np.where(x == 0, x, np.sign(x)), REALS),
     "sin": _by_double(np.sin, SLOW_FUNCTION),
     "sinh": _by_double(np.sinh),
     "sqrt": _arithmetic(np.sqrt, FLOATS),

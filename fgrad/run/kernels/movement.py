@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from operator import setitem
 from typing import Any
 
 import jax
@@ -181,7 +182,7 @@ def _filling(dtype: np.dtype) -> Any:
 
 
 def _scattering(op: Op, write: Callable[[Any, Any, Any], None]) -> Compute | None:
-    """A scatter; ``write`` does it to a flat array at some places."""
+    """A scatter; ``write`` does it to a flat array at some places (``setitem``: of several for one, the last stays)."""
     clips = op.params["mode"] == jax.lax.GatherScatterMode.CLIP
     shape, places = op.out_types[0].shape, scattered(op)
     if places is None:
@@ -197,11 +198,6 @@ def _scattering(op: Op, write: Callable[[Any, Any, Any], None]) -> Compute | Non
         return out.reshape(shape)
 
     return compute
-
-
-def _put(out: Any, at: Any, update: Any) -> None:
-    """Write numbers at places of a flat array; of several for one place, the last."""
-    out[at] = update
 
 
 def _scatter_add(op: Op) -> Kernel | None:
@@ -250,7 +246,7 @@ MOVEMENT: dict[str, Entry] = {
     "real": _moving(lambda op: np.real, FREE),
     "reshape": _moving(_reshape, FREE),
     "rev": _with(np.flip, "dimensions"),
-    "scatter": _moving(lambda op: _scattering(op, _put)),
+    "scatter": _moving(lambda op: _scattering(op, setitem)),
     "scatter-add": _scatter_add,
     "slice": _moving(_slice, FREE),
     "sort": _sort,
