@@ -51,7 +51,7 @@ def test_a_numpy_program_has_source():
     program = numpy_program(stage_closed(lambda x: [x + x], [ShapedArray((4,), np.dtype("float32"))]))
     assert program is not None
     with pytest.raises(TypeError) as caught:
-        program.run([None])
+        program.run([None])  # type: ignore[list-item]
     assert "v1 = add_1(v0, v0)" in str(caught.getrepr())
 
 

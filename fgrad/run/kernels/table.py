@@ -18,27 +18,22 @@ KernelOf = Callable[[Op], Kernel | None]
 
 def kernel(op: Op) -> Kernel | None:
     """The kernel that keeps subnormal numbers, as PyTorch does."""
-    return _readings(op)[0]
+    if "kernel" not in op.derived:
+        entry = TABLE.get(op.name)
+        supported = not op.effects and all(t.dtype in SUPPORTED for t in (*op.in_types, *op.out_types))
+        op.derived["kernel"] = entry(op) if entry is not None and supported else None
+    return op.derived["kernel"]
 
 
 def kernel_as_xla(op: Op) -> Kernel | None:
-    """The kernel with XLA's zeros and subnormal numbers."""
-    return _readings(op)[1]
+    """The kernel with XLA's zeros and subnormal numbers: see NOTE [Two readings of a kernel]."""
+    if "kernel as XLA" not in op.derived:
+        row = kernel(op)
+        op.derived["kernel as XLA"] = row and evolve(row, compute=row.as_xla, transposed=None)
+    return op.derived["kernel as XLA"]
 
 
 def exact_kernel(op: Op) -> Kernel | None:
     """The kernel that gives the very bits of JAX's primitive."""
     found = kernel_as_xla(op)
     return found if found is not None and found.exact else None
-
-
-def _readings(op: Op) -> tuple[Kernel | None, Kernel | None]:
-    """See NOTE [Two readings of a kernel]."""
-    found = op.derived.get("kernels")
-    if found is None:
-        entry = TABLE.get(op.name)
-        supported = not op.effects and all(t.dtype in SUPPORTED for t in (*op.in_types, *op.out_types))
-        row = entry(op) if entry is not None and supported else None
-        as_xla = None if row is None else evolve(row, compute=row.as_xla, transposed=None)
-        found = op.derived["kernels"] = (row, as_xla)
-    return found
