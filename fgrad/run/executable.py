@@ -22,23 +22,18 @@ from fgrad.graph import op as ops
 from fgrad.graph.graph import Const, Graph, evaluate, narrowed
 from fgrad.graph.regions import PythonCall
 from fgrad.jaxcore import (
-    ShapedArray,
     Trace,
     Tracer,
     checks_each_primitive,
-    copied,
     current_trace,
     is_evaluating,
-    primitive,
     steadily,
-    typeof,
     widely,
 )
 from fgrad.run.cache import Cache, clear_all
-from fgrad.run.interpreter import in_memory, interpret
-from fgrad.run.numbers import computation
+from fgrad.run.interpreter import as_arrays, in_memory, interpret
+from fgrad.run.numpy_program import NumpyProgram, numpy_program
 from fgrad.run.policy import Follower, Pace, PaceOf, Policy, active, calls, follow
-from fgrad.run.small import Small, small
 from fgrad.run.stretches import Stretches, cut
 
 PROGRAM_LIMIT = 4096
@@ -97,15 +92,16 @@ class Executable(Follower):
         policy = active()
         graph, pace = self.graph, self._pace_of(policy)
         self.begun = True
-        found = small(graph, pace.numpy_excess) if graph.nodes and pace.numpy_excess > -inf else None
+        most = pace.numpy_excess
+        found = numpy_program(graph, pace.kernels, most) if most > -inf else None
         kept = found is not None and found.excess <= pace.numpy_kept_excess and found.largest <= pace.numpy_kept_size
-        run = None if found is None else found.run
-        self.numpy = run if kept else None
-        self._new = run
+        self._new = None if found is None else found.run
+        self.numpy = self._new if kept else None
         self._waits = pace.numpy_waits
         self._left = runs_before_compiling(graph, pace, policy, found)
         self._stretches = None
-        self.compiled = self._xla if self._left <= 0 else None
+        # where NumPy also runs it on JAX's arrays, what XLA has compiled under another policy is not asked
+        self.compiled = self._xla if self._left <= 0 and not (kept and pace.numpy_waits) else None
         if active() is not policy:  # another thread has changed it meanwhile
             self.stop()
 
@@ -146,14 +142,14 @@ class Executable(Follower):
         elif len(graph.nodes) > policy.stretch and not any(map(_is_traced, graph.consts)):
             if self._stretches is None:
                 self._stretches = cut(graph, policy.stretch)
-            outs = self._stretches(args)
+            outs = self._stretches(args, self._pace_of(policy).kernels)
         else:
-            outs = interpret(graph, args)
-        return [_array(x, t) for x, t in zip(outs, graph.out_types, strict=True)]
+            outs = interpret(graph, args, self._pace_of(policy).kernels)
+        return as_arrays(outs, graph.out_types)
 
     def given(self, outs: Sequence[Any]) -> Sequence[Any]:
         """What a NumPy program has computed, as arrays of JAX."""
-        return [_array(x, t) for x, t in zip(outs, self.graph.out_types, strict=True)]
+        return as_arrays(outs, self.graph.out_types)
 
     def _compiled(self, args: Sequence[Any]) -> Sequence[Any] | None:
         """Compile and run; None of what XLA cannot compile, since a primitive is implemented in Python alone."""
@@ -172,7 +168,7 @@ class Executable(Follower):
         return self.compiled(*args)
 
 
-def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Small | None) -> float:
+def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: NumpyProgram | None) -> float:
     """How often a graph is run in another way before it is compiled."""
     if calls_python(graph):
         return inf
@@ -180,8 +176,6 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Small
         runs = pace.heavy_runs
     elif numpy is not None:
         runs = max(pace.runs, min(pace.numpy_runs, pace.numpy_spent // max(numpy.excess, 1.0)))
-    elif pace.numpy_runs > pace.runs and all(computation(node.op) for node in graph.nodes):
-        runs = pace.numpy_runs
     else:
         runs = pace.runs
     return runs + long_runs(graph, policy)
@@ -215,16 +209,6 @@ def bind(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
                 latest = trace
     assert latest is not None
     return latest.splice(graph, args)
-
-
-def _array(value: Any, type: ShapedArray) -> Any:
-    """An output of an interpreted graph as the compiled one would give it: it may be a scalar, or NumPy's."""
-    if type.dtype == jax.dtypes.float0 or (isinstance(value, jax.Array) and typeof(value).weak_type == type.weak_type):
-        return value
-    if isinstance(value, np.ndarray) and not type.weak_type:
-        return copied(value)
-    params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
-    return primitive("convert_element_type").bind(value, **params)
 
 
 _executables: Cache[Graph, Executable] = Cache(PROGRAM_LIMIT)

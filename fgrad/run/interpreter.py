@@ -1,4 +1,11 @@
-"""Running a graph node by node on values: by NumPy where it gives the same bits, by JAX's primitives elsewhere."""
+"""Running a graph node by node on values: by NumPy's kernels where there are such, by JAX's primitives elsewhere.
+
+NOTE [NumPy runs what is met first]
+JAX compiles each primitive anew for each shape, which takes some 40 ms; the first run of a program spent nearly all its
+time so.  So a graph that is met for the first time runs on NumPy's kernels, on the CPU.  What has none (functions of
+64-bit numbers that XLA computes better, convolutions, what calls the user's code) goes to JAX, and so does what takes
+NumPy longer than compiling it would.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,18 +15,18 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from fgrad.graph.graph import Graph, evaluate, last_uses
-from fgrad.graph.op import Region
-from fgrad.jaxcore import Tracer, checks_each_primitive, copied
-from fgrad.run.numbers import computation
+from fgrad.graph.op import Op, Region
+from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied, primitive, typeof
+from fgrad.run.kernels.kernel import Compute
+from fgrad.run.kernels.table import KernelOf
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
+#: nanoseconds that NumPy may take longer for one node, and the elements of its largest value
+EXCESS, LARGEST = 20_000_000, 1 << 22
 
 
-def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
-    """The values of a graph's outputs, as arrays of JAX or NumPy; nothing is traced.
-
-    See NOTE [NumPy runs what is met first].
-    """
+def interpret(graph: Graph, args: Sequence[Any], kernel_of: KernelOf) -> list[Any]:
+    """The values of a graph's outputs, as arrays of JAX or NumPy; nothing is traced."""
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     if checks_each_primitive() or not all(map(in_memory, values)):
         return evaluate(graph, args)
@@ -32,18 +39,45 @@ def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
                 inputs = [copied(x) if isinstance(x, np.ndarray) else x for x in inputs]
             called = node.op.primitive.called(node.op.params) if isinstance(node.op.primitive, Region) else None
             if called is not None:
-                outs: Sequence[Any] = interpret(called, inputs)
-            elif (compute := computation(node.op)) is None:
+                outs: Sequence[Any] = interpret(called, inputs, kernel_of)
+            elif (compute := _compute(node.op, kernel_of)) is None:
                 outs = node.op.bind(inputs)
             else:
                 found = compute(*[np.asarray(x, t.dtype) for x, t in zip(inputs, node.op.in_types, strict=True)])
-                outs = found if isinstance(found, list) else (np.asarray(found, node.op.out_types[0].dtype),)
+                outs = found if isinstance(found, list) else (_whole(found, node.op.out_types[0]),)
             for out in outs:
                 values[number] = out
                 number += 1
             for i in dead:
                 values[i] = None
     return [values[i] for i in graph.outputs]
+
+
+def _compute(op: Op, kernel_of: KernelOf) -> Compute | None:
+    """How NumPy computes an operation; None if it has no kernel or would take too long."""
+    found = kernel_of(op)
+    largest = max([t.size for t in (*op.in_types, *op.out_types)])
+    return None if found is None or largest > LARGEST or found.excess * largest > EXCESS else found.compute
+
+
+def _whole(value: Any, type: ShapedArray) -> np.ndarray:
+    """A value with the axes that a kernel leaves to be broadcast."""
+    array = np.asarray(value, type.dtype)
+    return array if array.shape == type.shape else np.broadcast_to(array, type.shape)
+
+
+def as_arrays(values: Sequence[Any], types: Sequence[ShapedArray]) -> list[Any]:
+    """The results of an interpreted graph as a compiled one would give them: they may be scalars, or NumPy's."""
+    return [_as_array(x, t) for x, t in zip(values, types, strict=True)]
+
+
+def _as_array(value: Any, type: ShapedArray) -> Any:
+    if type.dtype == jax.dtypes.float0 or (isinstance(value, jax.Array) and typeof(value).weak_type == type.weak_type):
+        return value
+    if isinstance(value, np.ndarray) and not type.weak_type:
+        return copied(value)
+    params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
+    return primitive("convert_element_type").bind(value, **params)
 
 
 def in_memory(value: Any) -> bool:

@@ -19,6 +19,8 @@ from weakref import WeakSet
 
 from attrs import evolve, frozen
 
+from fgrad.run.kernels.table import KernelOf, exact_kernel, kernel, kernel_as_xla
+
 
 @frozen
 class Pace:
@@ -39,6 +41,8 @@ class Pace:
     numpy_kept_size: float = 1 << 15
     #: whether NumPy also runs its graphs on results of compiled programs, which it may have to wait for
     numpy_waits: bool = False
+    #: the kernels on which NumPy runs it, whole or node by node
+    kernels: KernelOf = kernel
 
 
 @frozen
@@ -49,7 +53,7 @@ class Policy:
     """
 
     #: a call of a transformed function is one graph: met twice, it is worth compiling
-    calls: Pace = Pace(runs=1, heavy_runs=1, numpy_runs=1)
+    calls: Pace = Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla)
     #: operations of tensors, run one by one: programs meet many shapes a few times; NumPy takes 20 ms more at most, and
     #: half the time of a compilation in all
     operations: Pace = Pace(runs=6, numpy_runs=40, numpy_spent=50_000_000, numpy_excess=20_000_000, numpy_kept_excess=0)
@@ -74,7 +78,7 @@ _NUMPY = Pace(
     numpy_kept_size=inf,
     numpy_waits=True,
 )
-_INTERPRETED = Pace(runs=inf, heavy_runs=inf)
+_INTERPRETED = Pace(runs=inf, heavy_runs=inf, kernels=exact_kernel)
 _COMPILED = Pace()
 
 
@@ -99,7 +103,7 @@ POLICIES: dict[str, Policy] = {
     "fused backward": evolve(Policy(), pieces=_INTERPRETED, backward_runs=0),
     # every change of back ends within the first few runs
     "impatient": Policy(
-        calls=Pace(runs=1, heavy_runs=1, numpy_runs=1),
+        calls=Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla),
         operations=Pace(runs=1, heavy_runs=1, numpy_runs=1, numpy_spent=inf, numpy_excess=inf),
         backward_runs=1,
         stretch=3,

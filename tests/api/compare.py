@@ -43,7 +43,7 @@ def every_pytree() -> dict[str, Any]:
     return {
         "params": Params(jnp.array([[1.0, 2.0], [3.0, -1.0]]), jnp.array([0.5, -0.5])),
         "none": None,
-        "pair": Pair(jnp.array(2.0), [jnp.array([1.0, 4.0])]),
+        "pair": Pair(jnp.array(2.0), [jnp.array([0.5, 0.25])]),
         "custom": Custom(jnp.array(0.3), (jnp.array([0.1, 0.2]),)),
         "empty": (),
     }

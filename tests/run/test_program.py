@@ -1,5 +1,7 @@
 """Programs: what cannot be compiled goes on being run node by node."""
 
+import linecache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,11 @@ import pytest
 from jax.extend.core import Primitive
 
 import fgrad
+from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.record.recording import stage_closed
+from fgrad.run.executable import Executable
+from fgrad.run.numpy_program import numpy_program
+from fgrad.run.policy import operations
 
 pytestmark = pytest.mark.fast
 
@@ -29,3 +36,31 @@ def test_a_compiled_program_takes_over():
     values = [f(2.0) for _ in range(3)]
     assert fgrad.cache_info().compiled >= 1
     assert np.allclose(values, jax.grad(lambda x: jnp.sin(x) * x)(2.0))
+
+
+def test_what_another_policy_compiled_does_not_run_where_numpy_does():
+    x = jnp.linspace(0.1, 0.9, 7)
+    executable = Executable(stage_closed(lambda x: [jnp.tanh(x).sum()], [typeof(x)]), operations)
+    with fgrad.policy("compiled"):
+        executable([x])
+    with fgrad.policy("reproducible"):
+        executable([x])
+        assert executable.numpy is not None
+        assert executable.compiled is None
+
+
+def test_a_numpy_program_has_source():
+    program = numpy_program(stage_closed(lambda x: [x + x], [ShapedArray((4,), np.dtype("float32"))]))
+    assert program is not None
+    with pytest.raises(TypeError) as caught:
+        program.run([None])  # type: ignore[list-item]
+    assert "v1 = add_1(v0, v0)" in str(caught.getrepr())
+
+
+def test_the_source_of_a_numpy_program_goes_with_it():
+    program = numpy_program(stage_closed(lambda x: [x + x], [ShapedArray((4,), np.dtype("float32"))]))
+    assert program is not None
+    file = program.run.__code__.co_filename
+    assert linecache.getlines(file)
+    del program
+    assert not linecache.getlines(file)

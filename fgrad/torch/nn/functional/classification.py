@@ -10,7 +10,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy, int64, uint8
 from fgrad.mutable.values.evaluation import concrete, is_abstract
-from fgrad.run.places import all_below
+from fgrad.run.flat_indices import all_below
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.linear import linear

@@ -14,7 +14,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import concrete, is_abstract
-from fgrad.run.places import all_below
+from fgrad.run.flat_indices import all_below
 
 #: an index in NumPy's manner
 Places = tuple[Any, ...]

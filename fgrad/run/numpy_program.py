@@ -1,10 +1,10 @@
-"""Graphs of a few elementwise operations on small arrays, as one function of NumPy arrays.
+"""Graphs of elementwise operations, sums and products on small arrays, as one function of NumPy arrays.
 
 NOTE [NumPy runs what is small]
 Handing two matrices of 32x32 to a compiled program and taking its result costs ten times what NumPy takes to multiply
-them.  Where it is said that graphs are run one by one as the user's statements come (the mutable layer), and not whole,
-a graph of a few elementwise operations, sums and matrix products therefore becomes a line of NumPy each.  The results
-keep subnormal numbers, as PyTorch's do; sums, and functions such as ``tanh``, may differ from XLA's in the last bit.
+them.  Where graphs are run one by one as the user's statements come (the mutable layer), and not whole, a graph whose
+operations all have kernels therefore becomes a function with a line for each.  Making it takes three times as long as
+interpreting the graph, so what runs once is interpreted.
 
 What is small is a matter of time: NumPy does what takes it no longer than a compiled program takes to begin.  That
 waits for a thread, for all of them where XLA shares the work out, and again for each matrix product that it shares.  So
@@ -12,25 +12,27 @@ a layer of 256 units on 128 examples is a small one.  What is not small NumPy ma
 longer to compile a program than NumPy to run it dozens of times.
 """
 
+import linecache
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 from math import inf
 from typing import Any
+from weakref import finalize
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, Region
 from fgrad.jaxcore import Tracer
-from fgrad.run.lines import ANY, line
-from fgrad.run.numbers import aligned
+from fgrad.run.kernels.kernel import SUPPORTED, Compute
+from fgrad.run.kernels.table import KernelOf, kernel
 
 
 @frozen
-class Small:
+class NumpyProgram:
     """A graph as a function of NumPy arrays."""
 
     #: of flat arrays, the flat results; nobody may write to them
@@ -53,13 +55,23 @@ BEGUN, SHARED, SHARED_SIZE = 35_000, 150_000, 1 << 15
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 
 
-def small(graph: Graph, most: float = inf) -> Small | None:
+@frozen
+class Line:
+    """A line of the program: the numbers of its values, the primitive, how NumPy computes it and of which values."""
+
+    values: range
+    primitive: str
+    compute: Compute
+    operands: tuple[int, ...]
+
+
+def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf) -> NumpyProgram | None:
     """A graph as a function of NumPy arrays; None where it does anything else, or takes so many nanoseconds longer."""
     graph = _with_calls_opened(graph)
     if (
         not graph.nodes
         or len(graph.nodes) > LOOKED_AT
-        or any(t.dtype not in ANY or t.size > LARGEST for t in graph.types)
+        or any(t.dtype not in SUPPORTED or t.size > LARGEST for t in graph.types)
         or any(isinstance(const.value, Tracer) for const in graph.consts)
     ):
         return None
@@ -68,25 +80,25 @@ def small(graph: Graph, most: float = inf) -> Small | None:
     }
     # the shapes that values have so far: NumPy's broadcasting brings them to their own where they meet others
     shapes = [t.shape for t in graph.types[: len(graph.in_types) + len(graph.consts)]]
-    lines: dict[int, tuple[range, Callable[..., Any], tuple[int, ...]]] = {}
-    turned: dict[int, Callable[..., Any]] = {}
+    lines: dict[int, Line] = {}
+    transposed: dict[int, Compute] = {}
     read = Counter(chain(graph.outputs, *[node.inputs for node in graph.nodes]))
     excess: float = -SHARED if any(t.size >= SHARED_SIZE for t in graph.types) else -BEGUN
     for node in graph.nodes:
-        found = line(node.op)
+        found = kernel_of(node.op)
         if found is None:
             return None
         compute = found.compute
-        other_way = found.turned
+        other_way = found.transposed
         have = [shapes[i] for i in node.inputs]
         if found.elementwise:
             made = [np.broadcast_shapes(*have)]
         else:
-            if any(shape != t.shape for shape, t in zip(have, node.op.in_types, strict=True)):
-                whole_shapes = [t.shape for t in node.op.in_types]
+            whole_shapes = [t.shape for t in node.op.in_types]
+            if have != whole_shapes:
                 compute = _of_whole(compute, whole_shapes)
                 other_way = other_way and _of_whole(other_way, whole_shapes)
-            made = [aligned(node.op)] if node.op.name == "broadcast_in_dim" else [t.shape for t in node.op.out_types]
+            made = [t.shape for t in node.op.out_types] if found.shape is None else [found.shape]
         numbers = range(len(shapes), len(shapes) + len(made))
         if all(i in known for i in node.inputs):
             with np.errstate(all="ignore"):
@@ -95,14 +107,14 @@ def small(graph: Graph, most: float = inf) -> Small | None:
                 known[i] = np.array(x, t.dtype, order="C")
         else:
             source = node.inputs[0]
-            if node.op.name == "transpose" and source in turned and read[source] == 1:
+            if node.op.name == "transpose" and source in transposed and read[source] == 1:
                 # the product is made the other way round: BLAS transposes for nothing
-                _, _, factors = lines.pop(source)
-                lines[numbers[0]] = (numbers, turned[source], factors)
+                product = lines.pop(source)
+                lines[numbers[0]] = evolve(product, values=numbers, compute=transposed[source])
             else:
-                lines[numbers[0]] = (numbers, compute, node.inputs)
+                lines[numbers[0]] = Line(numbers, node.op.name, compute, node.inputs)
             if other_way is not None:
-                turned[numbers[0]] = other_way
+                transposed[numbers[0]] = other_way
             excess += LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
             if _products(node.op) >= PRODUCT_SIZE:
                 excess -= PRODUCT
@@ -111,7 +123,7 @@ def small(graph: Graph, most: float = inf) -> Small | None:
         return None
     whole = {i: graph.types[i].shape for i in graph.outputs if shapes[i] != graph.types[i].shape}
     run = _function(list(lines.values()), known, len(graph.in_types), graph.outputs, whole)
-    return Small(run, excess, max(t.size for t in graph.types))
+    return NumpyProgram(run, excess, max(t.size for t in graph.types))
 
 
 def _products(op: Op) -> int:
@@ -150,13 +162,13 @@ def _called(op: Op) -> Graph | None:
     return op.primitive.called(op.params) if isinstance(op.primitive, Region) and not op.effects else None
 
 
-def _of_whole(compute: Callable[..., Any], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
+def _of_whole(compute: Compute, shapes: Sequence[tuple[int, ...]]) -> Compute:
     """A computation on arrays that are broadcast to their own shapes first."""
     return lambda *xs: compute(*map(np.broadcast_to, xs, shapes))
 
 
 def _function(
-    lines: Sequence[tuple[range, Callable[..., Any], tuple[int, ...]]],
+    lines: Sequence[Line],
     known: Mapping[int, np.ndarray],
     inputs: int,
     outputs: Sequence[int],
@@ -164,20 +176,20 @@ def _function(
 ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """The lines as a function: spelt out as Python, since walking over them would take as long as they do.
 
-    A line is the numbers of its values, how they are computed and of which; some outputs have still to be broadcast to
-    their ``whole`` shapes.
+    Some outputs have still to be broadcast to their ``whole`` shapes.
     """
     scope: dict[str, Any] = {"asarray": np.asarray, "spread": _spread}
     scope |= {f"v{i}": value for i, value in known.items()}
     text = ["def run(values):"]
     if inputs:
         text.append(f"    {', '.join(f'v{i}' for i in range(inputs))}, = values")
-    for numbers, compute, places in lines:
-        scope[f"f{numbers[0]}"] = compute
-        results = ", ".join([f"v{i}" for i in numbers])
-        text.append(f"    {results} = f{numbers[0]}({', '.join([f'v{k}' for k in places])})")
+    for line in lines:
+        name = f"{line.primitive.replace('-', '_')}_{line.values[0]}"
+        scope[name] = line.compute
+        results = ", ".join([f"v{i}" for i in line.values])
+        text.append(f"    {results} = {name}({', '.join([f'v{i}' for i in line.operands])})")
     # the other outputs, which are not computed anew, are returned as they are
-    made = {i for numbers, _, _ in lines for i in numbers} | whole.keys()
+    made = {i for line in lines for i in line.values} | whole.keys()
     for i in made.intersection(outputs):
         # NumPy gives a scalar for an array without axes, and what is transposed lies so in memory
         value = f"spread(v{i}, {whole[i]})" if i in whole else f"v{i}"
@@ -187,5 +199,12 @@ def _function(
     text.append(f"    return [{', '.join(returned)}]")
     for value in known.values():
         value.setflags(write=False)
-    exec("\n".join(text), scope)
-    return scope["run"]
+    file = f"<NumPy program {next(_numbers)}>"
+    exec(compile("\n".join(text), file, "exec"), scope)
+    run = scope.pop("run")  # a function among its own globals would live on until a collection
+    linecache.cache[file] = (0, None, [f"{line}\n" for line in text], file)  # tracebacks and profilers read it there
+    finalize(run, linecache.cache.pop, file, None)
+    return run
+
+
+_numbers = count()

@@ -13,9 +13,9 @@ from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.record.recording import stage_closed
 from fgrad.run.executable import Executable
+from fgrad.run.numpy_program import BEGUN, LARGEST, LINE, numpy_program
 from fgrad.run.policy import POLICIES, operations
-from fgrad.run.small import BEGUN, LARGEST, LINE, small
-from tests.run.test_numbers import SPECIAL, graph_of
+from tests.run.test_kernels import SPECIAL, graph_of
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def wide():
 
 def assert_as_evaluated(graph: Graph, flat: list[Any]) -> None:
     """Compare the two; NaNs are equal, and what XLA flushes to zero is small."""
-    found = small(graph)
+    found = numpy_program(graph)
     assert found is not None
     with np.errstate(all="ignore"):
         mine = found.run([np.asarray(x) for x in flat])
@@ -48,12 +48,12 @@ VALUES = {
 
 def test_what_is_not_elementwise_or_not_small_is_left():
     x = ShapedArray((4, 4), np.dtype("float32"))
-    assert small(stage_closed(lambda x: [lax.cumlogsumexp(x)], [x])) is None
-    assert small(stage_closed(lambda x: [x], [x])) is None
+    assert numpy_program(stage_closed(lambda x: [lax.cumlogsumexp(x)], [x])) is None
+    assert numpy_program(stage_closed(lambda x: [x], [x])) is None
     large = ShapedArray((LARGEST + 1,), np.dtype("float32"))
-    assert small(stage_closed(lambda x: [-x], [large])) is None
+    assert numpy_program(stage_closed(lambda x: [-x], [large])) is None
     half = ShapedArray((4,), np.dtype("float16"))
-    assert small(stage_closed(lambda x: [-x], [half])) is None
+    assert numpy_program(stage_closed(lambda x: [-x], [half])) is None
 
 
 def _lasts(function: Any, *types: ShapedArray) -> bool:
@@ -103,7 +103,7 @@ def test_functions_give_the_nearest_number(name: str):
     """See NOTE [Functions by way of double precision]."""
     values = np.random.default_rng(0).uniform(0.1, 0.9, 1000).astype("float32")
     values = values + 1 if name == "acosh" else values
-    found = small(graph_of(getattr(lax, name), [values])[0])
+    found = numpy_program(graph_of(getattr(lax, name), [values])[0])
     assert found is not None
     exact = np.asarray(getattr(lax, name)(values.astype("float64")))
     # half a unit in the last place, and what the last places of double precision make of it
@@ -344,12 +344,12 @@ def test_real_numbers_as_integers(new: str):
 
 def test_functions_that_xla_computes_better_are_left_to_it():
     for function, dtype in ((jnp.sin, "float64"), (jnp.log, "float64"), (jax.lax.lgamma, "float32")):
-        assert small(graph_of(function, [np.ones(3, dtype)])[0]) is None
+        assert numpy_program(graph_of(function, [np.ones(3, dtype)])[0]) is None
 
 
 def test_subnormal_numbers_are_kept():
     values = np.array([1e-40], "float32")
     graph, _ = graph_of(lambda x: x * 1, [values])
-    found = small(graph)
+    found = numpy_program(graph)
     assert found is not None
     assert found.run([values])[0][0] == values[0] != 0

@@ -1,0 +1,259 @@
+"""Kernels of what puts elements elsewhere: views, joins, windows, gathers, scatters and sorts."""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from operator import setitem
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgrad.graph.op import Op
+from fgrad.run.flat_indices import gathered, scattered
+from fgrad.run.kernels.kernel import (
+    ARITHMETIC,
+    BOOL,
+    FLOATS,
+    FREE,
+    FUNCTION,
+    INTEGERS,
+    MOVED,
+    ORDERED,
+    REALS,
+    Compute,
+    Entry,
+    Kernel,
+    flushed,
+    flushing,
+    same,
+)
+
+
+def _moving(compute_of: Callable[[Op], Compute | None], excess: float = MOVED) -> Entry:
+    """What puts elements elsewhere: all bits are kept."""
+
+    def entry(op: Op) -> Kernel | None:
+        compute = compute_of(op)
+        return None if compute is None else same(compute, excess)
+
+    return entry
+
+
+def _as_it_is(op: Op) -> Compute:
+    return lambda x: x[...]
+
+
+def _with(function: Compute, param: str, excess: float = MOVED) -> Entry:
+    """A function of an array and one parameter of the operation."""
+    return _moving(lambda op: lambda x, value=op.params[param]: function(x, value), excess)
+
+
+def _of_all(function: Compute, param: str) -> Entry:
+    """A function of all arrays and one parameter of the operation."""
+    return _moving(lambda op: lambda *xs, value=op.params[param]: function(xs, value))
+
+
+def _reshape(op: Op) -> Compute | None:
+    return _squeeze(op) if op.params["dimensions"] is None else None
+
+
+def _squeeze(op: Op) -> Compute:
+    shape = op.out_types[0].shape
+    return lambda x: x.reshape(shape)  # a third of the time that ``np.reshape`` takes
+
+
+def _broadcast(op: Op) -> Kernel | None:
+    if len(op.in_types) != 1:
+        return None
+    # the operand with its axes below those of the result
+    shape = [1] * op.out_types[0].ndim
+    for place, n in zip(op.params["broadcast_dimensions"], op.in_types[0].shape, strict=True):
+        shape[place] = n
+    return Kernel(lambda x: x.reshape(shape), lambda x: x.reshape(shape), FREE, shape=tuple(shape))
+
+
+def _slice(op: Op) -> Compute:
+    params = op.params
+    strides = params["strides"] or (1,) * len(params["start_indices"])
+    place = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
+    return lambda x: x[place]
+
+
+def _split(op: Op) -> Compute:
+    sizes, before = op.params["sizes"], (slice(None),) * op.params["axis"]
+    if len(sizes) == 1:
+        return lambda x: x[...]
+    places = [(*before, slice(end - size, end)) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return lambda x: [x[place] for place in places]
+
+
+def _unstack(op: Op) -> Compute:
+    axis = op.params["axis"]
+    if op.in_types[0].shape[axis] == 1:
+        return lambda x: x.squeeze(axis)
+    before = (slice(None),) * axis
+    # with an ellipsis it is an array though it be one number
+    places = [(*before, i, ...) for i in range(op.in_types[0].shape[axis])]
+    return lambda x: [x[place] for place in places]
+
+
+def _pad(op: Op) -> Compute | None:
+    config = op.params["padding_config"]
+    if any(low < 0 or high < 0 for low, high, _ in config):
+        return None
+    shape = op.out_types[0].shape
+    place = tuple(
+        slice(low, low + (n - 1) * (gap + 1) + 1 if n else low, gap + 1)
+        for (low, _, gap), n in zip(config, op.in_types[0].shape, strict=True)
+    )
+
+    def compute(x: Any, filling: Any) -> Any:
+        out = np.full(shape, filling, x.dtype)
+        out[place] = x
+        return out
+
+    return compute
+
+
+def _iota(op: Op) -> Compute | None:
+    type, axis = op.out_types[0], op.params["dimension"]
+    if op.in_types or type.dtype not in REALS:
+        return None
+    n = type.shape[axis]
+    aligned = [n if i == axis else 1 for i in range(type.ndim)]
+    return lambda: np.broadcast_to(np.arange(n, dtype=type.dtype).reshape(aligned), type.shape)
+
+
+def _window(sizes: Sequence[int], shape: Sequence[int]) -> Callable[..., tuple[slice, ...]]:
+    """From starts to where a window of these sizes lies that JAX has moved inside an array of this shape."""
+    axes = [(size, n - size) for size, n in zip(sizes, shape, strict=True)]
+
+    def window(starts: Sequence[Any]) -> tuple[slice, ...]:
+        place = []
+        for start, (size, last) in zip(starts, axes, strict=True):
+            first = min(max(int(start), 0), last)
+            place.append(slice(first, first + size))
+        return tuple(place)
+
+    return window
+
+
+def _dynamic_slice(op: Op) -> Compute | None:
+    sizes = op.params["slice_sizes"]
+    window = _window(sizes, op.in_types[0].shape)
+    return None if len(op.in_types) != 1 + len(sizes) else lambda x, *starts: x[window(starts)]
+
+
+def _dynamic_update_slice(op: Op) -> Compute:
+    window = _window(op.in_types[1].shape, op.in_types[0].shape)
+
+    def compute(x: Any, update: Any, *starts: Any) -> Any:
+        out = x.copy()
+        out[window(starts)] = update
+        return out
+
+    return compute
+
+
+# -- gather, scatter and sort ----------------------------------------------------------------------------------------
+
+
+def _gather(op: Op) -> Compute | None:
+    mode, fill = op.params["mode"], op.params["fill_value"]
+    fills = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
+    dtype, places = op.out_types[0].dtype, gathered(op)
+    if places is None:
+        return None
+    if fills and fill is None:
+        fill = _filling(dtype)
+
+    def compute(x: Any, indices: Any) -> Any:
+        at, inside = places.of(indices)
+        found = x.reshape(-1).take(at)
+        return np.where(inside, found, fill).astype(dtype) if fills and inside is not None else found
+
+    return compute
+
+
+def _filling(dtype: np.dtype) -> Any:
+    if dtype in INTEGERS:
+        return np.iinfo(dtype).max if dtype.kind == "u" else np.iinfo(dtype).min
+    return dtype == BOOL if dtype == BOOL else np.nan
+
+
+def _scattering(op: Op, write: Callable[[Any, Any, Any], None]) -> Compute | None:
+    """A scatter; ``write`` does it to a flat array at some places (``setitem``: of several for one, the last stays)."""
+    clips = op.params["mode"] == jax.lax.GatherScatterMode.CLIP
+    shape, places = op.out_types[0].shape, scattered(op)
+    if places is None:
+        return None
+
+    def compute(x: Any, indices: Any, update: Any) -> Any:
+        at, inside = places.of(indices)
+        if inside is not None and not clips:
+            kept = np.broadcast_to(inside, at.shape)
+            at, update = at[kept], update[kept]
+        out = x.flatten()
+        write(out, at.reshape(-1), update.reshape(-1))
+        return out.reshape(shape)
+
+    return compute
+
+
+def _scatter_add(op: Op) -> Kernel | None:
+    numbers, (operand, _, updates) = op.params["dimension_numbers"], op.in_types
+    compute = _scattering(op, np.add.at) if operand.dtype in REALS else None
+    if compute is None:
+        return None
+    # XLA adds in the order of the updates, those along windows last
+    windows = numbers.update_window_dims
+    in_order = list(windows) == [*range(updates.ndim)][updates.ndim - len(windows) :]
+    as_xla = flushing(compute) if operand.dtype in FLOATS else compute
+    return Kernel(compute, as_xla, FUNCTION, exact=in_order or operand.dtype in INTEGERS)
+
+
+def _sort(op: Op) -> Kernel | None:
+    if op.params["num_keys"] != 1 or op.in_types[0].dtype not in ORDERED:
+        return None
+    return Kernel(_sorting(op, lambda x: x), _sorting(op, flushed), ARITHMETIC)
+
+
+def _sorting(op: Op, key: Compute) -> Compute:
+    """Operands in the order of what ``key`` makes of the first; NaNs are last, and the two zeros are equal."""
+    axis = op.params["dimension"]
+    grid = np.ix_(*[np.arange(1 if i == axis else n) for i, n in enumerate(op.in_types[0].shape)])
+
+    def compute(*xs: Any) -> Any:
+        order = np.argsort(key(xs[0]), axis, "stable")
+        place = (*grid[:axis], order, *grid[axis + 1 :])
+        found = [x[place] for x in xs]
+        return found if len(found) > 1 else found[0]
+
+    return compute
+
+
+MOVEMENT: dict[str, Entry] = {
+    "broadcast_in_dim": _broadcast,
+    "concatenate": _of_all(np.concatenate, "dimension"),
+    "copy": _moving(_as_it_is),
+    "copy_p": _moving(_as_it_is),
+    "dynamic_slice": _moving(_dynamic_slice),
+    "dynamic_update_slice": _moving(_dynamic_update_slice),
+    "gather": _moving(_gather),
+    "imag": _moving(lambda op: np.imag, FREE),
+    "iota": _moving(_iota, FREE),
+    "pad": _moving(_pad),
+    "real": _moving(lambda op: np.real, FREE),
+    "reshape": _moving(_reshape, FREE),
+    "rev": _with(np.flip, "dimensions"),
+    "scatter": _moving(lambda op: _scattering(op, setitem)),
+    "scatter-add": _scatter_add,
+    "slice": _moving(_slice, FREE),
+    "sort": _sort,
+    "split": _moving(_split, FREE),
+    "squeeze": _moving(_squeeze, FREE),
+    "stack": _of_all(np.stack, "axis"),
+    "stop_gradient": _moving(_as_it_is),
+    "transpose": _with(np.transpose, "permutation", FREE),
+    "unstack": _moving(_unstack, FREE),
+}
