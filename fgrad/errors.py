@@ -146,6 +146,27 @@ def missing_transpose(name: str) -> MissingRuleError:
     )
 
 
+class NoTransposeError(MissingRuleError, ValueError):
+    """A rule for transposing that was registered with JAX does not hold for these inputs, or for any."""
+
+
+def no_transpose(name: str, why: Any) -> NoTransposeError:
+    return NoTransposeError(
+        f"Reverse mode has to transpose the primitive {name!r}, and the rule for that which was registered with JAX "
+        f"refuses: {why!r}.\n"
+        f"Ways out: give the primitive a rule for reverse mode, fgrad.define_rule({name!r}, vjp=...) "
+        "(docs/custom_rules.md shows how), or write the function around it with a fgrad.custom_vjp; use forward mode "
+        "(fgrad.jvp, fgrad.jacfwd)."
+    )
+
+
+def inseparable(name: str) -> NoTransposeError:
+    return NoTransposeError(
+        f"The values of {name!r} are made in one call with their tangents, by a rule that was registered with JAX, and "
+        "here they are wanted before (linearize, jacfwd, vjp).\nWay out: fgrad.jvp."
+    )
+
+
 def blame(error: Exception, name: str, mode: str, rule: Any) -> None:
     """Add to an error that the rule which a primitive's author registered with JAX has raised it."""
     code = getattr(rule, "__code__", None)

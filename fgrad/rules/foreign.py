@@ -68,7 +68,10 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
         ad.UndefinedPrimal(t.to_ct_aval()) if yes else x for x, t, yes in zip(ins, op.in_types, linear, strict=True)
     ]
     given = [ad.Zero(t.to_ct_aval()) if x is None else x for x, t in zip(cts, op.out_types, strict=True)]
-    found = _called(op, "transpose", rule, given if op.primitive.multiple_results else given[0], *args)
+    try:
+        found = _called(op, "transpose", rule, given if op.primitive.multiple_results else given[0], *args)
+    except AssertionError as error:  # by which rules say in which inputs a primitive is not linear
+        raise errors.no_transpose(op.name, error) from error
     found = [*found, *[None] * (len(args) - len(found))]
     return [_value(ct, t) if yes else None for ct, t, yes in zip(found, op.in_types, linear, strict=True)]
 

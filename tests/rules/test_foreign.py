@@ -243,7 +243,7 @@ def test_it_gets_arrays_of_jax_where_numpy_computes_its_inputs():
     p = primitive("foreign_array", impl)
     ad.defjvp(p, lambda t, x: p.bind(t))
     ad.primitive_transposes[p] = lambda ct, x: (3 * ct,)
-    f = lambda x: jnp.sum(p.bind(2 * x + 1) * p.bind(7.0))  # noqa: E731
+    f = lambda x: jnp.sum(p.bind(2 * x + 1) * p.bind(x / 3)[0])  # noqa: E731
     same(fgrad.value_and_grad(f)(X), jax.value_and_grad(f)(X))
 
 
@@ -305,6 +305,23 @@ def test_without_a_rule_for_transposing_forward_mode_is_named():
     same(fgrad.jvp(p.bind, (1.0,), (0.5,)), jax.jvp(p.bind, (1.0,), (0.5,)))
     with pytest.raises(NotImplementedError, match=r"(?s)'foreign_forward'.*primitive_transposes.*test_foreign.py:"):
         fgrad.grad(lambda x: p.bind(x) * 2)(1.0)
+
+
+def test_values_made_in_one_call_with_their_tangents_are_not_transposed():
+    p = primitive("foreign_joint", lambda x, t: (jnp.sin(x), jnp.cos(x) * t), multiple=True)
+    q = primitive("foreign_kernel", jnp.sin)
+    ad.primitive_jvps[q] = lambda primals, tangents: tuple(p.bind(*primals, *tangents))
+    same(fgrad.jvp(q.bind, (X,), (Y,)), jax.jvp(q.bind, (X,), (Y,)))
+    with pytest.raises(NotImplementedError, match=r"(?s)'foreign_joint'.*test_foreign.py:"):
+        fgrad.grad(lambda x: jnp.sum(q.bind(x)))(X)
+    with pytest.raises(ValueError, match=r"(?s)'foreign_joint'.*in one call.*fgrad.jvp"):
+        fgrad.linearize(q.bind, X)
+
+
+def test_a_rule_for_transposing_may_refuse():
+    a = lambda x: jnp.sum(solve_p.bind(x, Y)[0])  # noqa: E731
+    with pytest.raises(ValueError, match=r"(?s)'foreign_solve'.*refuses: AssertionError"):
+        fgrad.linear_transpose(a, X)(1.0)
 
 
 def test_an_error_in_a_rule_names_the_rule_and_the_line():

@@ -10,6 +10,7 @@ from fgrad import errors
 from fgrad.graph.graph import Builder
 from fgrad.graph.op import Op
 from fgrad.passes.dependence import FOREIGN, of_integers
+from fgrad.passes.linearity import dependent_on
 from fgrad.passes.local import Adjoint, Local, recorded, tangent_type
 from fgrad.passes.regions.custom import adjoint_of_tangents, results_moved
 from fgrad.rules.foreign import pulled, pushed
@@ -33,7 +34,18 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
 
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     _refuse_integers(op, needs)
-    return adjoint_of_tangents(op, _tangents(op, needs), needs, live)
+    return adjoint_of_tangents(op, _apart(op, _tangents(op, needs)), needs, live)
+
+
+def _apart(op: Op, local: Local) -> Local:
+    """The same with values from the operation itself, where the rule makes them in one call with the tangents."""
+    graph, n, m = local.graph, len(op.in_types), len(op.out_types)
+    if dependent_on(graph, range(n, len(graph.in_types))).isdisjoint(graph.outputs[:m]):
+        return local
+    builder = Builder(graph.in_types)
+    first = builder.emit(op, tuple(builder.inputs[:n]))
+    outs = builder.splice(graph, builder.inputs)
+    return Local(builder.finish([*range(first, first + m), *outs[m:]]), local.results)
 
 
 def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
