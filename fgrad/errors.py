@@ -137,17 +137,27 @@ def missing_rule(name: str) -> MissingRuleError:
     )
 
 
-def missing_transpose(name: str) -> MissingRuleError:
-    return MissingRuleError(
+class NoTransposeError(MissingRuleError, ValueError):
+    """Reverse mode has to transpose a primitive for which nobody has said how.
+
+    >>> import fgrad, jax
+    >>> from jax.interpreters import ad
+    >>> p = jax.extend.core.Primitive("one_way")
+    >>> _ = p.def_impl(lambda x: x), p.def_abstract_eval(lambda x: x)
+    >>> ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))
+    >>> fgrad.grad(p.bind)(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    fgrad.errors.NoTransposeError: ...
+    """
+
+
+def missing_transpose(name: str) -> NoTransposeError:
+    return NoTransposeError(
         f"Reverse mode has to transpose the primitive {name!r}, and no rule for that was registered with JAX "
         "(jax.interpreters.ad.primitive_transposes).\n"
         f"Ways out: register one, give the primitive a rule for reverse mode, fgrad.define_rule({name!r}, vjp=...) "
         "(docs/custom_rules.md shows how), or use forward mode (fgrad.jvp, fgrad.jacfwd)."
     )
-
-
-class NoTransposeError(MissingRuleError, ValueError):
-    """A rule for transposing that was registered with JAX does not hold for these inputs, or for any."""
 
 
 def no_transpose(name: str, why: Any) -> NoTransposeError:

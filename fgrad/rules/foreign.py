@@ -59,7 +59,7 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
     The rule may read the other inputs.  ``cts`` are the cotangents of the results, ``None`` for those that are zero.
 
     Raises:
-      MissingRuleError: the author has given no rule for transposing the operation.
+      NoTransposeError: the author has given no rule for transposing the operation, or one that refuses these inputs.
     """
     rule = ad.primitive_transposes.get(op.primitive)
     if rule is None:
