@@ -39,7 +39,7 @@ def test_a_scan_of_rematerialised_blocks():
 def test_modules_of_nnx():
     rngs = nnx.Rngs(0)
     net = nnx.Sequential(
-        nnx.Linear(3, 4, rngs=rngs), nnx.BatchNorm(4, rngs=rngs), nnx.relu, nnx.Linear(4, 1, rngs=rngs)
+        nnx.Linear(3, 4, rngs=rngs), nnx.LayerNorm(4, rngs=rngs), nnx.relu, nnx.Linear(4, 1, rngs=rngs)
     )
     graph, params, rest = nnx.split(net, nnx.Param, ...)
     x = jnp.arange(6.0).reshape(2, 3)
