@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fgrad import errors
+from fgrad.graph.foreign import foreign_linear
 from fgrad.graph.graph import Builder
 from fgrad.graph.op import Op
 from fgrad.passes.dependence import FOREIGN, of_integers
@@ -14,7 +15,7 @@ from fgrad.passes.linearity import dependent_on
 from fgrad.passes.local import Adjoint, Local, recorded, tangent_type
 from fgrad.passes.regions.custom import adjoint_of_tangents, results_moved
 from fgrad.rules.foreign import pulled, pushed
-from fgrad.rules.kinds import RULES, Region, define
+from fgrad.rules.kinds import RULES, Region
 
 
 def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
@@ -86,4 +87,4 @@ def _refuse_integers(op: Op, needs: Sequence[bool]) -> None:
         raise errors.not_linear(op.name)
 
 
-define("foreign_linear", Region(adjoint=_transposed, tangents=_linear_tangents))
+RULES[foreign_linear] = Region(adjoint=_transposed, tangents=_linear_tangents)
