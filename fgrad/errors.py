@@ -130,10 +130,62 @@ class MissingRuleError(NotImplementedError):
 
 def missing_rule(name: str) -> MissingRuleError:
     return MissingRuleError(
-        f"The primitive {name!r} has no derivative rule.\n"
+        f"The primitive {name!r} has no derivative rule: none of fgrad's, and none that was registered with JAX "
+        "(jax.interpreters.ad.primitive_jvps).\n"
         f"Ways out: give it one, fgrad.define_rule({name!r}, vjp=...) (docs/custom_rules.md shows how), or apply "
         "fgrad.stop_gradient to its inputs if no derivative is wanted through it."
     )
+
+
+class NoTransposeError(MissingRuleError, ValueError):
+    """Reverse mode has to transpose a primitive for which nobody has said how.
+
+    >>> import fgrad, jax
+    >>> from jax.interpreters import ad
+    >>> p = jax.extend.core.Primitive("one_way")
+    >>> _ = p.def_impl(lambda x: x), p.def_abstract_eval(lambda x: x)
+    >>> ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))
+    >>> fgrad.grad(p.bind)(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    fgrad.errors.NoTransposeError: ...
+    """
+
+
+def missing_transpose(name: str) -> NoTransposeError:
+    return NoTransposeError(
+        f"Reverse mode has to transpose the primitive {name!r}, and no rule for that was registered with JAX "
+        "(jax.interpreters.ad.primitive_transposes).\n"
+        f"Ways out: register one, give the primitive a rule for reverse mode, fgrad.define_rule({name!r}, vjp=...) "
+        "(docs/custom_rules.md shows how), or use forward mode (fgrad.jvp, fgrad.jacfwd)."
+    )
+
+
+def no_transpose(name: str, why: Any) -> NoTransposeError:
+    return NoTransposeError(
+        f"Reverse mode has to transpose the primitive {name!r}, and the rule for that which was registered with JAX "
+        f"refuses: {why!r}.\n"
+        f"Ways out: give the primitive a rule for reverse mode, fgrad.define_rule({name!r}, vjp=...) "
+        "(docs/custom_rules.md shows how), or write the function around it with a fgrad.custom_vjp; use forward mode "
+        "(fgrad.jvp, fgrad.jacfwd)."
+    )
+
+
+def inseparable(name: str) -> NoTransposeError:
+    return NoTransposeError(
+        f"The values of {name!r} are made in one call with their tangents, by a rule that was registered with JAX, and "
+        "here they are wanted before (linearize, jacfwd, vjp).\nWay out: fgrad.jvp."
+    )
+
+
+def blame(error: Exception, name: str, mode: str, rule: Any) -> None:
+    """Add to an error that the rule which a primitive's author registered with JAX has raised it."""
+    code = getattr(rule, "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    error.add_note(
+        f"This was raised in the {mode} rule {getattr(rule, '__name__', repr(rule))!r}{where} of the primitive "
+        f"{name!r}, which its author registered with JAX."
+    )
+    error.blamed = True  # type: ignore[attr-defined]
 
 
 class MissingCustomRuleError(MissingRuleError, AttributeError):
@@ -379,11 +431,17 @@ def graph_argument(path: str, expected: str, got: str) -> GraphArgumentError:
 
 
 def locate(error: Exception, source: Any) -> None:
-    """Add to an error's message the user's line from which the guilty operation was called, once."""
-    if source is not None and error.args and not getattr(error, "located", False):
-        where = f"\nThe operation was called at {source.file}:{source.line} (in {source.function})."
-        error.args = (f"{error.args[0]}{where}", *error.args[1:])
-        error.located = True  # type: ignore[attr-defined]
+    """Add to a refusal, or to what a foreign rule raised, the user's line of the guilty operation, once."""
+    if source is None or getattr(error, "located", False):
+        return
+    where = f"The operation was called at {source.file}:{source.line} (in {source.function})."
+    if isinstance(error, REFUSALS) and error.args:
+        error.args = (f"{error.args[0]}\n{where}", *error.args[1:])
+    elif getattr(error, "blamed", False):
+        error.add_note(where)
+    else:
+        return
+    error.located = True  # type: ignore[attr-defined]
 
 
 #: the errors that refuse a derivative, to which the passes add the line of the operation

@@ -56,6 +56,7 @@ __all__ = [
     "remember_primitive",
     "scan_counts",
     "leave",
+    "name_of",
     "set_again",
     "set_trace",
     "outcome",
@@ -254,6 +255,12 @@ def exported_primitives() -> dict[str, Primitive]:
                 if isinstance(value, Primitive):
                     found.setdefault(value.name, value)
     return found
+
+
+def name_of(prim: Any) -> str:
+    """The name of a primitive or region, marked where it is also that of another primitive, one that JAX exports."""
+    taken = isinstance(prim, Primitive) and exported_primitives().get(prim.name, prim) is not prim
+    return f"{prim.name}'" if taken else prim.name
 
 
 def all_primitives() -> dict[str, Primitive]:

@@ -24,6 +24,7 @@ from fgrad.jaxcore import (
     is_closed_jaxpr,
     is_high,
     is_open_jaxpr,
+    name_of,
     tangent_dtype,
 )
 
@@ -34,7 +35,7 @@ def of_arrays(primitive: Any, params: dict[str, Any]) -> bool:
     """Whether a call that holds extensions can be recorded: all its values, and those within, are arrays."""
     if primitive.name == _NAME:
         return _arrays([*params["_prim"].in_avals_flat, *params["_prim"].out_avals_flat])
-    return primitive.name in IMPORTERS and all(map(_jaxpr_of_arrays, _jaxprs(params.values())))
+    return name_of(primitive) in IMPORTERS and all(map(_jaxpr_of_arrays, _jaxprs(params.values())))
 
 
 def _jaxprs(values: Iterable[Any]) -> Iterable[Any]:

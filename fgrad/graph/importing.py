@@ -36,6 +36,7 @@ from fgrad.jaxcore import (
     closed_parts,
     is_effectful,
     is_literal,
+    name_of,
     outcome,
     scan_counts,
     symbolic_zero,
@@ -100,7 +101,7 @@ def import_equation(
     effects: bool = False,
 ) -> Op | Graph:
     """The operation for one JAX equation, or the graph to inline in its place."""
-    importer = IMPORTERS.get(primitive.name)
+    importer = IMPORTERS.get(name_of(primitive))
     if importer is not None:
         return importer(params, in_types)
     if out_types is None:

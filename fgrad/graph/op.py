@@ -21,11 +21,14 @@ from fgrad.jaxcore import (
     Primitive,
     ShapedArray,
     closed_parts,
+    copied,
     current_trace,
+    exported_primitives,
     is_closed_jaxpr,
     is_effectful,
     is_evaluating,
     is_open_jaxpr,
+    name_of,
     remember_primitive,
     typeof,
     when_mapped,
@@ -54,7 +57,18 @@ class Op:
     Slots rather than attrs: identity hashing in C is what the recorder's 1 us per operation rests on.
     """
 
-    __slots__ = ("primitive", "params", "key", "in_types", "out_types", "effects", "derived", "__weakref__")
+    __slots__ = (
+        "primitive",
+        "name",
+        "foreign",
+        "params",
+        "key",
+        "in_types",
+        "out_types",
+        "effects",
+        "derived",
+        "__weakref__",
+    )
 
     def __init__(
         self,
@@ -66,6 +80,12 @@ class Op:
         effects: bool,
     ):
         self.primitive: Any = primitive
+        #: by which rules, kernels and files know it
+        self.name: str = name_of(primitive)
+        #: whether it is somebody else's than JAX's, whose functions may want arrays of JAX and nothing else
+        self.foreign: bool = (
+            isinstance(primitive, Primitive) and exported_primitives().get(primitive.name) is not primitive
+        )
         self.params: dict[str, Any] = params
         self.key: tuple[Any, ...] = key
         self.in_types: tuple[ShapedArray, ...] = in_types
@@ -74,10 +94,6 @@ class Op:
         #: derivative templates and other results worked out from this operation, kept as long as it lives
         self.derived: dict[Any, Any] = {}
 
-    @property
-    def name(self) -> str:
-        return self.primitive.name
-
     def __repr__(self) -> str:
         return f"Op({self.name})"
 
@@ -85,6 +101,8 @@ class Op:
         """Run the operation on values (arrays or tracers) under the current trace; always a sequence of results."""
         if isinstance(self.primitive, Region):
             return self.primitive.bind(self, args)
+        if self.foreign:
+            args = [x if isinstance(x, jax.Array) else copied(x) for x in args]
         rule = BATCHING.get(self.primitive)
         if rule is None or is_evaluating(current_trace()):
             out = self.primitive.bind(*args, **self.params)

@@ -122,7 +122,7 @@ class Writer:
     def _op(self, op: Op) -> dict[str, Any]:
         if op.name in FORBIDDEN:
             raise NoCode("it calls code outside JAX by name, which a file must not do")
-        if not isinstance(op.primitive, Region) and primitive(op.name) is not op.primitive:
+        if not isinstance(op.primitive, Region) and primitive(op.primitive.name) is not op.primitive:
             raise NoCode("another primitive has the same name")
         params = {}
         for name, value in sorted(op.params.items()):

@@ -8,7 +8,11 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray
+from fgrad.rules.foreign import is_foreign
 from fgrad.rules.kinds import RULES, Linear, Region, Rule, Zero
+
+#: under which the one rule of all operations with foreign rules is entered
+FOREIGN = object()
 
 
 def of_integers(types: Iterable[ShapedArray]) -> bool:
@@ -23,9 +27,16 @@ def rule_of(op: Op) -> Rule:
       MissingRuleError: there is none.
     """
     rule = RULES.get(op.primitive) or RULES.get(op.name)
-    if rule is None:
-        raise errors.missing_rule(op.name)
-    return rule
+    if rule is not None:
+        return rule
+    if is_foreign(op):
+        return RULES[FOREIGN]
+    raise errors.missing_rule(op.name)
+
+
+def is_whole(op: Op) -> bool:
+    """Whether the derivative of an operation is made together with its values, as of graphs and by foreign rules."""
+    return isinstance(op.primitive, RegionPrimitive) or is_foreign(op)
 
 
 def rule_of_name(name: str) -> Rule | None:
@@ -47,10 +58,10 @@ def _of_integers_only(op: Op) -> bool:
 
 
 def at_node(node: Node, function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)``, whose refusal of a derivative names the node's line."""
+    """``function(*args)``, whose refusal of a derivative, or error in a foreign rule, names the node's line."""
     try:
         return function(*args)
-    except errors.REFUSALS as error:
+    except Exception as error:
         errors.locate(error, node.source)
         raise
 
@@ -64,7 +75,7 @@ def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
         op = node.op
         count = len(op.out_types)
         if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, is_zero, op)):
-            whole = exact or not isinstance(op.primitive, RegionPrimitive)
+            whole = exact or not is_whole(op)
             passed = None if whole else _passed_on(op, node, varied)
             varied.update(
                 [

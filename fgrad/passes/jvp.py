@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from fgrad.graph.graph import Builder, Graph
-from fgrad.graph.op import Region
 from fgrad.graph.regions import is_inexact
-from fgrad.passes.dependence import at_node, is_zero
+from fgrad.passes.dependence import at_node, is_whole, is_zero
 from fgrad.passes.local import pushforward, tangent_type, tangents as region_tangents
 from fgrad.passes.vjp import Joint
 
@@ -23,7 +22,7 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
         varied = [tangents[i] for i in node.inputs if i in tangents]
         at = len(numbers)
         varied = varied if not varied or not at_node(node, is_zero, op) else []
-        if varied and isinstance(op.primitive, Region):
+        if varied and is_whole(op):
             local = at_node(node, region_tangents, op, tuple([i in tangents for i in node.inputs]))
             outs = builder.splice(local.graph, [*args, *varied], node.source)
             count = len(op.out_types)

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from fgrad import errors
+from fgrad.graph.foreign import linear_in
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import cond, custom_jvp, custom_vmap, is_inexact, remat, scan, while_
 from fgrad.graph.shards import shard_map
 from fgrad.passes.dependence import at_node, rule_of
+from fgrad.rules.foreign import is_foreign
 from fgrad.rules.kinds import Zero
 
 
@@ -48,7 +50,7 @@ def _bodies(op: Op) -> list[_Body]:
 
 
 def opened(graph: Graph, linear: Sequence[int]) -> Graph:
-    """The graph with rules for forward mode left out where they concern the inputs ``linear``.
+    """The graph with rules for forward mode left out where they concern the inputs ``linear``, also the foreign ones.
 
     A transpose is one of the function itself.  Its tangents may be something else, or the function on tangents again.
     """
@@ -67,6 +69,8 @@ def _opened(graph: Graph, dependent: set[int]) -> Graph:
             changed = True
             continue
         op = _opened_op(node.op, given) if any(given) else node.op
+        if any(given) and is_foreign(op):
+            op = linear_in(op, given)
         first = builder.emit(op, args, node.source)
         numbers += range(first, first + len(op.out_types))
         changed = changed or op is not node.op

@@ -28,11 +28,11 @@ from jax import lax
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.op import Op, Region as RegionPrimitive, intern
+from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import is_inexact, strong
 from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, primitive, varying_axes
-from fgrad.passes.dependence import at_node, of_integers, rule_of, varied_from
+from fgrad.passes.dependence import at_node, is_whole, of_integers, rule_of, varied_from
 from fgrad.passes.linearity import opened, refuse_jumps
 from fgrad.passes.trim import trim
 from fgrad.record.recording import stage_closed
@@ -100,8 +100,8 @@ def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
             raise errors.not_linear(op.name)
         return [found[i] for i in wanted]
 
-    return _record(
-        function, [*op.in_types, *op.out_types, *ct_types], [tangent_type(op.in_types[i]) for i in wanted], op, needs
+    return recorded(
+        function, [*op.in_types, *op.out_types, *ct_types], [tangent_type(op.in_types[i]) for i in wanted], op
     )
 
 
@@ -156,9 +156,7 @@ def _pushforward(op: Op, live: tuple[bool, ...]) -> Local:
         found = _apply_jvp(op, rule, varied, ins, outs, tangents)
         return [t if yes else None for t, yes in zip(found, inexact_out, strict=True)]
 
-    return _record(
-        function, [*op.in_types, *op.out_types, *t_types], [tangent_type(t) for t in op.out_types], op, inexact_out
-    )
+    return recorded(function, [*op.in_types, *op.out_types, *t_types], [tangent_type(t) for t in op.out_types], op)
 
 
 def _apply_jvp(
@@ -270,12 +268,11 @@ def _sum(x: Any, axes: tuple[int, ...]) -> Any:
     return lax.reduce_sum(x, axes)
 
 
-def _record(
+def recorded(
     function: Callable[..., list[Any]],
     in_types: Sequence[ShapedArray],
     expected: Sequence[ShapedArray],
     op: Op,
-    which: Sequence[bool],
 ) -> Local:
     """Stage a rule; its ``None`` results become symbolic zeros, its other results are checked against ``expected``."""
     results: list[int | None] = []
@@ -403,7 +400,7 @@ def forward(
         op = node.op
         args = tuple([numbers[i] for i in node.inputs])
         number, count = len(numbers), len(op.out_types)
-        if isinstance(op.primitive, RegionPrimitive) and any(number + k in reached for k in range(count)):
+        if is_whole(op) and any(number + k in reached for k in range(count)):
             needs = tuple([i in varied for i in node.inputs])
             may = tuple([number + k in reached for k in range(count)])
             found = at_node(node, adjoint, op, needs, may)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, Node
 from fgrad.graph.op import Op
 from fgrad.passes.trim import TRIMMERS, trim
@@ -92,6 +93,8 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
     read = {i for node in trial.nodes for i in node.inputs} | set(trial.outputs)
     place = {number: k for k, number in enumerate(second.inputs)}
     kept = [i for i, number in residuals.items() if place[number] in read]
+    if joint := [i for i, yes in zip(graph.outputs, is_unknown, strict=True) if not yes and i not in known_number]:
+        raise errors.inseparable(_maker(graph, joint[0]).op.name)
     known_outputs = [known_number[i] for i, yes in zip(graph.outputs, is_unknown, strict=True) if not yes]
     trimmed = Builder(trial.in_types)
     outs = trimmed.splice(trial, trimmed.inputs)
@@ -101,6 +104,16 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
         is_unknown,
         len(kept),
     )
+
+
+def _maker(graph: Graph, value: int) -> Node:
+    """The node that makes a value."""
+    number = len(graph.in_types) + len(graph.consts)
+    for node in graph.nodes:
+        number += len(node.op.out_types)
+        if value < number:
+            return node
+    raise IndexError(value)
 
 
 def _early_part(node: Node, late: set[int]) -> tuple[Op, list[int], list[int]] | None:

@@ -44,6 +44,7 @@ from fgrad.jaxcore import (
     eval_context,
     folds_constants,
     is_high,
+    name_of,
     set_trace,
     steadily,
     traced_shard_map,
@@ -269,7 +270,7 @@ class Recording(TakesGraphs):
         if is_high(primitive, types, params) and not of_arrays(primitive, params):
             with set_trace(self):
                 return primitive.to_lojax(*args, **params)
-        if primitive.name in IMPORTERS:
+        if name_of(primitive) in IMPORTERS:
             found = import_equation(primitive, params, types)
         else:
             found = intern(primitive, params, types)

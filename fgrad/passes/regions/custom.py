@@ -148,15 +148,19 @@ def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> A
 
 def _jvp_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
     """Which outputs vary by the rule: one may give tangents that do not depend on those of the inputs."""
-    n, m = len(op.in_types), len(op.out_types)
-    everything = [True] * m
+    everything = [True] * len(op.out_types)
     if any(needs[: op.params["num_consts"]]) or _inner_call(op) is not None:
         return everything
     try:
         local = _jvp_tangents(op, needs, False)
     except errors.CONCRETIZATIONS:  # of a rule that branches on tangents, which is an error only where they are needed
         return everything
-    graph = local.graph
+    return results_moved(op, local)
+
+
+def results_moved(op: Op, local: Local) -> list[bool]:
+    """Which outputs of an operation have tangents that depend on those of its inputs."""
+    graph, n, m = local.graph, len(op.in_types), len(op.out_types)
     # one that depends on them without being linear counts too: there is a derivative, which is refused
     dependent = dependent_on(graph, range(n, len(graph.in_types)))
     return [r is not None and graph.outputs[m + r] in dependent for r in local.results]

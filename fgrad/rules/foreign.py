@@ -1,0 +1,100 @@
+"""Foreign rules: those that the author of a primitive has registered with JAX.
+
+This is the one file that reads ``jax.interpreters.ad``, and it reads the rules of primitives that have none of ours.
+A rule is called as JAX calls it, on what is being recorded.  What it computes is thus part of the graph, and is
+differentiated and transposed by us like any other code.
+
+NOTE [Foreign rules]
+A primitive has up to two of them.  The one for forward mode gets values and tangents, and gives both; reverse mode is
+its transpose, for what it gives is linear in the tangents.  Among what it gives may be primitives of the same author,
+this one perhaps, that are linear there: these are transposed by the other rule.  A primitive may have that rule and be
+linear in some of its inputs only (a solver in the right-hand side, not in the matrix), so it is asked where a graph is
+transposed, and never where a function is differentiated.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.interpreters import ad
+
+from fgrad import errors
+from fgrad.graph.op import Op
+from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import ShapedArray
+from fgrad.rules.kinds import RULES
+
+
+def is_foreign(op: Op) -> bool:
+    """Whether the rules of an operation are its author's: there are some, and none of ours."""
+    p = op.primitive
+    if op.name in RULES or p in RULES:
+        return False
+    return (p in ad.primitive_jvps or p in ad.primitive_transposes) and all(
+        isinstance(t, ShapedArray) for t in (*op.in_types, *op.out_types)
+    )
+
+
+def pushed(op: Op, ins: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The results of an operation and their tangents, by the author's rule; ``None`` is a tangent that is zero.
+
+    Raises:
+      MissingRuleError: there is a rule for transposing the operation and none for its derivative.
+    """
+    rule = ad.primitive_jvps.get(op.primitive)
+    if rule is None:
+        raise errors.missing_rule(op.name)
+    given = [ad.Zero(t.to_tangent_aval()) if x is None else x for x, t in zip(tangents, op.in_types, strict=True)]
+    outs, found = _called(op, "jvp", rule, tuple(ins), tuple(given))
+    if not op.primitive.multiple_results:
+        outs, found = (outs,), (found,)
+    moved = [_value(t, type) if is_inexact(type) else None for t, type in zip(found, op.out_types, strict=True)]
+    return list(outs), moved
+
+
+def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any]) -> list[Any]:
+    """The cotangents of the inputs in which an operation is ``linear``, by the author's rule; ``None`` for zeros.
+
+    The rule may read the other inputs.  ``cts`` are the cotangents of the results, ``None`` for those that are zero.
+
+    Raises:
+      NoTransposeError: the author has given no rule for transposing the operation, or one that refuses these inputs.
+    """
+    rule = ad.primitive_transposes.get(op.primitive)
+    if rule is None:
+        raise errors.missing_transpose(op.name)
+    args = [
+        ad.UndefinedPrimal(t.to_ct_aval()) if yes else x for x, t, yes in zip(ins, op.in_types, linear, strict=True)
+    ]
+    given = [ad.Zero(t.to_ct_aval()) if x is None else x for x, t in zip(cts, op.out_types, strict=True)]
+    try:
+        found = _called(op, "transpose", rule, given if op.primitive.multiple_results else given[0], *args)
+    except AssertionError as error:  # by which rules say in which inputs a primitive is not linear
+        raise errors.no_transpose(op.name, error) from error
+    found = [*found, *[None] * (len(args) - len(found))]
+    return [_value(ct, t) if yes else None for ct, t, yes in zip(found, op.in_types, linear, strict=True)]
+
+
+def _value(found: Any, type: ShapedArray) -> Any:
+    """What a rule gave for a value of this type: an array, or None for a zero of any kind."""
+    if found is None or isinstance(found, ad.Zero) or getattr(found, "dtype", None) == jax.dtypes.float0:
+        return None
+    return found if hasattr(found, "aval") else jax.numpy.asarray(found, type.dtype)
+
+
+def _called(op: Op, mode: str, rule: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return rule(*args, **op.params)
+    except errors.REFUSALS:
+        raise
+    except Exception as error:
+        errors.blame(error, op.name, mode, _written(rule))
+        raise
+
+
+def _written(rule: Any) -> Any:
+    """The author's own function in what JAX's helpers (``deflinear2``, say) have made of it."""
+    while isinstance(rule, functools.partial):
+        rule = next(filter(callable, rule.args), rule.func)
+    return rule

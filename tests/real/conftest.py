@@ -1,0 +1,7 @@
+"""What libraries warn of is theirs."""
+
+import pytest
+
+
+def pytest_itemcollected(item):
+    item.add_marker(pytest.mark.filterwarnings("ignore"))

@@ -1,0 +1,46 @@
+"""flax: attention, a scan of rematerialised blocks, and modules of nnx."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+
+from tests.real.jax.compare import compare
+
+pytestmark = pytest.mark.real
+
+
+def test_attention():
+    layer, x = nn.MultiHeadDotProductAttention(2, qkv_features=4), jax.random.normal(jax.random.key(0), (2, 3, 4))
+    params = layer.init(jax.random.key(1), x)
+    compare(lambda lib: lib.grad(lambda p: jnp.sum(layer.apply(p, x) ** 2))(params))
+
+
+class Block(nn.Module):
+    @nn.compact
+    def __call__(self, carry, _):
+        return nn.tanh(nn.Dense(4)(carry)), None
+
+
+class Stack(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        blocks = nn.scan(nn.remat(Block), variable_axes={"params": 0}, split_rngs={"params": True}, length=3)
+        return blocks()(x, None)[0]
+
+
+def test_a_scan_of_rematerialised_blocks():
+    net, x = Stack(), jnp.ones((2, 4))
+    params = net.init(jax.random.key(0), x)
+    compare(lambda lib: lib.grad(lambda p: jnp.sum(net.apply(p, x) ** 2))(params))
+
+
+def test_modules_of_nnx():
+    rngs = nnx.Rngs(0)
+    net = nnx.Sequential(
+        nnx.Linear(3, 4, rngs=rngs), nnx.LayerNorm(4, rngs=rngs), nnx.relu, nnx.Linear(4, 1, rngs=rngs)
+    )
+    graph, params, rest = nnx.split(net, nnx.Param, ...)
+    x = jnp.arange(6.0).reshape(2, 3)
+    compare(lambda lib: lib.grad(lambda p: jnp.sum(nnx.merge(graph, p, rest)(x) ** 2))(params))
