@@ -350,8 +350,6 @@ def _over_identity(
     total = sum(math.prod(t.shape) for t in types)
     if total == 0:
         return []
-    if total == 1:
-        return [lax.expand_dims(x, (0,)) for x in linear([lax.full(t.shape, 1, tangent_dtype(t.dtype)) for t in types])]
 
     def rows(first: Any, count: int) -> list[Any]:
         return jax.vmap(lambda *xs: linear(xs))(*_identity_rows(first, count, types))
