@@ -163,6 +163,15 @@ def mutable_reference(name: str) -> UndefinedDerivativeError:
     )
 
 
+def high_type(name: str) -> UndefinedDerivativeError:
+    return undefined(
+        name,
+        "it takes or gives a value of a type of the user's own (a jax.experimental.hijax.HiType), and fgrad records "
+        "arrays only: the rules of such types would be lost. Way out: keep the arrays that make up such a value, and "
+        "give the function of these its derivative with fgrad.custom_vjp.",
+    )
+
+
 class RuleTypeError(TypeError, ValueError):
     """A derivative rule returned a value of another structure, shape or dtype than it must."""
 

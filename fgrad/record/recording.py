@@ -24,7 +24,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
-from fgrad.graph.hijax import of_arrays
+from fgrad.graph.hijax import label, of_arrays
 from fgrad.graph.importing import (
     IMPORTERS,
     from_jaxpr,
@@ -267,8 +267,7 @@ class Recording(TakesGraphs):
             return self.outside(primitive, args, params)
         types = [typeof(x) for x in args]
         if is_high(primitive, types, params) and not of_arrays(primitive, params):
-            with set_trace(self):
-                return primitive.to_lojax(*args, **params)
+            raise errors.high_type(label(primitive, params))
         if primitive.name in IMPORTERS:
             found = import_equation(primitive, params, types)
         else:
