@@ -158,8 +158,17 @@ def undefined(name: str, reason: str) -> UndefinedDerivativeError:
 def mutable_reference(name: str) -> UndefinedDerivativeError:
     return undefined(
         name,
-        "a mutable reference (jax.new_ref) meets values that are differentiated, and fgrad does not follow what is "
-        "written there. Way out: make new values instead, with x.at[i].set(y) or as the carry of jax.lax.scan.",
+        "it takes a reference (jax.new_ref), and fgrad does not know what it reads and writes there. "
+        "Way out: make new values instead, with x.at[i].set(y) or as the carry of jax.lax.scan.",
+    )
+
+
+def written_outside() -> UndefinedDerivativeError:
+    return undefined(
+        "swap",
+        "a value that is being differentiated is written into a reference (jax.new_ref) from outside of the "
+        "differentiated function, where its derivative would be lost. Way out: make the reference inside of the "
+        "function, or write jax.lax.stop_gradient(x) to keep only the number.",
     )
 
 

@@ -53,6 +53,7 @@ __all__ = [
     "is_literal",
     "is_open_jaxpr",
     "primitive",
+    "register_type",
     "remember_primitive",
     "scan_counts",
     "leave",
@@ -314,6 +315,11 @@ def is_effectful(effects: Any) -> bool:
 #: or cotangent that such rules take and give
 HiPrim: Any = getattr(hijax, "HiPrim", None) or hijax.VJPHiPrimitive  # type: ignore[attr-defined]
 HiZero: Any = hijax.Zero
+
+
+def register_type(kind: type, type_of: Callable[[Any], Any]) -> None:
+    """Tell JAX the type of values of a class: it looks some up by their class even where they are tracers."""
+    hijax.register_hitype(kind, type_of)  # type: ignore[attr-defined]
 
 
 def is_high(primitive: Any, types: Sequence[Any], params: dict[str, Any]) -> bool:

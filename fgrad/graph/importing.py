@@ -11,6 +11,7 @@ from jax import lax, tree_util
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
+from fgrad.graph.references import Cells, Threaded, held_type, is_reference
 from fgrad.graph.regions import (
     Deferred,
     DeferredByZeros,
@@ -47,19 +48,30 @@ _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 
 
 def from_jaxpr(jaxpr: Any) -> Graph:
-    """The graph of a closed jaxpr, or of an open one with its constant variables as leading inputs."""
+    """The graph of a closed jaxpr, or of an open one with its constant variables as leading inputs.
+
+    References that it makes are threaded through; those that it takes stay what they are.
+    """
     graph = _graphs.get(jaxpr)
     if graph is None:
-        graph = _convert(jaxpr)
+        graph = _convert(jaxpr, False).graph
         if not any(isinstance(const.value, Tracer) for const in graph.consts):
             _graphs[jaxpr] = graph
     return graph
 
 
-def _convert(jaxpr: Any) -> Graph:
+def threaded(jaxpr: Any) -> Threaded:
+    """``from_jaxpr`` with the references that it takes threaded through too."""
+    return _convert(jaxpr, True)
+
+
+def _convert(jaxpr: Any, references: bool) -> Threaded:
     constvars, consts, invars, eqns, outvars = closed_parts(jaxpr)
-    builder = Builder([v.aval for v in invars])
+    builder = Builder([held_type(v.aval) if references else v.aval for v in invars])
+    cells = Cells(builder)
     number: dict[Any, int] = dict(zip(invars, builder.inputs, strict=True))
+    if references:
+        cells.values.update([(v, i) for v, i in number.items() if is_reference(v.aval)])
     for var, value in zip(constvars, consts, strict=True):
         number[var] = builder.const(Const(value, var.aval))
 
@@ -67,6 +79,9 @@ def _convert(jaxpr: Any) -> Graph:
         return builder.const(_literal(atom.val, atom.aval)) if is_literal(atom) else number[atom]
 
     for eqn in eqns:
+        if cells.concerned(eqn):
+            number.update(zip(eqn.outvars, cells.write(eqn, read), strict=True))
+            continue
         found = import_equation(
             eqn.primitive,
             eqn.params,
@@ -81,7 +96,9 @@ def _convert(jaxpr: Any) -> Graph:
         else:
             outs = builder.splice(found, args)
         number.update(zip(eqn.outvars, outs, strict=True))
-    return builder.finish([read(v) for v in outvars])
+    written = [i for i, v in enumerate(invars) if v in cells.written]
+    new = [cells.values[invars[i]] for i in written]
+    return Threaded(builder.finish([*[read(v) for v in outvars], *new]), tuple(written))
 
 
 def _literal(value: Any, type: ShapedArray) -> Const:

@@ -31,6 +31,7 @@ from fgrad.graph.importing import (
     import_equation,
 )
 from fgrad.graph.op import Op, intern
+from fgrad.graph.references import MAKERS, THREADED, is_reference, whole
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall
 from fgrad.graph.source import RawSource, Source, here
 from fgrad.jaxcore import (
@@ -51,6 +52,7 @@ from fgrad.jaxcore import (
 )  # fmt: skip
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
+from fgrad.record.references import reference_call
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.executable import TakesGraphs
 
@@ -195,7 +197,10 @@ class Recording(TakesGraphs):
             return [args[i] if i < n else new_tracer(self, types[i], numbers[i]) for i in graph.outputs]
         values: list[Any] = [
             *args,
-            *(new_tracer(self, c.type, i) for c, i in zip(graph.consts, numbers[n:], strict=True)),
+            *(
+                c.value if is_reference(c.type) else new_tracer(self, c.type, i)
+                for c, i in zip(graph.consts, numbers[n:], strict=True)
+            ),
         ]
         for node in graph.nodes:
             values += self.emit(node.op, [values[i] for i in node.inputs], source)
@@ -263,6 +268,8 @@ class Recording(TakesGraphs):
     # -- JAX's side ---------------------------------------------------------------------------------------------------
 
     def process_primitive(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], /) -> Any:
+        if primitive.name in THREADED and (primitive.name in MAKERS or any(is_reference(typeof(x)) for x in args)):
+            return reference_call(self, primitive, args, params)
         if not self.records(args):
             return self.outside(primitive, args, params)
         types = [typeof(x) for x in args]
@@ -327,6 +334,13 @@ class Recording(TakesGraphs):
     def outer(self) -> Any:
         raise NotImplementedError
 
+    def read_outside(self, reference: Any) -> Any:
+        """What a reference that was not made here holds."""
+        raise NotImplementedError
+
+    def write_outside(self, reference: Any, value: Any) -> None:
+        raise NotImplementedError
+
     def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
         """The graph of a function called on values of this recording, and the outside values that it closes over."""
         raise NotImplementedError
@@ -389,6 +403,17 @@ class Stager(Recording):
     def outer(self) -> Any:
         with eval_context():
             return current_trace()
+
+    def stage_value(self, value: Any) -> Any:
+        if np.ndim(value) or isinstance(value, JaxTracer) or folds_constants():
+            return super().stage_value(value)
+        return new_tracer(self, typeof(value), self.number(value))
+
+    def read_outside(self, reference: Any) -> Any:
+        return self.emit(whole("get", [typeof(reference)]), [reference], here(4))[0]
+
+    def write_outside(self, reference: Any, value: Any) -> None:
+        self.emit(whole("swap", [typeof(reference), typeof(value)]), [reference, value], here(4))
 
     def number(self, value: Any) -> int:
         # scalars and NumPy scalars in staged code are part of the program
