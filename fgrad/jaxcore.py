@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.ref
 import numpy as np
 from jax import dtypes
 from jax.core import ShapedArray, Trace, Tracer, eval_context, eval_jaxpr
@@ -449,7 +450,7 @@ def outcome(rule: Any) -> Callable[[], None]:
 
 def settled(value: Any) -> Any:
     """A value of which everything is known as JAX hands it on: a number with its dtype, an array as it is now."""
-    if isinstance(value, jax.Array):
+    if isinstance(value, jax.Array | jax.ref.Ref):
         return value
     value = np.array(value) if isinstance(value, np.ndarray) else value
     _, consts, _, _, (out,) = closed_parts(jax.make_jaxpr(lambda: value)())

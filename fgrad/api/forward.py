@@ -11,7 +11,7 @@ from jax import tree_util
 from fgrad import errors
 from fgrad.api.arguments import leaves, matching, only, path_of, stripped
 from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
-from fgrad.api.reverse import zero
+from fgrad.api.pullback import zero
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary

@@ -1,7 +1,7 @@
 """From JAX's jaxprs to graphs: nested calls are inlined, control flow and custom rules become regions."""
 
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -323,11 +323,13 @@ def vjp_rule(
     bwd: Any,
     lead: Sequence[int] = (),
     live: Sequence[bool] | None = None,
+    held: Mapping[int, Any] = {},
 ) -> VjpRule:
     """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents.
 
     ``known`` has those outputs of fwd that are no traced values, and None for the others; see NOTE [Residuals that are
     known].  ``trees`` describes what fwd returned, and ``write`` writes it down where ``bwd`` reads it.
+    ``held`` are the references among the arguments of the call, by position; the others are the builder's inputs.
     A ``bwd`` that asks for numbers is called when the backward pass runs.  One that is told of zeros gets symbolic ones
     for the outputs that are not ``live``.
     """
@@ -338,9 +340,13 @@ def vjp_rule(
     # ``forwards`` numbers fwd's flat arguments, after the constants that the function closes over (``lead``), or as
     # (value, flag) pairs
     args = builder.inputs
-    numbered = [*lead, *args]
+    at = [i for i in range(len(args) + len(held)) if i not in held]
+    place: list[tuple[int, Any]] = [(-1, held.get(i)) for i in range(len(at) + len(held))]
+    for i, number in zip(at, args, strict=True):
+        place[i] = (number, None)
+    numbered = [*[(number, None) for number in lead], *place]
     step = 2 if any(f is not None and f >= len(numbered) for f in forwards) else 1
-    given = [next(kept) if f is None else ((numbered if step == 1 else args)[f // step], None) for f in forwards]
+    given = [next(kept) if f is None else (numbered if step == 1 else place)[f // step] for f in forwards]
     saved = [number for number, value in given if value is None]
     forward = builder.finish([*saved, *primals_out])
     types = [builder.types[i] for i in args]
@@ -356,7 +362,8 @@ def vjp_rule(
         result = bwd.call_wrapped(*residuals, *full)
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list | tuple):
             result = result[0]  # JAX 0.12 returns (cotangents, log)
-        return [(i, ct) for i, ct in enumerate(result) if _is_value(ct) and is_inexact(types[i])]
+        found = [(k, result[i]) for k, i in enumerate(at)]
+        return [(k, ct) for k, ct in found if _is_value(ct) and is_inexact(types[k])]
 
     def backward(*flat: Any) -> list[Any]:
         live = cotangents(*flat)
