@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
+import fgrad.graph.reductions  # noqa: F401  (it enters what it does with lax.reduce)
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.hijax import label, of_arrays
