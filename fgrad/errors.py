@@ -235,6 +235,17 @@ def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
     )
 
 
+class PytreeError(ValueError, SystemError):
+    """An argument or a result is no pytree: it contains itself, or has a dict whose keys cannot be sorted.
+
+    >>> import fgrad
+    >>> fgrad.grad(lambda d: d["a"])({"a": 1.0, 2: 3.0})
+    Traceback (most recent call last):
+    ...
+    fgrad.errors.PytreeError: grad: args has a dict whose keys cannot be sorted (...). Way out: ...
+    """
+
+
 def integer_input(path: str, kind: str, what: str) -> ArgumentTypeError:
     return ArgumentTypeError(
         f"{what} needs floating-point or complex inputs, but {path} has type {kind}.\n"

@@ -10,7 +10,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Argnums, argnums_tuple, leaves, resolve, with_positions
+from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve, with_positions
 from fgrad.api.called import call, inexact_inputs, split_aux, weak_as
 from fgrad.api.pullback import VJP, Pullback, zero
 from fgrad.api.recorded import close, record
@@ -93,8 +93,7 @@ _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 def _value_and_grad(
     fun: Callable[..., Any], argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool, what: str
 ) -> Callable[..., Any]:
-    if not callable(fun):
-        raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
+    check_function(fun, what)
     wanted = argnums_tuple(argnums, what)
     single = not isinstance(argnums, Sequence)
     # of the graph's outputs (value, aux, gradients), grad leaves out the first: it need not even be computed
@@ -240,6 +239,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Source: `jax.vjp <https://docs.jax.dev/en/latest/_autosummary/jax.vjp.html>`_.
     """
+    check_function(fun, "vjp")
     flat = leaves(primals, "primals", "vjp")
     called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "vjp")
     made = called.recorded.made(("vjp", called.kind), lambda graph: split(graph, *called.kind))
@@ -277,8 +277,7 @@ def fwd_and_bwd(
 
     Source: `jax.fwd_and_bwd <https://docs.jax.dev/en/latest/_autosummary/jax.fwd_and_bwd.html>`_.
     """
-    if not callable(fun):
-        raise TypeError(f"fwd_and_bwd takes a function, got {fun!r} of type {type(fun).__name__}.")
+    check_function(fun, "fwd_and_bwd")
     wanted = argnums_tuple(argnums, "fwd_and_bwd")
     single = not isinstance(argnums, Sequence)
 

@@ -380,11 +380,16 @@ def vjp_rule(
         return VjpRule(forward, from_jaxpr(as_wide_as(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
         wanted = [(i, t) for i, t in enumerate(types) if is_inexact(t)]
-        held = [None if value is None else (isinstance(value, bool), Const.of(value)) for _, value in given]
-        key = (_key(bwd, types), res_tree, *held, None if live is None else tuple(live))
+        fixed = [None if value is None else _fixed(value) for _, value in given]
+        key = (_key(bwd, types), res_tree, *fixed, None if live is None else tuple(live))
         function = Deferred(key, lambda: called)
         graph = python_call_graph(function, in_types, [ShapedArray(t.shape, t.dtype) for _, t in wanted])
         return VjpRule(forward, graph, tuple([i for i, _ in wanted]))
+
+
+def _fixed(value: Any) -> Hashable:
+    """What tells apart a residual that is part of the rule."""
+    return Kept(value) if is_reference(typeof(value)) else (isinstance(value, bool), Const.of(value))
 
 
 def _anywhere(type: ShapedArray) -> ShapedArray:
