@@ -70,8 +70,8 @@ def leaked(tracer: Any) -> LeakedTracerError:
     source = tracer.source
     where = f"at {source.file}:{source.line} (in {source.function})" if source else "as an argument of the function"
     return LeakedTracerError(
-        f"A traced value {tracer.aval.str_short()} was used after the function that was being differentiated had "
-        "returned.\n"
+        f"A traced value {tracer.aval.str_short()} was used after the function that was being {tracer._trace.purpose} "
+        "had returned.\n"
         f"It was made {where}, and kept in a global, an attribute or a list from there.\n"
         "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or store the number, "
         "x.item() or np.asarray(fgrad.stop_gradient(x))."
@@ -120,7 +120,7 @@ class PositionError(ValueError, TypeError):
     """
 
 
-class MissingRuleError(NotImplementedError):
+class MissingRuleError(NotImplementedError, ValueError):
     """A primitive has no derivative rule.
 
     Give it one with ``fgrad.define_rule``, or keep the operation out of the differentiated part with
@@ -147,7 +147,7 @@ def missing_custom_rule(function: str, kind: str) -> MissingCustomRuleError:
     )
 
 
-class UndefinedDerivativeError(NotImplementedError):
+class UndefinedDerivativeError(NotImplementedError, ValueError):
     """A derivative was asked of an operation that has none."""
 
 

@@ -97,6 +97,9 @@ class Recording(TakesGraphs):
         "configuration",
     )
 
+    #: what the recorded function is being, for messages
+    purpose = "differentiated"
+
     def __init__(self) -> None:
         super().__init__()
         #: JAX's extensions come here whole, with their rules
@@ -392,6 +395,7 @@ class Stager(Recording):
     """Records a function on types alone; everything that runs under it is recorded."""
 
     __slots__ = ()
+    purpose = "staged (jit, make_graph, or a loop body)"
 
     def records(self, args: Sequence[Any]) -> bool:
         # jax.ensure_compile_time_eval asks for what depends on no traced value to be worked out at once

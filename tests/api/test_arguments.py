@@ -69,3 +69,26 @@ def test_files_and_orders():
     for order in (float("inf"), 1.5, 0, True):
         with pytest.raises(ValueError, match="order must be an integer from 1 on"):
             fgrad.testing.check_grads(jnp.sin, (1.0,), order=order)  # type: ignore[arg-type]
+
+
+def test_what_has_no_derivative_is_caught_as_in_jax():
+    def called(x):
+        return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct((), jnp.float32), x)
+
+    def beta(x):
+        return jax.scipy.special.betainc(x, 2.0, 0.5)
+
+    for f in (called, beta):
+        for of in (jax, fgrad):
+            with pytest.raises(ValueError):
+                of.grad(f)(jnp.float32(1.0))
+        with pytest.raises(NotImplementedError):
+            fgrad.grad(f)(jnp.float32(1.0))
+
+
+@pytest.mark.parametrize(("transform", "what"), [(fgrad.grad, "differentiated"), (fgrad.jit, "staged")])
+def test_a_leak_names_what_it_leaked_out_of(transform, what):
+    kept = []
+    transform(lambda x: [kept.append(x), x][1])(1.0)
+    with pytest.raises(errors.LeakedTracerError, match=f"function that was being {what}"):
+        kept[0] + 1
