@@ -410,8 +410,10 @@ class Stager(Recording):
             return current_trace()
 
     def stage_value(self, value: Any) -> Any:
+        value = super().stage_value(value)
         if np.ndim(value) or isinstance(value, JaxTracer) or folds_constants():
-            return super().stage_value(value)
+            return value
+        # JAX looks at the number behind an index, where there is one, and would branch on what is recorded of it
         return new_tracer(self, typeof(value), self.number(value))
 
     def read_outside(self, reference: Any) -> Any:
