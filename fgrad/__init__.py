@@ -8,7 +8,7 @@ from fgrad.api.custom import custom_jvp, custom_vjp
 from fgrad.api.forward import jvp, linear_transpose, linearize
 from fgrad.api.graphs import Graph, load, make_graph
 from fgrad.api.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
-from fgrad.api.reverse import grad, value_and_grad, vjp
+from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
 from fgrad.run.executable import cache_info, clear_cache
@@ -30,6 +30,7 @@ __all__ = [
     "define_rule",
     "errors",
     "eval_shape",
+    "fwd_and_bwd",
     "grad",
     "hessian",
     "hvp",

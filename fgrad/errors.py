@@ -70,8 +70,8 @@ def leaked(tracer: Any) -> LeakedTracerError:
     source = tracer.source
     where = f"at {source.file}:{source.line} (in {source.function})" if source else "as an argument of the function"
     return LeakedTracerError(
-        f"A traced value {tracer.aval.str_short()} was used after the function that was being differentiated had "
-        "returned.\n"
+        f"A traced value {tracer.aval.str_short()} was used after the function that was being {tracer._trace.purpose} "
+        "had returned.\n"
         f"It was made {where}, and kept in a global, an attribute or a list from there.\n"
         "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or store the number, "
         "x.item() or np.asarray(fgrad.stop_gradient(x))."
@@ -120,7 +120,7 @@ class PositionError(ValueError, TypeError):
     """
 
 
-class MissingRuleError(NotImplementedError):
+class MissingRuleError(NotImplementedError, ValueError):
     """A primitive has no derivative rule.
 
     Give it one with ``fgrad.define_rule``, or keep the operation out of the differentiated part with
@@ -199,7 +199,7 @@ def missing_custom_rule(function: str, kind: str) -> MissingCustomRuleError:
     )
 
 
-class UndefinedDerivativeError(NotImplementedError):
+class UndefinedDerivativeError(NotImplementedError, ValueError):
     """A derivative was asked of an operation that has none."""
 
 
@@ -210,8 +210,26 @@ def undefined(name: str, reason: str) -> UndefinedDerivativeError:
 def mutable_reference(name: str) -> UndefinedDerivativeError:
     return undefined(
         name,
-        "a mutable reference (jax.new_ref) meets values that are differentiated, and fgrad does not follow what is "
-        "written there. Way out: make new values instead, with x.at[i].set(y) or as the carry of jax.lax.scan.",
+        "it takes a reference (jax.new_ref), and fgrad does not know what it reads and writes there. "
+        "Way out: make new values instead, with x.at[i].set(y) or as the carry of jax.lax.scan.",
+    )
+
+
+def written_outside() -> UndefinedDerivativeError:
+    return undefined(
+        "swap",
+        "a value that is being differentiated is written into a reference (jax.new_ref) from outside of the "
+        "differentiated function, where its derivative would be lost. Way out: make the reference inside of the "
+        "function, or write jax.lax.stop_gradient(x) to keep only the number.",
+    )
+
+
+def high_type(name: str) -> UndefinedDerivativeError:
+    return undefined(
+        name,
+        "it takes or gives a value of a type of the user's own (a jax.experimental.hijax.HiType), and fgrad records "
+        "arrays only: the rules of such types would be lost. Way out: keep the arrays that make up such a value, and "
+        "give the function of these its derivative with fgrad.custom_vjp.",
     )
 
 
@@ -267,6 +285,17 @@ def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
         "Way out: close over it (functools.partial or a lambda), or keep it out of argnums; only arrays and numbers "
         "are differentiated."
     )
+
+
+class PytreeError(ValueError, SystemError):
+    """An argument or a result is no pytree: it contains itself, or has a dict whose keys cannot be sorted.
+
+    >>> import fgrad
+    >>> fgrad.grad(lambda d: d["a"])({"a": 1.0, 2: 3.0})
+    Traceback (most recent call last):
+    ...
+    fgrad.errors.PytreeError: grad: args has a dict whose keys cannot be sorted (...). Way out: ...
+    """
 
 
 def integer_input(path: str, kind: str, what: str) -> ArgumentTypeError:

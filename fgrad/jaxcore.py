@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.ref
 import numpy as np
 from jax import dtypes
 from jax.core import ShapedArray, Trace, Tracer, eval_context, eval_jaxpr
@@ -53,6 +54,7 @@ __all__ = [
     "is_literal",
     "is_open_jaxpr",
     "primitive",
+    "register_type",
     "remember_primitive",
     "scan_counts",
     "leave",
@@ -323,6 +325,11 @@ HiPrim: Any = getattr(hijax, "HiPrim", None) or hijax.VJPHiPrimitive  # type: ig
 HiZero: Any = hijax.Zero
 
 
+def register_type(kind: type, type_of: Callable[[Any], Any]) -> None:
+    """Tell JAX the type of values of a class: it looks some up by their class even where they are tracers."""
+    hijax.register_hitype(kind, type_of)  # type: ignore[attr-defined]
+
+
 def is_high(primitive: Any, types: Sequence[Any], params: dict[str, Any]) -> bool:
     """Whether a call is one of JAX's extensions or has some inside; JAX runs what they compute in their place."""
     return primitive.is_high(*types, **params)
@@ -450,7 +457,7 @@ def outcome(rule: Any) -> Callable[[], None]:
 
 def settled(value: Any) -> Any:
     """A value of which everything is known as JAX hands it on: a number with its dtype, an array as it is now."""
-    if isinstance(value, jax.Array):
+    if isinstance(value, jax.Array | jax.ref.Ref):
         return value
     value = np.array(value) if isinstance(value, np.ndarray) else value
     _, consts, _, _, (out,) = closed_parts(jax.make_jaxpr(lambda: value)())

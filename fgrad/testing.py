@@ -54,6 +54,8 @@ def check_grads(
         modes = (modes,)
     if not modes or any(mode not in ("fwd", "rev") for mode in modes):
         raise ValueError(f"check_grads: modes must be made of 'fwd' and 'rev', got {modes!r}.")
+    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        raise ValueError(f"check_grads: order must be an integer from 1 on, got {order!r}.")
     if not isinstance(args, tuple | list):
         raise TypeError(
             f"check_grads: args must be a tuple or list of the arguments, got {type(args).__name__}; use (x,)."

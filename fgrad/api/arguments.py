@@ -15,6 +15,16 @@ from fgrad.jaxcore import ShapedArray, Tracer, copied, tangent_dtype, typeof
 Argnums = int | Sequence[int]
 
 
+def check_function(fun: Any, what: str) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+      TypeError: ``fun`` is no function.
+    """
+    if not callable(fun):
+        raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
+
+
 @frozen(eq=False)
 class Leaves:
     """The flat values of a pytree, where each stood, and the way back."""
@@ -37,13 +47,35 @@ def leaves(tree: Any, name: str, what: str) -> Leaves:
     Raises:
       ArgumentTypeError: a leaf is not an array or number; the message names its path from ``name``.
     """
-    flat, treedef = tree_util.tree_flatten(tree)
+    flat, treedef = flattened(tree, name, what)
     values = []
     for i, value in enumerate(flat):
         if not isinstance(value, Tracer | jax.Array):
             value = _as_value(value, lambda i=i: path_of(tree, i, name), what)
         values.append(value)
     return Leaves(values, _Paths(tree, name, len(flat)), treedef)  # type: ignore[arg-type]
+
+
+def flattened(tree: Any, name: str, what: str) -> tuple[list[Any], Any]:
+    """The leaves of a pytree and its structure.
+
+    Raises:
+      PytreeError: it cannot be flattened; the message names it and says why.
+    """
+    try:
+        return tree_util.tree_flatten(tree)
+    except SystemError as error:
+        raise errors.PytreeError(
+            f"{what}: {name} is nested without end or too deep: a list, tuple or dict that contains itself, or "
+            "thousands of them one inside of the other. Way out: pass the arrays in a flat list."
+        ) from error
+    except ValueError as error:
+        if not isinstance(error.__cause__, TypeError):
+            raise
+        raise errors.PytreeError(
+            f"{what}: {name} has a dict whose keys cannot be sorted ({error.__cause__}). "
+            "Way out: use keys of one type, for instance strings."
+        ) from error
 
 
 class _Paths(Sequence[str]):
@@ -75,6 +107,14 @@ def _as_value(value: Any, path: Callable[[], str], what: str) -> Any:
             raise errors.not_an_array(path(), value, what)
         # a copy, so that a later write to the NumPy array changes nothing here
         return copied(value)
+    if type(value) is int and not -(1 << 31) <= value < 1 << 31:
+        try:
+            typeof(value)
+        except OverflowError:
+            raise OverflowError(
+                f"{what}: {path()} is {value}, which does not fit the integers that JAX uses here. Way out: a float, "
+                "a NumPy array of another dtype, or 64-bit integers with jax.config.update('jax_enable_x64', True)."
+            ) from None
     if isinstance(value, bool | int | float | complex | np.generic):
         return value
     if hasattr(value, "__jax_array__"):

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.api.arguments import Leaves, leaves
+from fgrad.api.arguments import Leaves, check_function, leaves
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import keeps, remat as remat_region
 from fgrad.graph.source import here
@@ -55,8 +55,7 @@ def checkpoint(
     }  # fmt: skip
     if fun is None:
         return lambda fun: checkpoint(fun, **options)
-    if not callable(fun):
-        raise TypeError(f"checkpoint takes a function, got {fun!r} of type {type(fun).__name__}.")
+    check_function(fun, "checkpoint")
     static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
     names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
 

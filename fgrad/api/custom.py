@@ -14,6 +14,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
+from fgrad.api.arguments import check_function
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
 
@@ -48,6 +49,7 @@ class custom_jvp:
     def __init__(
         self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
     ):
+        check_function(fun, "custom_jvp")
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.jvp: Callable[..., Any] | None = None
@@ -119,6 +121,7 @@ class custom_vjp:
     def __init__(
         self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
     ):
+        check_function(fun, "custom_vjp")
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.fwd: Callable[..., Any] | None = None

@@ -9,9 +9,9 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import leaves, matching, only, path_of, stripped
+from fgrad.api.arguments import check_function, leaves, matching, only, path_of, stripped
 from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
-from fgrad.api.reverse import zero
+from fgrad.api.pullback import zero
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
@@ -47,7 +47,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 
     Source: `jax.jvp <https://docs.jax.dev/en/latest/_autosummary/jax.jvp.html>`_.
     """
-    _check_function(fun, "jvp")
+    check_function(fun, "jvp")
     for name, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, tuple | list):
             raise TypeError(
@@ -126,7 +126,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     Source: `jax.linearize <https://docs.jax.dev/en/latest/_autosummary/jax.linearize.html>`_.
     """
-    _check_function(fun, "linearize")
+    check_function(fun, "linearize")
     flat = leaves(primals, "primals", "linearize")
     called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "linearize")
     made = called.recorded.made(("linearize", called.kind), lambda graph: linear_split(graph, *called.kind))
@@ -206,7 +206,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     Source: `jax.linear_transpose <https://docs.jax.dev/en/latest/_autosummary/jax.linear_transpose.html>`_.
     """
-    _check_function(fun, "linear_transpose")
+    check_function(fun, "linear_transpose")
     if reduce_axes:
         raise NotImplementedError(
             "linear_transpose: reduce_axes is not supported (JAX has removed it too); leave it out."
@@ -292,8 +292,3 @@ def _of_one_kind(types: Sequence[ShapedArray], path: Callable[[int], str]) -> No
                 + (", and not all types are integers." if i in integers else ".")
                 + " Convert it, or close over it."
             )
-
-
-def _check_function(fun: Any, what: str) -> None:
-    if not callable(fun):
-        raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")

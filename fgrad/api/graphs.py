@@ -15,7 +15,7 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api import reverse
-from fgrad.api.arguments import Argnums, leaves
+from fgrad.api.arguments import Argnums, check_function, leaves
 from fgrad.api.forward import jvp
 from fgrad.graph.check import check
 from fgrad.graph.drawing import to_dot, to_mermaid
@@ -295,8 +295,7 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
 
     Source: `jax.make_jaxpr <https://docs.jax.dev/en/latest/_autosummary/jax.make_jaxpr.html>`_.
     """
-    if not callable(fun):
-        raise TypeError(f"make_graph takes a function, got {fun!r} of type {type(fun).__name__}.")
+    check_function(fun, "make_graph")
     statics = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     def graph_of(*args: Any, **kwargs: Any) -> Graph:

@@ -14,7 +14,7 @@ import numpy as np
 from attrs import frozen
 from jax import lax
 
-from fgrad.api.arguments import Argnums, Leaves, argnums_tuple, leaves, resolve, with_positions
+from fgrad.api.arguments import Argnums, Leaves, argnums_tuple, check_function, leaves, resolve, with_positions
 from fgrad.api.called import Called, call, inexact_inputs, split_aux, with_weakness
 from fgrad.api.forward import jvp, linear_split
 from fgrad.api.reverse import arg_path, check_inputs, split, value_and_grad
@@ -164,8 +164,7 @@ def _jacobian(
     what: str,
     mode: "_Forward | _Reverse",
 ) -> Callable[..., Any]:
-    if not callable(fun):
-        raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
+    check_function(fun, what)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise ValueError(f"{what}: chunk_size must be None or a positive int, got {chunk_size!r}.")
     wanted = argnums_tuple(argnums, what)
@@ -350,8 +349,6 @@ def _over_identity(
     total = sum(math.prod(t.shape) for t in types)
     if total == 0:
         return []
-    if total == 1:
-        return [lax.expand_dims(x, (0,)) for x in linear([lax.full(t.shape, 1, tangent_dtype(t.dtype)) for t in types])]
 
     def rows(first: Any, count: int) -> list[Any]:
         return jax.vmap(lambda *xs: linear(xs))(*_identity_rows(first, count, types))

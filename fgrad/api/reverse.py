@@ -7,16 +7,17 @@ from typing import Any
 import jax
 import numpy as np
 from attrs import frozen
-from jax import lax, tree_util
+from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Argnums, argnums_tuple, leaves, matching, only, resolve, stripped, with_positions
-from fgrad.api.called import call, inexact_inputs, split_aux, weak_as, with_weakness
+from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve, with_positions
+from fgrad.api.called import call, inexact_inputs, split_aux, weak_as
+from fgrad.api.pullback import VJP, Pullback, zero
 from fgrad.api.recorded import close, record
 from fgrad.graph.graph import Graph
-from fgrad.graph.regions import is_inexact, strong
+from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify
@@ -92,8 +93,7 @@ _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 def _value_and_grad(
     fun: Callable[..., Any], argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool, what: str
 ) -> Callable[..., Any]:
-    if not callable(fun):
-        raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
+    check_function(fun, what)
     wanted = argnums_tuple(argnums, what)
     single = not isinstance(argnums, Sequence)
     # of the graph's outputs (value, aux, gradients), grad leaves out the first: it need not even be computed
@@ -152,14 +152,6 @@ def _grad_plan(graph: Graph, count: int, first: int) -> _Plan:
             at[i] = len(outs)
             outs.append(weak_as(builder, cts[i], graph.in_types[i]))
     return _Plan(executable(builder.finish(outs)), tuple(at))
-
-
-def zero(type: ShapedArray) -> Any:
-    """The zero cotangent of a value of this type; NumPy's ``float0`` zeros where it has no derivatives."""
-    dtype = tangent_dtype(type.dtype)
-    if dtype == jax.dtypes.float0:
-        return np.zeros(type.shape, dtype)
-    return with_weakness(lax.full(type.shape, 0, dtype), type)
 
 
 def check_inputs(
@@ -233,7 +225,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Returns:
       ``(output, vjp_fun)``, or ``(output, vjp_fun, aux)``.  ``vjp_fun(ct)`` takes a pytree of the output's structure,
       shapes and dtypes and returns a tuple with a cotangent for each primal.  It may be called any number of times.
-      The cotangent of an integer is not read: it may be of any dtype.
+      The cotangent of an integer is not read: it may be of any dtype.  It is a pytree of what is kept for it; see
+      ``VJP`` for its ``with_refs``, which adds the cotangents to references.
 
     Raises:
       TypeError, ValueError: a primal is not an array, or a cotangent has another structure, shape or dtype than the
@@ -246,45 +239,58 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Source: `jax.vjp <https://docs.jax.dev/en/latest/_autosummary/jax.vjp.html>`_.
     """
+    check_function(fun, "vjp")
     flat = leaves(primals, "primals", "vjp")
     called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "vjp")
     made = called.recorded.made(("vjp", called.kind), lambda graph: split(graph, *called.kind))
     known = run(made.halves.known, called.recorded.values)
     count = len(known) - made.halves.num_residuals
     pullback = Pullback(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)
-    vjp_fun = tree_util.Partial(pullback, list(known[count:]))
+    vjp_fun = VJP.of(pullback, known[count:], made.halves.known.outputs[count:])
     output, aux = called.outputs(known[:count])
     return (output, vjp_fun, aux) if has_aux else (output, vjp_fun)
 
 
-@frozen
-class Pullback:
-    """The linear function that ``vjp`` returns, without its residuals; equal for equal structure, for ``jit``."""
+def fwd_and_bwd(
+    fun: Callable[..., Any], argnums: Argnums, has_aux: bool = False, jitted: bool = True
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward and the backward pass of a function, as two functions that may be called apart.
 
-    graph: Graph
-    at: tuple[int | None, ...]
-    in_types: tuple[ShapedArray, ...]
-    out_types: tuple[ShapedArray, ...]
-    in_tree: Any
-    out_tree: Any
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      argnums: which positional arguments to differentiate: an int or a tuple of ints.
+      has_aux: ``fun`` returns ``(output, aux)``.
+      jitted: compile both.
 
-    def __call__(self, residuals: Sequence[Any], *cts: Any) -> Any:
-        what = "the cotangent given to vjp's function"
-        ct = only(cts, self.out_tree, "vjp's function")
-        flat = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
-        live = [(x, t) for x, t in zip(flat, self.out_types, strict=True) if is_inexact(t)]
-        found = run(self.graph, [*residuals, *[stripped(x) for x, _ in live]])
-        # As in JAX: what is weak is converted on its way to a strong output, and back to weak on the way back.
-        # So a weak primal has a weak cotangent, unless a strong one was given for an output that is weak itself.
-        weak = all(typeof(x).weak_type or not t.weak_type for x, t in live)
-        grads = [
-            zero(t) if k is None else with_weakness(found[k], t if weak else strong(t))
-            for k, t in zip(self.at, self.in_types, strict=True)
-        ]
-        return tree_util.tree_unflatten(self.in_tree, grads)
+    Returns:
+      ``(fwd, bwd)``.  ``fwd(*args)`` gives ``(output, residuals)``, or ``(output, residuals, aux)``;
+      ``bwd(residuals, ct)`` gives the cotangent of the argument (a tuple of them for a tuple ``argnums``).
 
-    def __repr__(self) -> str:
-        return f"Pullback({self.out_tree} -> {self.in_tree})"
+    Raises:
+      TypeError, ValueError: as ``grad`` and ``vjp`` do.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> fwd, bwd = fgrad.fwd_and_bwd(lambda x, w: x * w, argnums=(0, 1))
+    >>> y, residuals = fwd(2.0, 3.0)
+    >>> y, bwd(residuals, 1.0)[0]
+    (Array(6., dtype=float32, weak_type=True), Array(3., dtype=float32, weak_type=True))
+
+    Source: `jax.fwd_and_bwd <https://docs.jax.dev/en/latest/_autosummary/jax.fwd_and_bwd.html>`_.
+    """
+    check_function(fun, "fwd_and_bwd")
+    wanted = argnums_tuple(argnums, "fwd_and_bwd")
+    single = not isinstance(argnums, Sequence)
+
+    def fwd(*args: Any, **kwargs: Any) -> Any:
+        positions = resolve(wanted, len(args), "fwd_and_bwd")
+        chosen = [args[i] for i in positions]
+        return vjp(lambda *xs: fun(*with_positions(args, positions, xs), **kwargs), *chosen, has_aux=has_aux)
+
+    def bwd(residuals: VJP, ct: Any) -> Any:
+        found = residuals(ct)
+        return found[0] if single else found
+
+    return (jax.jit(fwd), jax.jit(bwd)) if jitted else (fwd, bwd)
 
 
 @frozen(eq=False)

@@ -13,6 +13,7 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api import differences as fd
+from fgrad.api.arguments import check_function
 from fgrad.api.custom import custom_jvp, custom_vjp, zero_tangent_of
 from fgrad.api.recorded import by_graph
 from fgrad.api.staging import vmap
@@ -72,7 +73,11 @@ def define_rule(
     <https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html>`_ and its rule tables.
     """
     given = Rules(vjp, jvp, transpose, batching, None if linear_args is None else tuple(linear_args))
-    if not (vjp or jvp or transpose or batching):
+    rules = {"vjp": vjp, "jvp": jvp, "transpose": transpose, "batching": batching}
+    for name, rule in rules.items():
+        if rule is not None:
+            check_function(rule, f"define_rule: {name}=")
+    if all(rule is None for rule in rules.values()):
         raise ValueError("define_rule needs a rule: give at least one of vjp=, jvp=, transpose= and batching=.")
     if isinstance(target, str):
         target = _by_name(target)

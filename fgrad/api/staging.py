@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import operator
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import jax
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import leaves
+from fgrad.api.arguments import check_function, leaves
 from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
@@ -57,12 +58,26 @@ def jit(
     }  # fmt: skip
     if fun is None:
         return lambda fun: jit(fun, **keywords)
-    if not callable(fun):
-        raise TypeError(f"jit takes a function, got {fun!r} of type {type(fun).__name__}.")
+    check_function(fun, "jit")
+    for name in ("static_argnums", "donate_argnums"):
+        if keywords[name] is not None:
+            _check_positions(keywords[name], name)
+    for name in ("static_argnames", "donate_argnames"):
+        given = keywords[name]
+        if not (given is None or isinstance(given, str | Iterable)):
+            raise TypeError(f"jit: {name} must be a string or several of them, got {given!r}.")
     compiled = jax.jit(_staged(fun), **keywords)
     if static_argnums is None and static_argnames is None:
         return compiled
     return Jitted(fun, compiled, static_argnums, static_argnames)
+
+
+def _check_positions(given: Any, name: str) -> None:
+    try:
+        for i in given if isinstance(given, Iterable) else (given,):
+            operator.index(i)
+    except TypeError:
+        raise TypeError(f"jit: {name} must be an int or several of them, got {given!r}.") from None
 
 
 def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,6 +171,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     Source: `jax.eval_shape <https://docs.jax.dev/en/latest/_autosummary/jax.eval_shape.html>`_.
     """
+    check_function(fun, "eval_shape")
     return jax.eval_shape(fun, *args, **kwargs)
 
 
@@ -183,6 +199,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
 
     Source: `jax.closure_convert <https://docs.jax.dev/en/latest/_autosummary/jax.closure_convert.html>`_.
     """
+    check_function(fun, "closure_convert")
     flat, in_tree = tree_util.tree_flatten(example_args)
     kept: list[Any] = []
 
@@ -236,6 +253,8 @@ def vmap(
 
     Source: `jax.vmap <https://docs.jax.dev/en/latest/_autosummary/jax.vmap.html>`_.
     """
+
+    check_function(fun, "vmap")
 
     @functools.wraps(fun)
     def ruled(*args: Any, **kwargs: Any) -> Any:

@@ -66,6 +66,12 @@ def register(name: str, value: Any) -> Any:
     return value
 
 
+for _name in (
+    "everything_saveable", "nothing_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable"
+):  # fmt: skip
+    register(f"jax.checkpoint_policies.{_name}", getattr(jax.checkpoint_policies, _name))
+
+
 def registered(value: Any) -> bool:
     """Whether a value was entered with ``register``."""
     return any(value is known for known in _named.values())

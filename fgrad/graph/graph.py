@@ -26,7 +26,7 @@ class Const:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        if isinstance(self.value, Tracer) or not _is_plain(self.value):
+        if isinstance(self.value, Tracer) or not isinstance(self.type, ShapedArray) or not _is_plain(self.value):
             return (self.type, id(self.value))
         array = np.asarray(self.value)
         return (self.type, array.tobytes())

@@ -38,6 +38,11 @@ def of_arrays(primitive: Any, params: dict[str, Any]) -> bool:
     return name_of(primitive) in IMPORTERS and all(map(_jaxpr_of_arrays, _jaxprs(params.values())))
 
 
+def label(primitive: Any, params: dict[str, Any]) -> str:
+    """What a user calls the primitive: its class where it is one of JAX's extensions."""
+    return type(params["_prim"]).__name__ if primitive.name == _NAME else primitive.name
+
+
 def _jaxprs(values: Iterable[Any]) -> Iterable[Any]:
     for value in values:
         if isinstance(value, tuple):

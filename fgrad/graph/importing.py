@@ -1,7 +1,7 @@
 """From JAX's jaxprs to graphs: nested calls are inlined, control flow and custom rules become regions."""
 
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from jax import lax, tree_util
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
+from fgrad.graph.references import Cells, Threaded, held_type, is_reference
 from fgrad.graph.regions import (
     Deferred,
     DeferredByZeros,
@@ -48,19 +49,30 @@ _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 
 
 def from_jaxpr(jaxpr: Any) -> Graph:
-    """The graph of a closed jaxpr, or of an open one with its constant variables as leading inputs."""
+    """The graph of a closed jaxpr, or of an open one with its constant variables as leading inputs.
+
+    References that it makes are threaded through; those that it takes stay what they are.
+    """
     graph = _graphs.get(jaxpr)
     if graph is None:
-        graph = _convert(jaxpr)
+        graph = _convert(jaxpr, False).graph
         if not any(isinstance(const.value, Tracer) for const in graph.consts):
             _graphs[jaxpr] = graph
     return graph
 
 
-def _convert(jaxpr: Any) -> Graph:
+def threaded(jaxpr: Any) -> Threaded:
+    """``from_jaxpr`` with the references that it takes threaded through too."""
+    return _convert(jaxpr, True)
+
+
+def _convert(jaxpr: Any, references: bool) -> Threaded:
     constvars, consts, invars, eqns, outvars = closed_parts(jaxpr)
-    builder = Builder([v.aval for v in invars])
+    builder = Builder([held_type(v.aval) if references else v.aval for v in invars])
+    cells = Cells(builder)
     number: dict[Any, int] = dict(zip(invars, builder.inputs, strict=True))
+    if references:
+        cells.values.update([(v, i) for v, i in number.items() if is_reference(v.aval)])
     for var, value in zip(constvars, consts, strict=True):
         number[var] = builder.const(Const(value, var.aval))
 
@@ -68,6 +80,9 @@ def _convert(jaxpr: Any) -> Graph:
         return builder.const(_literal(atom.val, atom.aval)) if is_literal(atom) else number[atom]
 
     for eqn in eqns:
+        if cells.concerned(eqn):
+            number.update(zip(eqn.outvars, cells.write(eqn, read), strict=True))
+            continue
         found = import_equation(
             eqn.primitive,
             eqn.params,
@@ -82,7 +97,9 @@ def _convert(jaxpr: Any) -> Graph:
         else:
             outs = builder.splice(found, args)
         number.update(zip(eqn.outvars, outs, strict=True))
-    return builder.finish([read(v) for v in outvars])
+    written = [i for i, v in enumerate(invars) if v in cells.written]
+    new = [cells.values[invars[i]] for i in written]
+    return Threaded(builder.finish([*[read(v) for v in outvars], *new]), tuple(written))
 
 
 def _literal(value: Any, type: ShapedArray) -> Const:
@@ -307,11 +324,13 @@ def vjp_rule(
     bwd: Any,
     lead: Sequence[int] = (),
     live: Sequence[bool] | None = None,
+    held: Mapping[int, Any] = {},
 ) -> VjpRule:
     """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents.
 
     ``known`` has those outputs of fwd that are no traced values, and None for the others; see NOTE [Residuals that are
     known].  ``trees`` describes what fwd returned, and ``write`` writes it down where ``bwd`` reads it.
+    ``held`` are the references among the arguments of the call, by position; the others are the builder's inputs.
     A ``bwd`` that asks for numbers is called when the backward pass runs.  One that is told of zeros gets symbolic ones
     for the outputs that are not ``live``.
     """
@@ -322,9 +341,13 @@ def vjp_rule(
     # ``forwards`` numbers fwd's flat arguments, after the constants that the function closes over (``lead``), or as
     # (value, flag) pairs
     args = builder.inputs
-    numbered = [*lead, *args]
+    at = [i for i in range(len(args) + len(held)) if i not in held]
+    place: list[tuple[int, Any]] = [(-1, held.get(i)) for i in range(len(at) + len(held))]
+    for i, number in zip(at, args, strict=True):
+        place[i] = (number, None)
+    numbered = [*[(number, None) for number in lead], *place]
     step = 2 if any(f is not None and f >= len(numbered) for f in forwards) else 1
-    given = [next(kept) if f is None else ((numbered if step == 1 else args)[f // step], None) for f in forwards]
+    given = [next(kept) if f is None else (numbered if step == 1 else place)[f // step] for f in forwards]
     saved = [number for number, value in given if value is None]
     forward = builder.finish([*saved, *primals_out])
     types = [builder.types[i] for i in args]
@@ -340,7 +363,8 @@ def vjp_rule(
         result = bwd.call_wrapped(*residuals, *full)
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list | tuple):
             result = result[0]  # JAX 0.12 returns (cotangents, log)
-        return [(i, ct) for i, ct in enumerate(result) if _is_value(ct) and is_inexact(types[i])]
+        found = [(k, result[i]) for k, i in enumerate(at)]
+        return [(k, ct) for k, ct in found if _is_value(ct) and is_inexact(types[k])]
 
     def backward(*flat: Any) -> list[Any]:
         live = cotangents(*flat)
@@ -357,11 +381,16 @@ def vjp_rule(
         return VjpRule(forward, from_jaxpr(as_wide_as(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
         wanted = [(i, t) for i, t in enumerate(types) if is_inexact(t)]
-        held = [None if value is None else (isinstance(value, bool), Const.of(value)) for _, value in given]
-        key = (_key(bwd, types), res_tree, *held, None if live is None else tuple(live))
+        fixed = [None if value is None else _fixed(value) for _, value in given]
+        key = (_key(bwd, types), res_tree, *fixed, None if live is None else tuple(live))
         function = Deferred(key, lambda: called)
         graph = python_call_graph(function, in_types, [ShapedArray(t.shape, t.dtype) for _, t in wanted])
         return VjpRule(forward, graph, tuple([i for i, _ in wanted]))
+
+
+def _fixed(value: Any) -> Hashable:
+    """What tells apart a residual that is part of the rule."""
+    return Kept(value) if is_reference(typeof(value)) else (isinstance(value, bool), Const.of(value))
 
 
 def _anywhere(type: ShapedArray) -> ShapedArray:

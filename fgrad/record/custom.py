@@ -13,7 +13,8 @@ import numpy as np
 
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_rule
-from fgrad.graph.op import Op
+from fgrad.graph.op import Kept, Op
+from fgrad.graph.references import is_reference
 from fgrad.graph.regions import Deferred, VjpRule, custom_vjp, is_inexact
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
@@ -103,27 +104,39 @@ def custom_vjp_call(
     symbolic_zeros: bool,
 ) -> list[Any]:
     """Record a call of ``jax.custom_vjp``, of which JAX hands over the flat function and the flat rules."""
+    # references are part of the rule: it reads and writes them when it runs
+    held = {i: x for i, x in enumerate(args) if is_reference(typeof(x))}
+    count = len(args)
+    args = [x for i, x in enumerate(args) if i not in held]
     types = [typeof(x) for x in args]
-    call, lifted = recording.inner(fun.call_wrapped, args, ())
+
+    def every(values: Sequence[Any]) -> list[Any]:
+        found = iter(values)
+        return [held[i] if i in held else next(found) for i in range(count)]
+
+    call, lifted = recording.inner(lambda *xs: fun.call_wrapped(*every(xs)), args, ())
     n = len(types)
 
     def forward(*xs: Any, live: Sequence[bool] | None = None) -> list[Any]:
         told = (True,) * n if live is None else live[:n]
-        return emptied(fwd).call_wrapped(*[item for x, yes in zip(xs, told, strict=True) for item in (x, yes)])
+        flags = iter(told)
+        return emptied(fwd).call_wrapped(
+            *[item for i, x in enumerate(every(xs)) for item in (x, i not in held and next(flags))]
+        )
 
     def whole(graph: Graph, outs: Sequence[Any], live: Sequence[bool] | None) -> VjpRule:
         builder = Builder(types)
         numbers = builder.splice(graph, builder.inputs)
-        known = [None if isinstance(x, JaxTracer) else settled(x) for x in outs]
+        known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else settled(x) for x in outs]
         cotangents = None if live is None else live[n:]
-        return vjp_rule(call, builder, numbers, known, out_trees(), outcome(fwd), bwd, live=cotangents)
+        return vjp_rule(call, builder, numbers, known, out_trees(), outcome(fwd), bwd, live=cotangents, held=held)
 
-    key = (rule_key(fwd, types), rule_key(bwd, types))
+    key = (rule_key(fwd, types), rule_key(bwd, types), *[(i, Kept(x)) for i, x in held.items()])
     deferred = recording.rule(key, forward, args, (), whole, symbolic_zeros)
     settle_outputs(fun, fwd)
-    every = [*lifted, *args]
-    op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
-    return recording.emit(op, every, here())
+    taken = [*lifted, *args]
+    op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in taken])
+    return recording.emit(op, taken, here())
 
 
 def _filled(tangent: Any, out: Any) -> Any:

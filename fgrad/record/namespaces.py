@@ -51,7 +51,16 @@ def fast(function: Any) -> Any:
                     return apply(function, args, kwargs, sys._getframe(1))
         return function(*args, **kwargs)
 
-    return functools.update_wrapper(call, function)
+    found: Any = functools.update_wrapper(call, function)
+    if isinstance(function, jax.numpy.ufunc):
+        for name in _UFUNC_METHODS:
+            setattr(found, name, fast(getattr(function, name)))
+        found.nin, found.nout, found.nargs = function.nin, function.nout, function.nargs
+        found.identity = function.identity
+    return found
+
+
+_UFUNC_METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
 
 
 def _within(items: Any) -> bool:

@@ -13,13 +13,19 @@ import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+import jax
+import jax.ref
+import numpy as np
+
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Kept, Op, intern
+from fgrad.graph.references import THREADED, is_reference
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, is_inexact, opaque
 from fgrad.graph.source import RawSource
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_concrete, set_trace, typeof
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_concrete, is_evaluating, set_trace, typeof
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
+from fgrad.record.references import reference_call
 from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, run
@@ -104,11 +110,35 @@ class Recorder(Recording):
         with set_trace(self.parent):
             return primitive.bind(*args, **params)
 
+    def stage_value(self, value: Any) -> Any:
+        if np.ndim(value) or isinstance(value, JaxTracer) or is_evaluating(self.parent):
+            return super().stage_value(value)
+        # a number becomes what it is outside, so that what is done there with two of them goes on together
+        return self.parent.stage_value(value)
+
+    def read_outside(self, reference: Any) -> Any:
+        with set_trace(self.parent):
+            return jax.ref.get(reference)
+
+    def write_outside(self, reference: Any, value: Any) -> None:
+        if type(value) is Tracer and value._trace is self:
+            if is_inexact(value.aval) and self.carries(value.number):
+                raise errors.written_outside()
+            try:
+                (value,) = self.values([value.number])
+            except _Unknown:
+                raise errors.written_outside() from None
+        with set_trace(self.parent):
+            jax.ref.set(reference, (), value)
+
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
         if not op.effects or isinstance(op.primitive, PythonCall):
             return super().emit(op, args, source)
-        if not all(isinstance(t, ShapedArray) for t in (*op.in_types, *op.out_types)):
-            raise errors.mutable_reference(op.name)
+        if any(map(is_reference, op.in_types)):
+            if op.name not in THREADED:
+                raise errors.mutable_reference(op.name)
+            results = reference_call(self, op.primitive, args, op.params)
+            return list(results) if op.primitive.multiple_results else [results]
         # a print or a callback runs now and once; what it returns is then a value like any other from outside
         numbers = [self.number(x) for x in args]
         try:

@@ -22,15 +22,17 @@ from typing import Any
 import jax
 import numpy as np
 
+import fgrad.graph.reductions  # noqa: F401  (it enters what it does with lax.reduce)
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
-from fgrad.graph.hijax import of_arrays
+from fgrad.graph.hijax import label, of_arrays
 from fgrad.graph.importing import (
     IMPORTERS,
     from_jaxpr,
     import_equation,
 )
 from fgrad.graph.op import Op, intern
+from fgrad.graph.references import MAKERS, THREADED, is_reference, whole
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall
 from fgrad.graph.source import RawSource, Source, here
 from fgrad.jaxcore import (
@@ -52,6 +54,7 @@ from fgrad.jaxcore import (
 )  # fmt: skip
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
+from fgrad.record.references import reference_call
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.executable import TakesGraphs
 
@@ -94,6 +97,9 @@ class Recording(TakesGraphs):
         "consts",
         "configuration",
     )
+
+    #: what the recorded function is being, for messages
+    purpose = "differentiated"
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +202,10 @@ class Recording(TakesGraphs):
             return [args[i] if i < n else new_tracer(self, types[i], numbers[i]) for i in graph.outputs]
         values: list[Any] = [
             *args,
-            *(new_tracer(self, c.type, i) for c, i in zip(graph.consts, numbers[n:], strict=True)),
+            *(
+                c.value if is_reference(c.type) else new_tracer(self, c.type, i)
+                for c, i in zip(graph.consts, numbers[n:], strict=True)
+            ),
         ]
         for node in graph.nodes:
             values += self.emit(node.op, [values[i] for i in node.inputs], source)
@@ -264,12 +273,13 @@ class Recording(TakesGraphs):
     # -- JAX's side ---------------------------------------------------------------------------------------------------
 
     def process_primitive(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], /) -> Any:
+        if primitive.name in THREADED and (primitive.name in MAKERS or any(is_reference(typeof(x)) for x in args)):
+            return reference_call(self, primitive, args, params)
         if not self.records(args):
             return self.outside(primitive, args, params)
         types = [typeof(x) for x in args]
         if is_high(primitive, types, params) and not of_arrays(primitive, params):
-            with set_trace(self):
-                return primitive.to_lojax(*args, **params)
+            raise errors.high_type(label(primitive, params))
         if name_of(primitive) in IMPORTERS:
             found = import_equation(primitive, params, types)
         else:
@@ -329,6 +339,13 @@ class Recording(TakesGraphs):
     def outer(self) -> Any:
         raise NotImplementedError
 
+    def read_outside(self, reference: Any) -> Any:
+        """What a reference that was not made here holds."""
+        raise NotImplementedError
+
+    def write_outside(self, reference: Any, value: Any) -> None:
+        raise NotImplementedError
+
     def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
         """The graph of a function called on values of this recording, and the outside values that it closes over."""
         raise NotImplementedError
@@ -379,6 +396,7 @@ class Stager(Recording):
     """Records a function on types alone; everything that runs under it is recorded."""
 
     __slots__ = ()
+    purpose = "staged (jit, make_graph, or a loop body)"
 
     def records(self, args: Sequence[Any]) -> bool:
         # jax.ensure_compile_time_eval asks for what depends on no traced value to be worked out at once
@@ -391,6 +409,19 @@ class Stager(Recording):
     def outer(self) -> Any:
         with eval_context():
             return current_trace()
+
+    def stage_value(self, value: Any) -> Any:
+        value = super().stage_value(value)
+        if np.ndim(value) or isinstance(value, JaxTracer) or folds_constants():
+            return value
+        # JAX looks at the number behind an index, where there is one, and would branch on what is recorded of it
+        return new_tracer(self, typeof(value), self.number(value))
+
+    def read_outside(self, reference: Any) -> Any:
+        return self.emit(whole("get", [typeof(reference)]), [reference], here(4))[0]
+
+    def write_outside(self, reference: Any, value: Any) -> None:
+        self.emit(whole("swap", [typeof(reference), typeof(value)]), [reference, value], here(4))
 
     def number(self, value: Any) -> int:
         # scalars and NumPy scalars in staged code are part of the program

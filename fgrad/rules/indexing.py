@@ -193,7 +193,7 @@ define("scatter-min scatter-max", General(vjp=_scatter_extremum))
 define(
     "get swap addupdate new_ref empty_ref freeze free_ref accum_grad_in_ref run_state pin unpin create_linear",
     Undefined(
-        "jax.Ref is memory that is read and written in order, which fgrad does not follow. "
-        "Carry the array itself through the function (x = x.at[i].set(v)), or use the tensors of fgrad.torch"
+        "this reads or writes memory from outside of the graph. Make the reference (jax.new_ref) inside of the "
+        "differentiated function, or carry the array itself through it (x = x.at[i].set(v))"
     ),
 )

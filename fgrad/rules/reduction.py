@@ -97,7 +97,7 @@ def reducer(reduction_name: str, jaxpr: Any) -> tuple[Any, tuple[Any, Any], Any,
     raise errors.undefined(
         reduction_name,
         "its computation is none of lax.add, lax.mul, lax.max and lax.min on one array. Way out: write the reduction "
-        "with jax.lax.associative_scan.",
+        "with jax.lax.reduce or jax.lax.associative_scan.",
     )
 
 

@@ -1,0 +1,185 @@
+"""The function that ``vjp`` returns: a linear function of cotangents, and the values that it keeps."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.ref
+import numpy as np
+from attrs import define, frozen
+from jax import lax, tree_util
+
+from fgrad import errors
+from fgrad.api.arguments import matching, only, path_of, stripped
+from fgrad.api.called import with_weakness
+from fgrad.graph.graph import Graph
+from fgrad.graph.references import held_type, is_reference
+from fgrad.graph.regions import is_inexact, strong
+from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
+from fgrad.run.executable import run
+
+ad: Any = jax.ad  # type: ignore[attr-defined]
+
+
+def zero(type: ShapedArray) -> Any:
+    """The zero cotangent of a value of this type; NumPy's ``float0`` zeros where it has no derivatives."""
+    dtype = tangent_dtype(type.dtype)
+    if dtype == jax.dtypes.float0:
+        return np.zeros(type.shape, dtype)
+    return with_weakness(lax.full(type.shape, 0, dtype), type)
+
+
+@frozen
+class Pullback:
+    """The linear function that ``vjp`` returns, without its residuals; equal for equal structure, for ``jit``."""
+
+    graph: Graph
+    at: tuple[int | None, ...]
+    in_types: tuple[ShapedArray, ...]
+    out_types: tuple[ShapedArray, ...]
+    in_tree: Any
+    out_tree: Any
+
+    def __call__(self, residuals: Sequence[Any], *cts: Any) -> Any:
+        what = "the cotangent given to vjp's function"
+        ct = only(cts, self.out_tree, "vjp's function")
+        flat = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
+        live = [(x, t) for x, t in zip(flat, self.out_types, strict=True) if is_inexact(t)]
+        found = run(self.graph, [*residuals, *[stripped(x) for x, _ in live]])
+        # As in JAX: what is weak is converted on its way to a strong output, and back to weak on the way back.
+        # So a weak primal has a weak cotangent, unless a strong one was given for an output that is weak itself.
+        weak = all(typeof(x).weak_type or not t.weak_type for x, t in live)
+        grads = [
+            zero(t) if k is None else with_weakness(found[k], t if weak else strong(t))
+            for k, t in zip(self.at, self.in_types, strict=True)
+        ]
+        return tree_util.tree_unflatten(self.in_tree, grads)
+
+    def __repr__(self) -> str:
+        return f"Pullback({self.out_tree} -> {self.in_tree})"
+
+
+@tree_util.register_static
+@frozen
+class NotNeeded:
+    """Stands in ``VJP.args_res`` for an argument that is not kept."""
+
+
+@tree_util.register_pytree_node_class
+@define(eq=False)
+class VJP:
+    """The function that ``vjp`` returns: from the output's cotangent to a tuple of cotangents of the primals.
+
+    It is a pytree.  ``args_res`` has the structure of the primals and holds those that are kept, ``NotNeeded()`` for
+    the others; ``opaque_residuals`` are the other values that are kept.  ``in_tree`` and ``out_tree`` are the
+    structures of the primals and of the output.
+
+    Source: `jax.vjp <https://docs.jax.dev/en/latest/_autosummary/jax.vjp.html>`_.
+    """
+
+    pullback: Pullback
+    #: for each value that is kept, which of the primals it is; None for the others
+    kept: tuple[int | None, ...]
+    args_res: Any
+    opaque_residuals: list[Any]
+
+    @staticmethod
+    def of(pullback: Pullback, residuals: Sequence[Any], places: Sequence[int]) -> "VJP":
+        """``places``: where each value that is kept stood in the graph, where the primals come first."""
+        count = len(pullback.in_types)
+        kept = tuple([i if i < count else None for i in places])
+        args: list[Any] = [NotNeeded()] * count
+        for i, x in zip(kept, residuals, strict=True):
+            if i is not None:
+                args[i] = x
+        opaque = [x for i, x in zip(kept, residuals, strict=True) if i is None]
+        return VJP(pullback, kept, list(tree_util.tree_unflatten(pullback.in_tree, args)), opaque)
+
+    @property
+    def in_tree(self) -> Any:
+        return self.pullback.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self.pullback.out_tree
+
+    @property
+    def residuals(self) -> list[Any]:
+        """All values that are kept, in the order in which the pull-back takes them."""
+        args = tree_util.tree_leaves(tuple(self.args_res), is_leaf=lambda x: isinstance(x, NotNeeded))
+        if len(args) != len(self.pullback.in_types):
+            raise errors.MismatchError(
+                f"args_res of vjp's function must have the structure of the primals, {self.in_tree}, "
+                f"and has {len(args)} leaves."
+            )
+        opaque = iter(self.opaque_residuals)
+        return [next(opaque) if i is None else args[i] for i in self.kept]
+
+    def __call__(self, *cts: Any) -> Any:
+        return self.pullback(self.residuals, *cts)
+
+    def with_refs(self, *refs: Any) -> Any:
+        """The same function, told for each primal what becomes of its cotangent.
+
+        Arguments:
+          refs: of the structure of the primals, for each array: a ``jax.Ref``, to which the cotangent is added;
+            ``jax.ad.GradValue()``, to have it returned; or ``jax.ad.DontWant()``.
+
+        Returns:
+          A function like this one, which gives ``jax.ad.GradRef()`` and ``jax.ad.DidntWant()`` in the place of
+          cotangents that are not returned.
+
+        Raises:
+          MismatchError: another structure, or a reference of another type than the cotangent.
+
+        >>> import fgrad, jax, jax.numpy as jnp
+        >>> total = jax.new_ref(1.0)
+        >>> y, vjp_fun = fgrad.vjp(jnp.sin, 0.0)
+        >>> vjp_fun.with_refs(total)(2.0)
+        (GradRef(),)
+        >>> total[...]
+        Array(3., dtype=float32, weak_type=True)
+        """
+        flat, tree = tree_util.tree_flatten(refs, is_leaf=_is_choice)
+        if tree != self.in_tree:
+            raise errors.MismatchError(
+                "with_refs takes an entry for each array of the primals: a jax.Ref, jax.ad.GradValue() or "
+                f"jax.ad.DontWant().\n  expected: {self.in_tree}\n  got:      {tree}"
+            )
+        for i, (ref, type) in enumerate(zip(flat, self.pullback.in_types, strict=True)):
+            _check_reference(ref, type, lambda i=i: path_of(refs, i, "refs"))
+
+        def with_refs_fun(*cts: Any) -> Any:
+            found = tree_util.tree_leaves(self(*cts))
+            return tree_util.tree_unflatten(self.in_tree, [_given(r, x) for r, x in zip(flat, found, strict=True)])
+
+        return with_refs_fun
+
+    def tree_flatten(self) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        return (self.args_res, self.opaque_residuals), (self.pullback, self.kept)
+
+    @classmethod
+    def tree_unflatten(cls, known: tuple[Any, Any], children: tuple[Any, Any]) -> "VJP":
+        return cls(*known, *children)
+
+
+def _is_choice(entry: Any) -> bool:
+    return isinstance(entry, jax.ref.Ref | ad.GradValue | ad.DontWant)
+
+
+def _check_reference(ref: Any, type: ShapedArray, path: Any) -> None:
+    if not is_reference(typeof(ref) if isinstance(ref, jax.ref.Ref) else None):
+        return
+    got, wanted = held_type(typeof(ref)), ShapedArray(type.shape, tangent_dtype(type.dtype))
+    if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+        raise errors.mismatch(path(), wanted.str_short(), got.str_short(), "the primal")
+
+
+def _given(ref: Any, cotangent: Any) -> Any:
+    if isinstance(ref, ad.DontWant):
+        return ad.DidntWant()
+    if not isinstance(ref, jax.ref.Ref):
+        return cotangent
+    if tangent_dtype(cotangent.dtype) != jax.dtypes.float0:
+        jax.ref.addupdate(ref, ..., cotangent)
+    return ad.GradRef()

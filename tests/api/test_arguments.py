@@ -1,0 +1,94 @@
+"""Wrong arguments are refused by name, with the class of error that JAX raises."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import fgrad
+from fgrad import errors
+
+CALLS = {
+    "custom_jvp": lambda: fgrad.custom_jvp(None),  # type: ignore[arg-type]
+    "custom_vjp": lambda: fgrad.custom_vjp(None),  # type: ignore[arg-type]
+    "vjp": lambda: fgrad.vjp(None, 1.0),  # type: ignore[arg-type]
+    "vmap": lambda: fgrad.vmap(None),  # type: ignore[arg-type]
+    "eval_shape": lambda: fgrad.eval_shape(None, 1.0),  # type: ignore[arg-type]
+    "closure_convert": lambda: fgrad.closure_convert(None, 1.0),  # type: ignore[arg-type]
+    "fwd_and_bwd": lambda: fgrad.fwd_and_bwd(None, 0),  # type: ignore[arg-type]
+    "define_rule: batching=": lambda: fgrad.define_rule(jnp.sin, batching=()),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_what_is_no_function(what):
+    with pytest.raises(TypeError, match=f"^{what} takes a function, got "):
+        CALLS[what]()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("static_argnums", 1.5), ("donate_argnums", "x"), ("static_argnames", 1), ("donate_argnames", 2.0)],
+)
+def test_arguments_of_jit(name, value):
+    with pytest.raises(TypeError, match=f"jit: {name} must be .* got {value!r}"):
+        fgrad.jit(lambda x: x, **{name: value})
+    assert fgrad.jit(lambda x, n: x * n, static_argnums={1})(2.0, 3) == 6.0
+
+
+def test_integers_that_are_too_large():
+    for n in (2**31, -(2**31) - 1, 2**70):
+        with pytest.raises(OverflowError, match=rf"primals\[1\]\['n'\] is {n}, which does not fit"):
+            fgrad.vjp(lambda x, d: x * d["n"], 1.0, {"n": n})
+    assert fgrad.vjp(lambda x, n: x * n, 1.0, 2**31 - 1)[0] == 2.0**31
+    with jax.enable_x64(True):
+        assert fgrad.vjp(lambda n: n + 1, 2**31)[0] == 2**31 + 1
+
+
+def test_what_is_no_pytree():
+    for wrong, kind in ((jax.jit, ValueError), (fgrad.grad, errors.PytreeError)):
+        with pytest.raises(kind, match="keys"):
+            wrong(lambda d: d["a"] * 1.0)({"a": 1.0, 2: 3.0})
+    with pytest.raises(errors.PytreeError, match="output has a dict whose keys cannot be sorted"):
+        fgrad.vjp(lambda x: {"a": x, 2: x}, 1.0)
+    endless: list = []
+    endless.append(endless)
+    deep = 1.0
+    for _ in range(20000):
+        deep = [deep]  # type: ignore[assignment]
+    for tree in (endless, deep):
+        with pytest.raises(errors.PytreeError, match="grad: args is nested without end or too deep"):
+            fgrad.grad(lambda d: 1.0)(tree)
+
+
+def test_files_and_orders():
+    graph = fgrad.make_graph(jnp.sin)(1.0)
+    with pytest.raises(TypeError, match="saved to a path or to a binary file, got None"):
+        graph.save(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="loaded from a path or from a binary file, got 3"):
+        fgrad.load(3)  # type: ignore[arg-type]
+    for order in (float("inf"), 1.5, 0, True):
+        with pytest.raises(ValueError, match="order must be an integer from 1 on"):
+            fgrad.testing.check_grads(jnp.sin, (1.0,), order=order)  # type: ignore[arg-type]
+
+
+def test_what_has_no_derivative_is_caught_as_in_jax():
+    def called(x):
+        return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct((), jnp.float32), x)
+
+    def beta(x):
+        return jax.scipy.special.betainc(x, 2.0, 0.5)
+
+    for f in (called, beta):
+        for of in (jax, fgrad):
+            with pytest.raises(ValueError):
+                of.grad(f)(jnp.float32(1.0))
+        with pytest.raises(NotImplementedError):
+            fgrad.grad(f)(jnp.float32(1.0))
+
+
+@pytest.mark.parametrize(("transform", "what"), [(fgrad.grad, "differentiated"), (fgrad.jit, "staged")])
+def test_a_leak_names_what_it_leaked_out_of(transform, what):
+    kept = []
+    transform(lambda x: [kept.append(x), x][1])(1.0)
+    with pytest.raises(errors.LeakedTracerError, match=f"function that was being {what}"):
+        kept[0] + 1
