@@ -93,6 +93,7 @@ from fgrad.torch.cuda import amp as _cuda_amp  # noqa: F401
 from fgrad.torch.func import vmap as vmap
 from fgrad.torch.func.functionalization import functionalize as functionalize
 from fgrad.torch.futures import Future as Future
+from fgrad.torch.installation import install as install, uninstall as uninstall
 from fgrad.torch.legacy import set_default_tensor_type as set_default_tensor_type
 from fgrad.torch.methods import (
     autograd as _a,  # noqa: F401  (methods of tensors)

@@ -9,7 +9,7 @@ import sys
 import uuid
 import zipfile
 import zlib
-from typing import IO
+from typing import IO, cast
 
 _VERSION = b"3\n"
 #: where the elements of a record begin, in the file, is a multiple of this
@@ -78,7 +78,7 @@ class Writer:
     """Writes an archive; a context."""
 
     def __init__(self, stream: IO[bytes], root: str):
-        self._archive = zipfile.ZipFile(_Forwards(stream), "w", zipfile.ZIP_STORED)
+        self._archive = zipfile.ZipFile(cast(IO[bytes], _Forwards(stream)), "w", zipfile.ZIP_STORED)
         self._root = root
 
     def __enter__(self) -> "Writer":

@@ -69,7 +69,7 @@ def look_at(
     cell = storage._cell
     whole = geometry.offset == 0 and extent(geometry.sizes, geometry.strides, 0) * dtype.itemsize == storage.nbytes()
     if isinstance(cell, Unclaimed):
-        cell.__class__ = Storage
+        cell.__class__ = Storage  # type: ignore[assignment]
         if whole and is_dense(geometry.sizes, geometry.strides) and storage.nbytes():
             _claim(cell, geometry)
     tensor = new_tensor(None, tensor_type(dtype, geometry.sizes))
@@ -137,7 +137,7 @@ def place_for(values: np.ndarray, dtype: Dtype, location: str, mapped: Any) -> d
       RuntimeError: there is no such device.
     """
     if callable(mapped):
-        answer = mapped(UntypedStorage(Storage(constant(values), dtype)), location)
+        answer: Any = mapped(UntypedStorage(Storage(constant(values), dtype)), location)
         return settled(location) if answer is None else answer.device
     if isinstance(mapped, dict):
         mapped = mapped.get(location)

@@ -34,7 +34,7 @@ _WRITTEN_IN_PYTHON: Any = pickle._Pickler  # pyright: ignore[reportAttributeAcce
 
 
 class Pickler(_WRITTEN_IN_PYTHON):
-    """Writes a pickle to a stream; ``cells`` are then the storages that it mentions, ``types`` those it mentions with."""
+    """Writes a pickle to a stream; ``cells`` are then the storages that it mentions, ``types`` with which types."""
 
     dispatch: ClassVar[dict[type, Any]] = dict(_WRITTEN_IN_PYTHON.dispatch)
 
