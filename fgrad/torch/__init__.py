@@ -7,6 +7,7 @@
 tensor([2., 4.])
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from fgrad.mutable.backward import replay as _replay  # noqa: F401  (fills its port)
@@ -61,7 +62,6 @@ from fgrad.torch import (
     library as library,
     linalg as linalg,
     masked as masked,
-    mps as mps,
     multiprocessing as multiprocessing,
     nn as nn,
     ops as ops,
@@ -78,7 +78,6 @@ from fgrad.torch import (
     types as types,
     utils as utils,
     version as version,
-    xpu as xpu,
 )
 from fgrad.torch.amp import GradScaler as GradScaler, autocast as autocast, settings as _autocasting
 from fgrad.torch.autograd.anomaly_mode import (
@@ -115,6 +114,7 @@ from fgrad.torch.random import (
 )
 from fgrad.torch.random.public import Generator as Generator
 from fgrad.torch.serialization import load as load, save as save
+from fgrad.torch.serialization.names import enter_names
 from fgrad.torch.settings import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode as get_deterministic_debug_mode,
@@ -131,6 +131,7 @@ from fgrad.torch.settings import (
     set_warn_always as set_warn_always,
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
+from fgrad.torch.stand_ins import submodules
 from fgrad.torch.storage import FORMER, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
 from fgrad.torch.version import __version__ as __version__
 
@@ -146,7 +147,13 @@ globals().update(_autocasting.NAMES)
 globals().update({each.name: each for each in (*formats.memory_format, *formats.layout)})
 globals().update({name: entry.call for name, entry in TABLE.items() if entry.function})
 enter_methods()
+enter_names()
+#: PyTorch, too, has itself as an attribute
+torch = sys.modules[__name__]
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
+
+else:
+    __getattr__ = submodules(__name__)

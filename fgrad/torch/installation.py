@@ -68,7 +68,9 @@ class _Finder:
             return _spec(name, importlib.import_module(_HERE + name.removeprefix(_THERE)))
         except ModuleNotFoundError:
             # no other finder may look: a PyTorch that is installed has no part in this process
-            raise ModuleNotFoundError(f"No module named {name!r}: fgrad.torch has nothing of that name.", name=name) from None
+            raise ModuleNotFoundError(
+                f"No module named {name!r}: fgrad.torch has nothing of that name.", name=name
+            ) from None
 
     def find_distributions(self, context: Any) -> Iterator[Distribution]:
         if context.name == _THERE:
@@ -137,4 +139,3 @@ def uninstall() -> None:
     sys.meta_path.remove(_finder)  # type: ignore[arg-type]
     here.__name__ = _HERE
     here.__spec__ = _finder.replaced
-

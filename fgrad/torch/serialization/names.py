@@ -5,6 +5,7 @@ in PyTorch's files must be PyTorch's own, or it would not find its classes.
 """
 
 import importlib
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pickle import PicklingError, UnpicklingError
@@ -124,3 +125,13 @@ def _module(place: str) -> ModuleType | None:
 def _get_layout(name: str) -> layout:
     """The layout that prints so."""
     return next(each for each in layout if str(each) == name)
+
+
+def enter_names() -> None:
+    """Give the files that have the name of one of PyTorch's the classes that PyTorch's has."""
+    for file, home in _FILES.items():
+        ours, theirs = (sys.modules.get(f"{_HERE}.{each}") for each in (file, home))
+        if ours is not None and theirs is not None:
+            for name, value in vars(ours).items():
+                if getattr(value, "__module__", None) == ours.__name__:
+                    vars(theirs).setdefault(name, value)
