@@ -56,6 +56,7 @@ from fgrad.torch import (
     fft as fft,
     foreach as _foreach,
     func as func,
+    functional as functional,
     futures as futures,
     jit as jit,
     legacy,
@@ -131,7 +132,7 @@ from fgrad.torch.settings import (
     set_warn_always as set_warn_always,
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
-from fgrad.torch.stand_ins import submodules
+from fgrad.torch.stand_ins import names, submodules
 from fgrad.torch.storage import FORMER, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
 from fgrad.torch.version import __version__ as __version__
 
@@ -142,6 +143,7 @@ for _class in (Tensor, Size, dtype, device, finfo, iinfo, Generator):
 globals().update(dtypes.NAMES)
 globals().update(FORMER)
 globals().update(legacy.NAMES)
+globals().update(names(""))
 globals().update(_foreach.NAMES)
 globals().update(_autocasting.NAMES)
 globals().update({each.name: each for each in (*formats.memory_format, *formats.layout)})

@@ -23,14 +23,21 @@ _HERE = "fgrad.torch."
 
 #: by module, below ``torch``, the names that refuse: classes begin with a capital letter
 REFUSED = {
+    "": "SymBool SymFloat SymInt",
+    "_C": "_ExcludeDispatchKeyGuard",
     "_C._functorch": "CInterpreter TransformType get_unwrapped _add_batch_dim _remove_batch_dim _unwrap_batched "
     "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
     "_grad_increment_nesting _grad_decrement_nesting peek_interpreter_stack",
     "_C._autograd": "ProfilerEvent _ProfilerResult _enable_profiler _disable_profiler",
     "_C._distributed_c10d": "ProcessGroup Store",
+    "_custom_ops": "custom_op impl impl_abstract",
     "_dynamo": "OptimizedModule explain export",
     "_dynamo.exc": "TensorifyScalarRestartAnalysis Unsupported",
     "_functorch": "",
+    "_functorch.deprecated": "combine_state_for_ensemble functionalize grad grad_and_value hessian jacfwd jacrev jvp "
+    "make_functional make_functional_with_buffers vjp vmap",
+    "_functorch.make_functional": "FunctionalModule FunctionalModuleWithBuffers",
+    "_functorch.python_key": "make_fx",
     "_functorch.vmap": "_maybe_remove_batch_dim _add_batch_dim _broadcast_to_and_flatten _create_batched_inputs "
     "_get_name _process_batched_inputs _unwrap_batched _validate_outputs _chunked_vmap _flat_vmap",
     "_inductor": "",
@@ -106,6 +113,9 @@ REFUSED = {
     "xpu": "",
 }  # fmt: skip
 
+#: classes that are modules
+_MODULES = frozenset(("CheckpointWrapper", "FullyShardedDataParallel", "GraphModule", "OptimizedModule"))
+
 
 class _Kind(type):
     """The class of classes that refuse; each attribute that is asked for refuses, too."""
@@ -140,7 +150,8 @@ def _function(module: str, name: str) -> Callable[..., Any]:
 
 
 def _class(module: str, name: str) -> type:
-    return _Kind(name, (StandIn,), {"__module__": module})
+    base = (importlib.import_module(_HERE + "nn").Module,) if name in _MODULES else ()
+    return _Kind(name, (StandIn, *base), {"__module__": module})
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -186,6 +197,12 @@ class ProfilerActivity(Enum):
     CPU, XPU, MTIA, CUDA, HPU, PrivateUse1 = range(6)
 
 
+class DispatchKey(Enum):
+    """For which calls an implementation of an operation is."""
+
+    CPU, CUDA, XPU, Meta, AutogradCPU, AutogradCUDA, AutocastCPU, AutocastCUDA, AutocastXPU = range(9)
+
+
 class ProfilerState(Enum):
     """How far a profiler is."""
 
@@ -209,6 +226,7 @@ class _WeakIdKeys(dict[Any, Any]):
 
 #: by module, what works
 WORKING: dict[str, dict[str, Any]] = {
+    "_C": {"DispatchKey": DispatchKey, "DispatchKeySet": lambda key: frozenset((key,))},
     "_C._functorch": {
         "is_batchedtensor": _never,
         "is_gradtrackingtensor": _never,
@@ -239,6 +257,7 @@ WORKING: dict[str, dict[str, Any]] = {
         "barrier": _none,
         "destroy_process_group": _none,
     },
+    "distributed.autograd": {"is_available": _never},
     "distributed.rpc": {"is_available": _never},
     "fx": {"wrap": _same},
     "fx.experimental.proxy_tensor": {"get_proxy_mode": _none},
@@ -264,13 +283,14 @@ ALIASES = {
     "torch_version": "version",
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
+    "utils.data._utils.worker": "utils.data.workers",
 }
 
 
 def names(module: str) -> dict[str, Any]:
     """What a module has by the table, by name."""
     refused = {
-        name: (_class if name[0].isupper() else _function)(_HERE + module, name)
+        name: (_class if name[0].isupper() else _function)((_HERE + module).rstrip("."), name)
         for name in REFUSED.get(module, "").split()
     }
     return refused | WORKING.get(module, {})

@@ -1,0 +1,12 @@
+"""A small vision transformer, values and gradients."""
+
+import torch
+from vit_pytorch import ViT
+
+torch.manual_seed(0)
+model = ViT(image_size=16, patch_size=4, num_classes=5, dim=16, depth=2, heads=2, mlp_dim=32, dim_head=8)
+image = torch.randn(2, 3, 16, 16)
+logits = model(image)
+loss = logits.square().mean()
+loss.backward()
+outputs = {"logits": logits, "norms": torch.stack([p.grad.norm() for p in model.parameters()])}
