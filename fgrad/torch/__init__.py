@@ -51,31 +51,21 @@ from fgrad.torch import (
     compiler as compiler,
     cpu as cpu,
     cuda as cuda,
-    distributed as distributed,
-    distributions as distributions,
     fft as fft,
     foreach as _foreach,
     func as func,
     functional as functional,
     futures as futures,
-    jit as jit,
     legacy,
-    library as library,
     linalg as linalg,
-    masked as masked,
-    multiprocessing as multiprocessing,
     nn as nn,
     ops as ops,
-    optim as optim,
     overrides as overrides,
     profiler as profiler,
-    quasirandom as quasirandom,
     random as random,
     return_types as return_types,
-    signal as signal,
     special as special,
     spectrograms as _spectrograms,  # noqa: F401  (functions and methods)
-    testing as testing,
     types as types,
     utils as utils,
     version as version,
@@ -150,6 +140,11 @@ globals().update({each.name: each for each in (*formats.memory_format, *formats.
 globals().update({name: entry.call for name, entry in TABLE.items() if entry.function})
 enter_methods()
 enter_names()
+#: what no other module needs is imported when it is first asked for
+_WHEN_ASKED_FOR = frozenset(
+    ("distributed", "distributions", "jit", "library", "masked", "multiprocessing", "optim", "quasirandom", "signal")
+    + ("testing",)
+)
 #: PyTorch, too, has itself as an attribute
 torch = sys.modules[__name__]
 
@@ -158,4 +153,8 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 else:
-    __getattr__ = submodules(__name__)
+    __getattr__ = submodules(__name__, _WHEN_ASKED_FOR)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHEN_ASKED_FOR})
