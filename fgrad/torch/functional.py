@@ -10,7 +10,18 @@ from fgrad.torch.ops.table.table import TABLE
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     *("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors"),
-    *("cartesian_prod", "block_diag", "cdist", "chain_matmul", "einsum", "istft", "lu", "norm", "meshgrid", "pca_lowrank"),
+    *(
+        "cartesian_prod",
+        "block_diag",
+        "cdist",
+        "chain_matmul",
+        "einsum",
+        "istft",
+        "lu",
+        "norm",
+        "meshgrid",
+        "pca_lowrank",
+    ),
     *("split", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index"),
 ]
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager
 from enum import Enum
+from functools import wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -185,6 +186,21 @@ class _Nothing(ContextDecorator):
     def __exit__(self, *exception: object) -> None: ...
 
 
+class _DecoratorContextManager:
+    """A context that also decorates functions, each call in a fresh one."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():  # type: ignore[attr-defined]
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    def clone(self) -> Any:
+        return type(self)()
+
+
 class ReduceOp(Enum):
     """How numbers of several processes are put together."""
 
@@ -209,6 +225,19 @@ class ProfilerState(Enum):
     Disabled, CPU, CUDA, NVTX, ITT, PRIVATEUSE1, KINETO = range(7)
 
 
+class NameOnly:
+    """Something of PyTorch's that is compared and printed, as the types of quantized numbers."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise _refusal(repr(self))
+
+
 def _hub_folder() -> str:
     home = os.environ.get("TORCH_HOME") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "torch"
     return str(Path(home) / "hub")
@@ -226,6 +255,11 @@ class _WeakIdKeys(dict[Any, Any]):
 
 #: by module, what works
 WORKING: dict[str, dict[str, Any]] = {
+    "": {
+        name: NameOnly(name)
+        for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4", "per_tensor_affine", "per_tensor_symmetric")
+        + ("per_channel_affine", "per_channel_symmetric")
+    },
     "_C": {"DispatchKey": DispatchKey, "DispatchKeySet": lambda key: frozenset((key,))},
     "_C._functorch": {
         "is_batchedtensor": _never,
@@ -266,6 +300,7 @@ WORKING: dict[str, dict[str, Any]] = {
     "mps": {"is_available": _never, "device_count": _number(0)},
     "onnx": {"is_in_onnx_export": _never},
     "profiler": {"ProfilerActivity": ProfilerActivity},
+    "utils._contextlib": {"_DecoratorContextManager": _DecoratorContextManager},
     "utils._device": {"DeviceContext": _on_device},
     "utils._python_dispatch": {"is_traceable_wrapper_subclass": _never},
     "utils.weak": {"WeakIdKeyDictionary": _WeakIdKeys, "WeakTensorKeyDictionary": _WeakIdKeys},

@@ -1,7 +1,7 @@
 """Attributions of a small model."""
 
 import torch
-from captum.attr import DeepLift, GradientShap, IntegratedGradients, NoiseTunnel, Saliency
+from captum.attr import DeepLift, IntegratedGradients, Saliency
 
 torch.manual_seed(123)
 model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)).eval()

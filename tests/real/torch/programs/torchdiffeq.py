@@ -19,7 +19,11 @@ func = Dynamics()
 start = torch.tensor([[2.0, 0.0]], requires_grad=True)
 times = torch.linspace(0.0, 1.0, 5)
 outputs = {}
-for name, solve, method in (("rk4", odeint, "rk4"), ("dopri5", odeint, "dopri5"), ("adjoint", odeint_adjoint, "dopri5")):
+for name, solve, method in (
+    ("rk4", odeint, "rk4"),
+    ("dopri5", odeint, "dopri5"),
+    ("adjoint", odeint_adjoint, "dopri5"),
+):
     func.zero_grad()
     start.grad = None
     path = solve(func, start, times, method=method)
