@@ -50,7 +50,7 @@ def test_what_a_few_lines_can_do():
     assert (
         importlib.import_module("fgrad.torch.nn.modules.activation").MultiheadAttention is torch.nn.MultiheadAttention
     )
-    assert torch.functional.einsum is torch.einsum and torch.ones(1).long().__long__() == 1
+    assert torch.functional.einsum is torch.einsum
     with pytest.raises(OSError, match="machine code for PyTorch"):
         torch.ops.load_library("x.so")
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

@@ -147,12 +147,6 @@ def __int__(self: Tensor) -> int:
 
 
 @method
-def __long__(self: Tensor) -> int:
-    # Python 2's name for the same
-    return int(_real_scalar(self, dtypes.int64))
-
-
-@method
 def __float__(self: Tensor) -> float:
     return float(_real_scalar(self, dtypes.float64))
 

@@ -39,6 +39,9 @@ PROGRAMS = {
     "x_transformers": ["x_transformers"],
 }
 
+#: why a program does not run here
+REFUSED = {"tensordict": "it takes private functions of PyTorch's pytrees (torch.utils._pytree._list_flatten)"}
+
 
 def played(side: str, name: str, folder: Path) -> dict[str, np.ndarray]:
     """What a program leaves on one side."""
@@ -61,6 +64,8 @@ def test_program(name: str, tmp_path: Path):
     for library in ("torch", *PROGRAMS[name]):
         if importlib.util.find_spec(library) is None:
             pytest.skip(f"{library} is not installed")
+    if name in REFUSED:
+        pytest.xfail(REFUSED[name])
     theirs, ours = (played(side, name, tmp_path) for side in ("pytorch", "fgrad"))
     assert ours.keys() == theirs.keys()
     for key, value in theirs.items():
