@@ -19,6 +19,13 @@ from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.autograd.function import Function, delayed_error
 from fgrad.torch.methods.subclasses import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
+from fgrad.torch.stand_ins import names, submodules
+
+#: modules of the table are found in it
+__path__: list[str] = []
+__getattr__ = submodules(__name__)
+_TensorMeta = type(Tensor)
+globals().update(names("_C"))
 
 __all__ = ["_disabled_torch_dispatch_impl", "_disabled_torch_function_impl"]
 

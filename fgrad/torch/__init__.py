@@ -7,6 +7,7 @@
 tensor([2., 4.])
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from fgrad.mutable.backward import replay as _replay  # noqa: F401  (fills its port)
@@ -50,35 +51,24 @@ from fgrad.torch import (
     compiler as compiler,
     cpu as cpu,
     cuda as cuda,
-    distributed as distributed,
-    distributions as distributions,
     fft as fft,
     foreach as _foreach,
     func as func,
+    functional as functional,
     futures as futures,
-    jit as jit,
     legacy,
-    library as library,
     linalg as linalg,
-    masked as masked,
-    mps as mps,
-    multiprocessing as multiprocessing,
     nn as nn,
     ops as ops,
-    optim as optim,
     overrides as overrides,
     profiler as profiler,
-    quasirandom as quasirandom,
     random as random,
     return_types as return_types,
-    signal as signal,
     special as special,
     spectrograms as _spectrograms,  # noqa: F401  (functions and methods)
-    testing as testing,
     types as types,
     utils as utils,
     version as version,
-    xpu as xpu,
 )
 from fgrad.torch.amp import GradScaler as GradScaler, autocast as autocast, settings as _autocasting
 from fgrad.torch.autograd.anomaly_mode import (
@@ -93,6 +83,7 @@ from fgrad.torch.cuda import amp as _cuda_amp  # noqa: F401
 from fgrad.torch.func import vmap as vmap
 from fgrad.torch.func.functionalization import functionalize as functionalize
 from fgrad.torch.futures import Future as Future
+from fgrad.torch.installation import install as install, uninstall as uninstall
 from fgrad.torch.legacy import set_default_tensor_type as set_default_tensor_type
 from fgrad.torch.methods import (
     autograd as _a,  # noqa: F401  (methods of tensors)
@@ -114,6 +105,7 @@ from fgrad.torch.random import (
 )
 from fgrad.torch.random.public import Generator as Generator
 from fgrad.torch.serialization import load as load, save as save
+from fgrad.torch.serialization.names import enter_names
 from fgrad.torch.settings import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode as get_deterministic_debug_mode,
@@ -130,6 +122,7 @@ from fgrad.torch.settings import (
     set_warn_always as set_warn_always,
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
+from fgrad.torch.stand_ins import names, submodules
 from fgrad.torch.storage import FORMER, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
 from fgrad.torch.version import __version__ as __version__
 
@@ -140,12 +133,28 @@ for _class in (Tensor, Size, dtype, device, finfo, iinfo, Generator):
 globals().update(dtypes.NAMES)
 globals().update(FORMER)
 globals().update(legacy.NAMES)
+globals().update(names(""))
 globals().update(_foreach.NAMES)
 globals().update(_autocasting.NAMES)
 globals().update({each.name: each for each in (*formats.memory_format, *formats.layout)})
 globals().update({name: entry.call for name, entry in TABLE.items() if entry.function})
 enter_methods()
+enter_names()
+#: what no other module needs is imported when it is first asked for
+_WHEN_ASKED_FOR = frozenset(
+    ("distributed", "distributions", "jit", "library", "masked", "multiprocessing", "optim", "quasirandom", "signal")
+    + ("testing",)
+)
+#: PyTorch, too, has itself as an attribute
+torch = sys.modules[__name__]
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
+
+else:
+    __getattr__ = submodules(__name__, _WHEN_ASKED_FOR)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHEN_ASKED_FOR})

@@ -53,6 +53,11 @@ def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
+def assume_constant_result(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it is."""
+    return fn
+
+
 def is_compiling() -> bool:
     """Whether PyTorch's compiler is at work: never."""
     return False

@@ -8,6 +8,10 @@ from typing import Any
 
 import jax
 
+from fgrad.torch.stand_ins import names
+
+globals().update(names("profiler"))
+
 
 class record_function(contextlib.ContextDecorator):
     """Name what is done in a block, or by the function it decorates, in traces of ``jax.profiler``.

@@ -14,6 +14,9 @@ from fgrad.torch.autograd.backward import backward, grad
 from fgrad.torch.autograd.function import Function
 from fgrad.torch.autograd.gradcheck import gradcheck, gradgradcheck
 from fgrad.torch.autograd.variable import Variable
+from fgrad.torch.stand_ins import submodules
+
+__getattr__ = submodules(__name__)
 
 __all__ = [
     "Function",

@@ -9,7 +9,6 @@ from fgrad.torch.nn import (
     parallel as parallel,
     parameter as parameter,
     recurrent_functions as _recurrent_functions,  # noqa: F401  (it enters functions of ``torch``)
-    utils as utils,
 )
 from fgrad.torch.nn.modules import (
     CELU as CELU,
@@ -183,3 +182,7 @@ from fgrad.torch.nn.parameter import (
     UninitializedBuffer as UninitializedBuffer,
     UninitializedParameter as UninitializedParameter,
 )
+from fgrad.torch.stand_ins import submodules
+
+#: what no other module needs is imported when it is first asked for
+__getattr__ = submodules(__name__, frozenset(("utils",)))

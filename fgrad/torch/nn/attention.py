@@ -10,6 +10,9 @@ from typing import Any
 
 from fgrad.torch.backends.cuda import kernels
 
+#: modules of the table are found in it
+__path__: list[str] = []
+
 
 class SDPBackend(Enum):
     """A kernel of attention; on the CPU there are ``MATH`` and ``FLASH_ATTENTION``.

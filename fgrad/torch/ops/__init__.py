@@ -87,6 +87,16 @@ from fgrad.torch.ops.views import (
 
 globals().update({name: entry.call for name, entry in TABLE.items() if entry.function})
 
+
+def load_library(path: str) -> None:
+    """Refuse a library of operations in machine code.
+
+    Raises:
+      OSError: always; who loads one without need goes on without it.
+    """
+    raise OSError(f"torch.ops.load_library: {path} is machine code for PyTorch, which cannot run here.")
+
+
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...

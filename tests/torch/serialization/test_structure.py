@@ -8,7 +8,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from fgrad.torch.serialization.structure import Encoder, decode
+from fgrad.torch.serialization.structure import decode
+from tests.torch.serialization.former import Encoder
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 VALUES = st.recursive(

@@ -16,6 +16,8 @@ from fgrad.torch.utils.data.sampler import BatchSampler, RandomSampler, Sequenti
 from fgrad.torch.utils.data.workers import Worker, get_worker_info as get_worker_info
 
 T_co = TypeVar("T_co", covariant=True)
+#: under PyTorch's name, for libraries' annotations
+_collate_fn_t = Callable[[list[Any]], Any]
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 

@@ -68,8 +68,12 @@ def _continue(streams: tuple[Any, Any, Any]) -> None:
 def _seed(base_seed: int, number: int) -> None:
     default_generator.manual_seed(base_seed + number)
     random.seed(base_seed + number)
-    entropy = [number, base_seed % _HALF, base_seed // _HALF, 0]
-    np.random.seed(np.random.SeedSequence(entropy).generate_state(4))
+    np.random.seed(_generate_state(base_seed, number))
+
+
+def _generate_state(base_seed: int, worker_id: int) -> np.ndarray:
+    """From which numbers a worker's NumPy draws."""
+    return np.random.SeedSequence([worker_id, base_seed % _HALF, base_seed // _HALF, 0]).generate_state(4)
 
 
 class Worker:

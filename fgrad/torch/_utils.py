@@ -1,0 +1,103 @@
+"""The functions by which PyTorch's pickles make tensors, under PyTorch's names.
+
+Source: `torch._utils <https://github.com/pytorch/pytorch/blob/main/torch/_utils.py>`_.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from fgrad.mutable.tensor.tensor import FIELDS, Tensor, of_class
+from fgrad.torch import ops
+from fgrad.torch.nn.parameter import Parameter
+from fgrad.torch.serialization.memory import look_at
+
+
+def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
+    """A tensor of some elements of a storage."""
+    return _counted(look_at(storage, storage.dtype, storage_offset, size, stride))
+
+
+def _rebuild_tensor_v2(
+    storage: Any,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+    metadata: Any = None,
+) -> Tensor:
+    return _rebuild_tensor_v3(
+        storage, storage_offset, size, stride, requires_grad, backward_hooks, storage.dtype, metadata
+    )
+
+
+def _rebuild_tensor_v3(
+    storage: Any,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: Any,
+    metadata: Any = None,
+) -> Tensor:
+    """A tensor of some elements of a storage, which may be of another type."""
+    tensor = look_at(storage, dtype, storage_offset, size, stride, metadata)
+    if requires_grad:
+        _may_require_grad(tensor)
+        tensor._requires_grad = True
+    return _counted(tensor)
+
+
+def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> Any:
+    """A parameter."""
+    return Parameter(data, bool(requires_grad))
+
+
+def _rebuild_parameter_with_state(data: Any, requires_grad: bool, backward_hooks: Any, state: Any) -> Any:
+    """A parameter with attributes."""
+    return _set_obj_state(Parameter(data, bool(requires_grad)), state)
+
+
+def _rebuild_from_type_v2(func: Callable[..., Any], new_type: type, args: Any, state: Any) -> Any:
+    """A tensor of a class of the user's, or with attributes."""
+    tensor = func(*args)
+    if type(tensor) is not new_type:
+        tensor = of_class(tensor, new_type)
+    if getattr(new_type, "__setstate__", None) is not getattr(Tensor, "__setstate__", None):
+        tensor.__setstate__(state)
+        return tensor
+    return _set_obj_state(tensor, state)
+
+
+def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Tensor:
+    """A tensor without elements."""
+    return ops.empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
+
+
+def _set_obj_state(tensor: Any, state: Any) -> Any:
+    """Set the attributes of a tensor.
+
+    Raises:
+      RuntimeError: the state is none, or has names that stand for the tensor's own parts.
+    """
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    for each in (attributes, slots):
+        if each is not None and not isinstance(each, dict):
+            raise RuntimeError(f"Invalid serialized state: {state}")
+        for name, value in (each or {}).items():
+            if type(name) is not str or name in FIELDS:
+                raise RuntimeError(f"Invalid serialized state: {name!r} is no attribute of the user's")
+            setattr(tensor, name, value)
+    return tensor
+
+
+def _may_require_grad(tensor: Tensor) -> None:
+    if not tensor._type.inexact:
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
+
+
+def _counted(tensor: Tensor) -> Tensor:
+    """PyTorch makes an empty tensor look at the memory, which is a write."""
+    tensor._counter.bump("set_", None, "")
+    return tensor

@@ -1,0 +1,141 @@
+"""``install()`` makes ``import torch`` mean this package, so that libraries written for PyTorch run on it.
+
+It is for programs whose libraries import ``torch`` themselves, in a process that has no PyTorch: call it before they
+are imported.
+
+>>> import sys
+>>> import fgrad.torch
+>>> if 'torch' not in sys.modules:
+...     with fgrad.torch.install():
+...         import torch
+...         print(torch is fgrad.torch)
+... else:
+...     print(True)
+True
+"""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution
+from types import ModuleType
+from typing import Any
+
+from fgrad.torch.version import __version__
+
+_HERE = "fgrad.torch"
+_THERE = "torch"
+
+
+class _Loader:
+    """Gives a module that is there already."""
+
+    def __init__(self, module: ModuleType):
+        self._module = module
+        self._spec = module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # the import has put the spec of the other name here
+        module.__spec__ = self._spec
+
+
+class _Torch(Distribution):
+    """What ``importlib.metadata`` says of ``torch``."""
+
+    def read_text(self, filename: str) -> str | None:
+        found = {"METADATA": f"Metadata-Version: 2.1\nName: {_THERE}\nVersion: {__version__}\n"}
+        return found.get(filename)
+
+    def locate_file(self, path: Any) -> Any:
+        return path
+
+
+class _Finder:
+    """Finds ``torch.nn`` where ``fgrad.torch.nn`` is."""
+
+    def __init__(self) -> None:
+        #: the package's own spec, while another stands in its place
+        self.replaced: ModuleSpec | None = None
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if not (name == _THERE or name.startswith(f"{_THERE}.")):
+            return None
+        try:
+            return _spec(name, importlib.import_module(_HERE + name.removeprefix(_THERE)))
+        except ModuleNotFoundError:
+            # no other finder may look: a PyTorch that is installed has no part in this process
+            raise ModuleNotFoundError(
+                f"No module named {name!r}: fgrad.torch has nothing of that name.", name=name
+            ) from None
+
+    def find_distributions(self, context: Any) -> Iterator[Distribution]:
+        if context.name == _THERE:
+            yield _Torch()
+
+    def invalidate_caches(self) -> None:
+        """There are none."""
+
+
+def _spec(name: str, module: ModuleType) -> ModuleSpec:
+    is_package = hasattr(module, "__path__")
+    found = ModuleSpec(name, _Loader(module), origin=getattr(module, "__file__", None), is_package=is_package)  # type: ignore[arg-type]
+    if is_package:
+        found.submodule_search_locations = list(module.__path__)
+    return found
+
+
+class Installation:
+    """What ``install`` gives back: a context at whose end ``uninstall`` is called."""
+
+    def __enter__(self) -> "Installation":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        uninstall()
+
+
+_finder = _Finder()
+
+
+def install() -> Installation:
+    """Make ``import torch`` mean ``fgrad.torch`` from here on, in this process.
+
+    Returns:
+      a context; at its end, or by ``uninstall()``, it is as before.  Libraries that were imported in between keep what
+      they have.
+
+    Raises:
+      RuntimeError: PyTorch is imported already.
+    """
+    here = sys.modules[_HERE]
+    present = sys.modules.get(_THERE)
+    if present is here:
+        return Installation()
+    if present is not None or any(name.startswith(f"{_THERE}.") for name in sys.modules):
+        where = getattr(present, "__file__", None) or "somewhere"
+        raise RuntimeError(
+            f"fgrad.torch.install: another torch is imported in this process, from {where}, and what uses it would "
+            "not go with what is imported next.\nWay out: call fgrad.torch.install() before anything imports torch."
+        )
+    _finder.replaced = here.__spec__
+    here.__name__ = _THERE
+    here.__spec__ = _spec(_THERE, here)
+    sys.modules[_THERE] = here
+    sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]
+    return Installation()
+
+
+def uninstall() -> None:
+    """Undo ``install``: ``import torch`` means again what it meant before."""
+    here = sys.modules[_HERE]
+    if sys.modules.get(_THERE) is not here:
+        return
+    for name in [each for each in sys.modules if each == _THERE or each.startswith(f"{_THERE}.")]:
+        del sys.modules[name]
+    sys.meta_path.remove(_finder)  # type: ignore[arg-type]
+    here.__name__ = _HERE
+    here.__spec__ = _finder.replaced

@@ -1,0 +1,162 @@
+"""The memory of tensors on its way into a file and out of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, extent, is_contiguous, is_dense
+from fgrad.mutable.tensor.exported import in_order
+from fgrad.mutable.tensor.storage import Storage
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.types import devices, dtypes
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.values.device_of_value import Absent, place_of, placed
+from fgrad.mutable.values.evaluation import concrete, constant
+from fgrad.torch.storage import TypedStorage, UntypedStorage
+
+#: the device for all tensors; or which one stands for which; or a function of a storage and of where it was
+MAP_LOCATION = devices.device | str | dict[str, str] | Callable[[Any, str], Any] | None
+
+
+class Unclaimed(Storage):
+    """Memory from a file that no tensor has looked at: the first one says how it is laid out."""
+
+    __slots__ = ()
+
+
+def bytes_of(cell: Storage) -> bytes:
+    """The bytes of a storage as they lie in memory."""
+    return in_order(concrete(cell.array), cell.strides).tobytes()
+
+
+def read_in(content: bytes, dtype: Dtype, location: str, map_location: Any) -> Storage:
+    """The memory that a file holds, on the device where it belongs."""
+    values = _numbers(np.frombuffer(content, np.uint8), dtype)
+    return Unclaimed(placed(constant(values), place_for(values, dtype, location, map_location)), dtype)
+
+
+def awaiting(count: int, dtype: Dtype, location: str, map_location: Any) -> Storage:
+    """Memory whose elements come later in the file, by ``fill``."""
+    return read_in(bytes(count * dtype.itemsize), dtype, location, map_location)
+
+
+def fill(cell: Storage, content: bytes) -> None:
+    """Put in the elements of ``awaiting`` memory."""
+    layout = cell.layout
+    values = _numbers(np.frombuffer(content, np.uint8), cell.dtype)
+    cell.array = placed(constant(_laid(values, layout.sizes, layout.strides)), place_of(cell.array))
+
+
+def as_typed(cell: Storage, dtype: Dtype) -> TypedStorage:
+    """A storage with a type, without the warning that there is no need for one."""
+    found = object.__new__(TypedStorage)
+    found.dtype = dtype
+    found._cell = cell
+    return found
+
+
+def look_at(
+    storage: TypedStorage | UntypedStorage, dtype: Dtype, offset: int, sizes: Any, strides: Any, metadata: Any = None
+) -> Tensor:
+    """A tensor of some elements of a storage.
+
+    Raises:
+      RuntimeError: they do not lie in it.
+    """
+    geometry = _checked(storage, dtype, offset, sizes, strides, metadata or {})
+    cell = storage._cell
+    whole = geometry.offset == 0 and extent(geometry.sizes, geometry.strides, 0) * dtype.itemsize == storage.nbytes()
+    if isinstance(cell, Unclaimed):
+        cell.__class__ = Storage  # type: ignore[assignment]
+        if whole and is_dense(geometry.sizes, geometry.strides) and storage.nbytes():
+            _claim(cell, geometry)
+    tensor = new_tensor(None, tensor_type(dtype, geometry.sizes))
+    tensor._storage = cell
+    if (cell.layout.sizes, cell.layout.strides, cell.dtype) != (geometry.sizes, geometry.strides, dtype) or (
+        geometry.conj or geometry.neg
+    ):
+        tensor._geometry = geometry
+    return tensor
+
+
+def _claim(cell: Storage, geometry: Geometry) -> None:
+    """Give memory the shape of the tensor that covers it, so that operations read it as it is."""
+    where = place_of(cell.array)
+    if cell.array.__class__ is Absent:
+        return
+    sizes, strides = geometry.sizes, geometry.strides
+    values = in_order(concrete(cell.array), None).view(geometry.dtype.numpy)
+    cell.array = placed(constant(_laid(values, sizes, strides)), where)
+    cell.strides = None if is_contiguous(sizes, strides) else strides
+    cell.dtype = geometry.dtype
+
+
+def _numbers(content: np.ndarray, dtype: Dtype) -> np.ndarray:
+    if dtype is dtypes.bool_:
+        return content != 0
+    return content.view(dtype.numpy)
+
+
+def _laid(values: np.ndarray, sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """Elements in the order of memory as an array of these sizes and strides."""
+    if not values.size:
+        return values.reshape(tuple(sizes))
+    places = [stride * values.itemsize for stride in strides]
+    return np.ascontiguousarray(np.ndarray(tuple(sizes), values.dtype, np.ascontiguousarray(values), 0, places))
+
+
+def _checked(storage: Any, dtype: Dtype, offset: Any, sizes: Any, strides: Any, metadata: Any) -> Geometry:
+    """The geometry that a file says, if its elements lie in the storage."""
+    if not isinstance(storage, TypedStorage | UntypedStorage) or not isinstance(dtype, Dtype):
+        raise RuntimeError(f"a tensor is said to lie in {type(storage).__name__}, with elements of {dtype!r}")
+    sizes, strides = tuple(sizes), tuple(strides)
+    numbers = (offset, *sizes, *strides)
+    if len(sizes) != len(strides) or not all(type(n) is int and 0 <= n < 2**63 for n in numbers):
+        raise RuntimeError(
+            f"a tensor has sizes {sizes}, strides {strides} and storage offset {offset}: each must be a natural number"
+        )
+    if len(sizes) > 64 or not isinstance(metadata, dict):
+        raise RuntimeError(f"a tensor has {len(sizes)} dimensions or metadata that are no dictionary")
+    need = extent(sizes, strides, offset) * dtype.itemsize
+    if need > storage.nbytes() or offset * dtype.itemsize > storage.nbytes():
+        raise RuntimeError(
+            f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {offset}, and itemsize "
+            f"{dtype.itemsize} requiring a storage size of {need} are out of bounds for storage of size "
+            f"{storage.nbytes()}"
+        )
+    strides = strides if sizes else contiguous_strides(sizes)
+    return Geometry(sizes, strides, offset, dtype, bool(metadata.get("conj")), bool(metadata.get("neg")))
+
+
+def place_for(values: np.ndarray, dtype: Dtype, location: str, mapped: Any) -> devices.device:
+    """Where memory goes that was at a location.
+
+    Raises:
+      RuntimeError: there is no such device.
+    """
+    if callable(mapped):
+        answer: Any = mapped(UntypedStorage(Storage(constant(values), dtype)), location)
+        return settled(location) if answer is None else answer.device
+    if isinstance(mapped, dict):
+        mapped = mapped.get(location)
+    return settled(location if mapped is None else mapped)
+
+
+def settled(place: Any) -> devices.device:
+    """A device that is there.
+
+    Raises:
+      RuntimeError: it is not.
+    """
+    place = devices.device(place)
+    try:
+        devices.settled(place)
+    except (AssertionError, RuntimeError) as error:
+        raise RuntimeError(
+            f"Attempting to deserialize object on a {place.type.upper()} device but torch.{place.type}.is_available() "
+            "is False. If you are running on a CPU-only machine, please use torch.load with "
+            "map_location=torch.device('cpu') to map your storages to the CPU."
+        ) from error
+    return place

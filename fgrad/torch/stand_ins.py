@@ -1,0 +1,384 @@
+"""Names of PyTorch's that libraries import, mostly for a branch that they never take.
+
+This package is for autograd's semantics.  There is no tracing of programs (``fx``), no other process (``distributed``),
+no compiler of PyTorch's, and there are no sparse or nested tensors.  What libraries import from there stands in one
+table: the classes can be imported, subclassed and asked for in ``isinstance``, of which nothing is one; who makes one,
+or calls one of the functions, is told so in one sentence.  What a few lines can do is done.
+"""
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
+from enum import Enum
+from functools import wraps
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlparse
+
+_HERE = "fgrad.torch."
+
+#: by module, below ``torch``, the names that refuse: classes begin with a capital letter
+REFUSED = {
+    "": "SymBool SymFloat SymInt",
+    "_C": "_ExcludeDispatchKeyGuard",
+    "_C._functorch": "CInterpreter TransformType get_unwrapped _add_batch_dim _remove_batch_dim _unwrap_batched "
+    "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
+    "_grad_increment_nesting _grad_decrement_nesting peek_interpreter_stack",
+    "_C._autograd": "ProfilerEvent _ProfilerResult _enable_profiler _disable_profiler",
+    "_C._distributed_c10d": "ProcessGroup Store",
+    "_custom_ops": "custom_op impl impl_abstract",
+    "_dynamo": "OptimizedModule explain export",
+    "_dynamo.exc": "TensorifyScalarRestartAnalysis Unsupported",
+    "_functorch": "",
+    "_functorch.deprecated": "combine_state_for_ensemble functionalize grad grad_and_value hessian jacfwd jacrev jvp "
+    "make_functional make_functional_with_buffers vjp vmap",
+    "_functorch.make_functional": "FunctionalModule FunctionalModuleWithBuffers",
+    "_functorch.python_key": "make_fx",
+    "_functorch.vmap": "_maybe_remove_batch_dim _add_batch_dim _broadcast_to_and_flatten _create_batched_inputs "
+    "_get_name _process_batched_inputs _unwrap_batched _validate_outputs _chunked_vmap _flat_vmap",
+    "_inductor": "",
+    "_ops": "HigherOrderOperator OpOverload OpOverloadPacket",
+    "_prims_common": "",
+    "_subclasses": "FakeTensor FakeTensorMode CrossRefFakeMode",
+    "_subclasses.fake_tensor": "FakeTensor FakeTensorMode",
+    "_subclasses.functional_tensor": "FunctionalTensor FunctionalTensorMode mb_unwrap_functional_tensor "
+    "disable_functional_mode",
+    "_subclasses.meta_utils": "MetaConverter",
+    "autograd.profiler": "profile emit_nvtx emit_itt EnforceUnique KinetoStepTracker",
+    "distributed": "ProcessGroup Store TCPStore FileStore HashStore P2POp Work DeviceMesh init_process_group new_group "
+    "all_reduce all_gather all_gather_into_tensor all_gather_object all_to_all all_to_all_single broadcast "
+    "broadcast_object_list gather gather_object reduce reduce_scatter reduce_scatter_tensor scatter send recv isend "
+    "irecv batch_isend_irecv monitored_barrier scatter_object_list",
+    "distributed._composable": "",
+    "distributed._composable.fsdp": "FSDPModule MixedPrecisionPolicy fully_shard",
+    "distributed._tensor": "DTensor Replicate Shard distribute_tensor",
+    "distributed._tensor.experimental": "implicit_replication",
+    "distributed.algorithms": "",
+    "distributed.algorithms._checkpoint": "",
+    "distributed.algorithms._checkpoint.checkpoint_wrapper": "CheckpointImpl CheckpointWrapper checkpoint_wrapper "
+    "apply_activation_checkpointing",
+    "distributed.algorithms.ddp_comm_hooks": "default_hooks powerSGD_hook",
+    "distributed.algorithms.join": "Join Joinable JoinHook",
+    "distributed.autograd": "DistAutogradContext context get_gradients backward",
+    "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
+    "distributed.checkpoint.default_planner": "DefaultLoadPlanner DefaultSavePlanner",
+    "distributed.checkpoint.format_utils": "dcp_to_torch_save",
+    "distributed.checkpoint.state_dict": "StateDictOptions get_model_state_dict get_optimizer_state_dict "
+    "set_model_state_dict set_optimizer_state_dict",
+    "distributed.device_mesh": "DeviceMesh init_device_mesh",
+    "distributed.elastic": "",
+    "distributed.elastic.multiprocessing": "",
+    "distributed.elastic.multiprocessing.errors": "ChildFailedError record",
+    "distributed.fsdp": "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullStateDictConfig "
+    "FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy OffloadPolicy ShardingStrategy StateDictType "
+    "fully_shard",
+    "distributed.fsdp.fully_sharded_data_parallel": "FullyShardedDataParallel StateDictType ShardingStrategy "
+    "FullOptimStateDictConfig FullStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig",
+    "distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
+    "distributed.fsdp.wrap": "size_based_auto_wrap_policy transformer_auto_wrap_policy",
+    "distributed.pipelining": "ScheduleGPipe SplitPoint pipeline",
+    "distributed.rpc": "RRef WorkerInfo init_rpc remote rpc_async rpc_sync shutdown get_worker_info",
+    "distributed.tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
+    "distributed.tensor.experimental": "context_parallel",
+    "distributed.tensor.experimental._attention": "set_rotate_method",
+    "distributed.tensor.parallel": "ColwiseParallel RowwiseParallel parallelize_module",
+    "export": "Dim ExportedProgram export load save",
+    "fx": "Graph GraphModule Interpreter Node Proxy Tracer Transformer replace_pattern symbolic_trace",
+    "fx.experimental": "",
+    "fx.experimental.proxy_tensor": "make_fx",
+    "fx.graph_module": "GraphModule",
+    "fx.node": "Node",
+    "fx.proxy": "Proxy",
+    "hub": "download_url_to_file help list load load_state_dict_from_url",
+    "mps": "",
+    "nested": "as_nested_tensor nested_tensor nested_tensor_from_jagged to_padded_tensor",
+    "nested._internal": "",
+    "nested._internal.nested_tensor": "NestedTensor ViewNestedFromBuffer _tensor_symint_registry buffer_from_jagged",
+    "nested._internal.ops": "extract_kwargs",
+    "nn.attention.flex_attention": "BlockMask create_block_mask create_mask flex_attention",
+    "onnx": "ExportOptions export",
+    "profiler": "profile schedule tensorboard_trace_handler ExecutionTraceObserver",
+    "sparse": "addmm log_softmax mm sampled_addmm softmax spdiags sum SparseSemiStructuredTensor",
+    "utils._device": "",
+    "utils._python_dispatch": "TorchDispatchMode",
+    "utils.benchmark": "Compare Measurement Timer",
+    "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension load load_inline",
+    "utils.flop_counter": "FlopCounterMode register_flop_formula",
+    "utils.tensorboard": "SummaryWriter",
+    "utils.weak": "",
+    "xpu": "",
+}  # fmt: skip
+
+#: classes that are modules
+_MODULES = frozenset(("CheckpointWrapper", "FullyShardedDataParallel", "GraphModule", "OptimizedModule"))
+
+
+class _Kind(type):
+    """The class of classes that refuse; each attribute that is asked for refuses, too."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _function(f"{cls.__module__}.{cls.__qualname__}", name)
+
+
+class StandIn(metaclass=_Kind):
+    """A class that stands for one of PyTorch's."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise _refusal(f"{cls.__module__}.{cls.__qualname__}")
+
+
+def _refusal(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{name.removeprefix('fgrad.')}: fgrad.torch has PyTorch's autograd, and not this; the name is here to be "
+        "imported."
+    )
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise _refusal(f"{module}.{name}")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__module__ = module
+    return refuse
+
+
+def _class(module: str, name: str) -> type:
+    base = (importlib.import_module(_HERE + "nn").Module,) if name in _MODULES else ()
+    return _Kind(name, (StandIn, *base), {"__module__": module})
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# what a few lines can do
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _never(*args: Any, **kwargs: Any) -> bool:
+    return False
+
+
+def _none(*args: Any, **kwargs: Any) -> None:
+    """Nothing is done, or there is nothing."""
+
+
+def _number(value: int) -> Callable[..., int]:
+    return lambda *args, **kwargs: value
+
+
+class _Nothing(ContextDecorator):
+    """A context in which nothing happens."""
+
+    def __init__(self, *args: Any, **kwargs: Any): ...
+
+    def __enter__(self) -> "_Nothing":
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class _DecoratorContextManager:
+    """A context that also decorates functions, each call in a fresh one."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():  # type: ignore[attr-defined]
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    def clone(self) -> Any:
+        return type(self)()
+
+
+class ReduceOp(Enum):
+    """How numbers of several processes are put together."""
+
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
+
+
+class ProfilerActivity(Enum):
+    """What PyTorch's profiler watches."""
+
+    CPU, XPU, MTIA, CUDA, HPU, PrivateUse1 = range(6)
+
+
+class DispatchKey(Enum):
+    """For which calls an implementation of an operation is."""
+
+    CPU, CUDA, XPU, Meta, AutogradCPU, AutogradCUDA, AutocastCPU, AutocastCUDA, AutocastXPU = range(9)
+
+
+class ProfilerState(Enum):
+    """How far a profiler is."""
+
+    Disabled, CPU, CUDA, NVTX, ITT, PRIVATEUSE1, KINETO = range(7)
+
+
+class NameOnly:
+    """Something of PyTorch's that is compared and printed, as the types of quantized numbers."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise _refusal(repr(self))
+
+
+def _hub_folder() -> str:
+    home = os.environ.get("TORCH_HOME") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "torch"
+    return str(Path(home) / "hub")
+
+
+@contextmanager
+def _on_device(device: Any) -> Iterator[None]:
+    with device:
+        yield
+
+
+class _WeakIdKeys(dict[Any, Any]):
+    """Values by the identity of objects, which it keeps."""
+
+
+#: by module, what works
+WORKING: dict[str, dict[str, Any]] = {
+    "": {
+        name: NameOnly(name)
+        for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4", "per_tensor_affine", "per_tensor_symmetric")
+        + ("per_channel_affine", "per_channel_symmetric")
+    },
+    "_C": {"DispatchKey": DispatchKey, "DispatchKeySet": lambda key: frozenset((key,))},
+    "_C._functorch": {
+        "is_batchedtensor": _never,
+        "is_gradtrackingtensor": _never,
+        "is_functorch_wrapped_tensor": _never,
+        "is_functionaltensor": _never,
+        "is_legacy_batchedtensor": _never,
+        "get_interpreter_stack": _none,
+    },
+    "_C._autograd": {"ProfilerActivity": ProfilerActivity, "ProfilerState": ProfilerState},
+    "_dynamo": {"disable": lambda fn=None, *args, **named: _same if fn is None else fn, "is_compiling": _never,
+                "reset": _none, "allow_in_graph": _same, "graph_break": _none, "mark_dynamic": _none},
+    "_jit_internal": {"_copy_to_script_wrapper": _same, "is_scripting": _never},
+    "_subclasses.fake_tensor": {"is_fake": _never},
+    "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
+    "distributed": {
+        "ReduceOp": ReduceOp,
+        "GroupMember": None,
+        "group": None,
+        "is_available": _never,
+        "is_initialized": _never,
+        "is_torchelastic_launched": _never,
+        "is_mpi_available": _never,
+        "is_nccl_available": _never,
+        "is_gloo_available": _never,
+        "get_rank": _number(0),
+        "get_world_size": _number(1),
+        "get_backend": _none,
+        "barrier": _none,
+        "destroy_process_group": _none,
+    },
+    "distributed.autograd": {"is_available": _never},
+    "distributed.rpc": {"is_available": _never},
+    "fx": {"wrap": _same},
+    "fx.experimental.proxy_tensor": {"get_proxy_mode": _none},
+    "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "get_dir": _hub_folder, "urlparse": urlparse,
+            "_get_torch_home": lambda: str(Path(_hub_folder()).parent)},
+    "mps": {"is_available": _never, "device_count": _number(0)},
+    "onnx": {"is_in_onnx_export": _never},
+    "profiler": {"ProfilerActivity": ProfilerActivity},
+    "utils._contextlib": {"_DecoratorContextManager": _DecoratorContextManager},
+    "utils._device": {"DeviceContext": _on_device},
+    "utils._python_dispatch": {"is_traceable_wrapper_subclass": _never},
+    "utils.weak": {"WeakIdKeyDictionary": _WeakIdKeys, "WeakTensorKeyDictionary": _WeakIdKeys},
+    "xpu": {"is_available": _never, "device_count": _number(0)},
+}  # fmt: skip
+
+#: modules that have another name here
+ALIASES = {
+    "_tensor": "_utils",
+    "nn.modules.channelshuffle": "nn.modules.reshaping",
+    "nn.modules.flatten": "nn.modules.reshaping",
+    "nn.modules.fold": "nn.modules.reshaping",
+    "nn.modules.pixelshuffle": "nn.modules.reshaping",
+    "nn.utils.convert_parameters": "nn.utils",
+    "torch_version": "version",
+    "utils.data._utils": "utils.data",
+    "utils.data._utils.collate": "utils.data.collate",
+    "utils.data._utils.worker": "utils.data.workers",
+}
+
+
+def names(module: str) -> dict[str, Any]:
+    """What a module has by the table, by name."""
+    refused = {
+        name: (_class if name[0].isupper() else _function)((_HERE + module).rstrip("."), name)
+        for name in REFUSED.get(module, "").split()
+    }
+    return refused | WORKING.get(module, {})
+
+
+class _Loader:
+    """Makes a module of the table."""
+
+    def __repr__(self) -> str:
+        return __name__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        alias = ALIASES.get(spec.name.removeprefix(_HERE))
+        return None if alias is None else importlib.import_module(_HERE + alias)
+
+    def exec_module(self, module: ModuleType) -> None:
+        place = module.__name__.removeprefix(_HERE)
+        vars(module).update(names(place))
+        module.__doc__ = module.__doc__ or f"``torch.{place}``: names to be imported; see ``stand_ins``."
+
+
+class _Finder:
+    """Finds the modules of the table, of which none has a file."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        place = name.removeprefix(_HERE)
+        if place == name or not (place in ALIASES or place in REFUSED or place in WORKING):
+            return None
+        return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+
+    def invalidate_caches(self) -> None:
+        """There are none."""
+
+
+def submodules(package: str, others: frozenset[str] = frozenset()) -> Callable[[str], ModuleType]:
+    """The ``__getattr__`` of a package: its modules in the table, and others, are imported when they are asked for.
+
+    >>> import fgrad.torch as torch
+    >>> torch.fx
+    <module 'fgrad.torch.fx' (fgrad.torch.stand_ins)>
+    """
+    inner = package.removeprefix(_HERE.rstrip(".")).lstrip(".")
+    start = f"{inner}." if inner else ""
+    found = {place.removeprefix(start) for place in (*REFUSED, *WORKING, *ALIASES) if place.startswith(start)}
+    known = others | {place for place in found if "." not in place}
+
+    def __getattr__(name: str) -> ModuleType:
+        if name in known:
+            return importlib.import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return __getattr__
+
+
+if not any(isinstance(each, _Finder) for each in sys.meta_path):
+    sys.meta_path.append(_Finder())  # type: ignore[arg-type]

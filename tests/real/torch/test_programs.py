@@ -1,0 +1,77 @@
+"""The programs give the same values and gradients on both sides."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent.parent
+
+#: the programs, and the libraries that each needs
+PROGRAMS = {
+    "accelerate": ["accelerate"],
+    "backpack": ["backpack"],
+    "botorch": ["botorch", "gpytorch"],
+    "captum": ["captum"],
+    "denoising_diffusion": ["denoising_diffusion_pytorch", "torchvision"],
+    "e3nn": ["e3nn"],
+    "einops": ["einops"],
+    "gpytorch": ["gpytorch"],
+    "higher": ["higher"],
+    "kornia": ["kornia"],
+    "linear_operator": ["linear_operator"],
+    "opacus": ["opacus"],
+    "pyro": ["pyro"],
+    "skorch": ["skorch"],
+    "tensordict": ["tensordict"],
+    "timm": ["timm", "torchvision"],
+    "torchdiffeq": ["torchdiffeq"],
+    "torchmetrics": ["torchmetrics"],
+    "torchopt": ["torchopt"],
+    "torchsde": ["torchsde"],
+    "unfoldnd": ["unfoldNd"],
+    "vit_pytorch": ["vit_pytorch"],
+    "x_transformers": ["x_transformers"],
+}
+
+#: why a program does not run here
+REFUSED = {"tensordict": "it takes private functions of PyTorch's pytrees (torch.utils._pytree._list_flatten)"}
+
+
+def played(side: str, name: str, folder: Path) -> dict[str, np.ndarray]:
+    """What a program leaves on one side."""
+    file = folder / f"{side}.npz"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    found = subprocess.run(
+        [sys.executable, HERE / "run.py", side, HERE / "programs" / f"{name}.py", file],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+    )
+    assert found.returncode == 0, found.stderr[-3000:]
+    return dict(np.load(file))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, tmp_path: Path):
+    for library in ("torch", *PROGRAMS[name]):
+        if importlib.util.find_spec(library) is None:
+            pytest.skip(f"{library} is not installed")
+    if name in REFUSED:
+        pytest.xfail(REFUSED[name])
+    theirs, ours = (played(side, name, tmp_path) for side in ("pytorch", "fgrad"))
+    assert ours.keys() == theirs.keys()
+    for key, value in theirs.items():
+        assert ours[key].dtype == value.dtype and np.isfinite(value).all()
+        np.testing.assert_allclose(ours[key], value, rtol=2e-4, atol=2e-5, err_msg=key)
+
+
+def test_every_program_is_played():
+    assert {path.stem for path in (HERE / "programs").glob("*.py")} == PROGRAMS.keys()

@@ -1,0 +1,81 @@
+"""``install()``: ``import torch`` means this package, and only while it is installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fgrad.torch as torch
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def output(program):
+    """What a program prints in a process of its own."""
+    found = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_import_torch_means_this_package():
+    program = """
+import importlib.metadata, importlib.util, sys
+import fgrad.torch as ours
+before = ours.__name__, ours.__spec__
+handle = ours.install()
+import torch
+import torch.nn.functional as F
+import torch.utils.data
+from torch.optim import SGD
+from torch import nn
+assert torch is ours and torch.__name__ == "torch" and torch.__version__ == "2.13.0" and torch.__file__
+assert F is ours.nn.functional and nn is ours.nn and SGD is ours.optim.SGD
+assert sys.modules["torch.nn"] is sys.modules["fgrad.torch.nn"] and nn.__spec__.name == "fgrad.torch.nn"
+assert importlib.util.find_spec("torch") is torch.__spec__ and torch.__spec__.name == "torch"
+assert importlib.util.find_spec("torch.nn").name in ("torch.nn", "fgrad.torch.nn")
+assert importlib.metadata.version("torch") == "2.13.0"
+try:
+    import torch.nothing
+except ModuleNotFoundError as error:
+    assert "fgrad.torch has nothing of that name" in str(error)
+else:
+    raise AssertionError
+ours.install()
+ours.uninstall()
+assert (ours.__name__, ours.__spec__) == before
+assert not any(name.partition(".")[0] == "torch" for name in sys.modules)
+with ours.install():
+    import torch.fft
+    assert torch.ones(2).sum().item() == 2.0
+assert "torch" not in sys.modules
+ours.uninstall()
+import fgrad.torch.nn
+print("done")
+"""
+    assert output(program) == "done\n"
+
+
+def test_files_of_an_installed_process():
+    """Names in files are PyTorch's, whichever name the package has."""
+    program = """
+import io, fgrad.torch
+with fgrad.torch.install():
+    import torch
+    stream = io.BytesIO()
+    torch.save([torch.nn.Linear(2, 1), torch.float32, torch.Size([1])], stream)
+    stream.seek(0)
+    found = torch.load(stream, weights_only=False)
+    assert b"ctorch.nn.modules.linear" in stream.getvalue() and b"fgrad" not in stream.getvalue()
+    assert type(found[0]) is torch.nn.Linear and found[1:] == [torch.float32, torch.Size([1])]
+"""
+    output(program)
+
+
+def test_with_pytorch_in_the_process_it_is_refused():
+    pytest.importorskip("torch")
+    before = sys.modules["torch"]
+    with pytest.raises(RuntimeError, match=r"another torch is imported(.|\n)*call fgrad\.torch\.install"):
+        torch.install()
+    torch.uninstall()
+    assert sys.modules["torch"] is before and torch.__name__ == "fgrad.torch"

@@ -1,0 +1,70 @@
+"""Names that libraries import and seldom use: they import, serve in ``isinstance``, and refuse when used."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fgrad.torch as torch
+from fgrad.torch.stand_ins import ALIASES, REFUSED, WORKING
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize("place", sorted({*REFUSED, *WORKING, *ALIASES} - {""}))
+def test_modules_of_the_table(place):
+    module = importlib.import_module(f"fgrad.torch.{place}")
+    for name in REFUSED.get(place, "").split():
+        found = getattr(module, name)
+        if place not in WORKING or name not in WORKING[place]:
+            assert name in repr(found)
+            if isinstance(found, type):
+                assert not isinstance(torch.ones(1), found)
+            with pytest.raises(NotImplementedError, match="fgrad.torch has PyTorch's autograd, and not this"):
+                found()
+
+
+def test_classes_can_be_subclassed():
+    class Mine(torch.fx.Tracer):
+        pass
+
+    with pytest.raises(NotImplementedError, match="the name is here to be imported"):
+        Mine()
+    assert issubclass(torch.fx.GraphModule, torch.nn.Module)
+    assert callable(torch.distributed.ProcessGroup.size) and not hasattr(torch.distributed.ProcessGroup, "__wrapped__")
+
+
+def test_what_a_few_lines_can_do():
+    assert torch.fx.wrap(len) is len and torch.torch is torch
+    assert (torch.distributed.get_rank(), torch.distributed.get_world_size()) == (0, 1)
+    assert torch.distributed.ReduceOp.SUM and torch.profiler.ProfilerActivity.CPU
+    assert isinstance(torch.ones(1), torch.Tensor) and isinstance(torch.Tensor, torch._C._TensorMeta)
+    assert not torch._C._functorch.is_batchedtensor(torch.ones(1)) and not torch.mps.is_available()
+    pair = importlib.import_module("fgrad.torch.nn.modules.utils")
+    assert pair._pair(3) == (3, 3) and pair._triple([1, 2, 3]) == (1, 2, 3)
+    assert pair._reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+    assert pair._list_with_default([None, 7], [4, 5, 6]) == [5, 7]
+    assert importlib.import_module("fgrad.torch.nn.modules.flatten").Flatten is torch.nn.Flatten
+    assert (
+        importlib.import_module("fgrad.torch.nn.modules.activation").MultiheadAttention is torch.nn.MultiheadAttention
+    )
+    assert torch.functional.einsum is torch.einsum
+    with pytest.raises(OSError, match="machine code for PyTorch"):
+        torch.ops.load_library("x.so")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = torch.nothing
+
+
+def test_what_is_imported_when_it_is_asked_for():
+    code = """
+import sys, fgrad.torch as torch
+before = len([name for name in sys.modules if name.startswith("fgrad.")])
+print(before, any(name.startswith(("fgrad.torch.distributions", "fgrad.torch.optim")) for name in sys.modules))
+assert "optim" in dir(torch) and torch.optim.SGD and torch.distributions.Normal and torch.utils.data.DataLoader
+"""
+    found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert found.returncode == 0, found.stderr
+    count, early = found.stdout.split()
+    assert int(count) < 480 and early == "False"
