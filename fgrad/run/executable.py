@@ -206,7 +206,7 @@ def bind(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
             if not isinstance(trace, TakesGraphs):
                 # a constant among the results may be a Python number
                 outs = zip(evaluate(graph, args), graph.out_types, strict=True)
-                return [x if isinstance(x, jax.Array) else _array(x, t) for x, t in outs]
+                return [x if isinstance(x, jax.Array) else as_arrays([x], [t])[0] for x, t in outs]
             if latest is None or trace.order > latest.order:
                 latest = trace
     assert latest is not None
