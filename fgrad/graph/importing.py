@@ -253,7 +253,8 @@ def _label(fun: Any) -> str:
 def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
     """What tells a custom rule apart: the user's function, the static arguments that JAX wrapped it with, the types.
 
-    JAX's own helper functions among those arguments are made anew for each call and say nothing.
+    JAX's own helper functions among those arguments are made anew for each call and say nothing.  With JAX's 64-bit flag
+    on, the rule of the same types has other numbers in it.
     """
     statics = [
         freeze(x)
@@ -261,7 +262,7 @@ def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
         for x in xs
         if not (callable(x) and str(getattr(x, "__module__", "")).startswith("jax."))
     ]
-    return (freeze(fun.f), *statics, *types)
+    return (freeze(fun.f), *statics, *types, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
 def _key(thunk: Any, types: Sequence[ShapedArray]) -> Hashable:
