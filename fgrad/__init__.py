@@ -8,6 +8,7 @@ from fgrad.api.custom import custom_jvp, custom_vjp
 from fgrad.api.forward import jvp, linear_transpose, linearize
 from fgrad.api.graphs import Graph, load, make_graph
 from fgrad.api.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
+from fgrad.api.loops import bounded_while
 from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Graph",
+    "bounded_while",
     "cache_info",
     "check_rule",
     "checkpoint",

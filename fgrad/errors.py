@@ -393,8 +393,21 @@ def reverse_while() -> ReverseWhileError:
     return ReverseWhileError(
         "Reverse-mode differentiation does not work through lax.while_loop or lax.fori_loop with a number of steps "
         "that is known only when it runs: the values of every step would have to be kept.\n"
-        "Ways out: lax.scan, or lax.fori_loop with Python ints as bounds; forward mode (fgrad.jvp, fgrad.jacfwd); or, "
-        "outside jit, a Python while loop, which fgrad differentiates as it ran."
+        "Ways out: lax.scan, or lax.fori_loop with Python ints as bounds; fgrad.bounded_while, if you know how many "
+        "steps there are at most; forward mode (fgrad.jvp, fgrad.jacfwd); or, outside jit, a Python while loop, which "
+        "fgrad differentiates as it ran."
+    )
+
+
+class LoopBoundError(RuntimeError):
+    """A loop was still going when it had made as many steps as it may make."""
+
+
+def loop_bound(max_steps: int) -> LoopBoundError:
+    return LoopBoundError(
+        f"bounded_while: cond still holds after {max_steps} steps, which is all that max_steps allows.\n"
+        "Ways out: a larger max_steps; or a cond that ends sooner. Under jit, where this is not known yet, the result "
+        "is NaN."
     )
 
 

@@ -253,8 +253,8 @@ def _label(fun: Any) -> str:
 def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
     """What tells a custom rule apart: the user's function, the static arguments that JAX wrapped it with, the types.
 
-    JAX's own helper functions among those arguments are made anew for each call and say nothing.  With JAX's 64-bit flag
-    on, the rule of the same types has other numbers in it.
+    JAX's own helper functions among those arguments are made anew for each call and say nothing.  With JAX's 64-bit
+    flag on, the rule of the same types has other numbers in it.
     """
     statics = [
         freeze(x)
