@@ -298,8 +298,8 @@ _IGNORED = names(
     "torch.hann_window torch.kaiser_window torch.linspace torch.logspace torch.normal torch.ones torch.rand "
     "torch.rand_like torch.randint torch.randint_like torch.randn torch.randn_like torch.randperm torch.range "
     "torch.result_type torch.scalar_tensor torch.tril_indices torch.triu_indices torch.vander torch.zeros "
-    "torch.Tensor.__delitem__ torch.Tensor._conj torch.Tensor._neg_view torch.Tensor.eig torch.Tensor.lstsq torch.Tensor.solve "
-    "torch.Tensor.symeig torch.Tensor.new torch.Tensor.new_empty "
+    "torch.Tensor.__delitem__ torch.Tensor._conj torch.Tensor._neg_view torch.Tensor.eig torch.Tensor.lstsq "
+    "torch.Tensor.solve torch.Tensor.symeig torch.Tensor.new torch.Tensor.new_empty "
     "torch.Tensor.new_empty_strided torch.Tensor.new_full torch.Tensor.new_ones torch.Tensor.new_tensor "
     "torch.Tensor.new_zeros torch.Tensor.stride torch.Tensor.unflatten"
 )
