@@ -14,7 +14,7 @@ import jax
 import jax.ref
 import numpy as np
 from jax import dtypes
-from jax.core import ShapedArray, Trace, Tracer, eval_context, eval_jaxpr
+from jax.core import ShapedArray, Trace, Tracer, eval_context as jax_eval_context, eval_jaxpr
 from jax.experimental import hijax
 from jax.extend import core as jex
 from jax.extend.core import (
@@ -114,6 +114,21 @@ def _put_back(block: Any) -> None:
     """Put back, once more, the trace that a block of ``take_trace`` took, if it came so far."""
     with contextlib.suppress(AttributeError):
         block.__exit__(None, None, None)
+
+
+def eval_context() -> Any:
+    """A block in which operations simply run: nothing is traced.
+
+    JAX's own is a generator.  Left by a signal where it begins, it puts back what it found when it is collected, which
+    may be long after.
+    """
+    return set_trace(_evaluating())
+
+
+@functools.cache
+def _evaluating() -> Any:
+    with jax_eval_context():
+        return current_trace()
 
 
 def set_again(trace: Any) -> None:

@@ -473,8 +473,12 @@ def _live(tangents: Sequence[Any], types: Sequence[ShapedArray]) -> tuple[bool, 
 
 
 def _instantiated(tangent: Any) -> Any:
-    """A tangent as an array, zeros for a symbolic zero."""
-    return zero_tangent(tangent) if isinstance(tangent, jax.custom_derivatives.SymbolicZero) else tangent
+    """A tangent as an array, zeros for a symbolic zero, which vary along a mesh as what they belong to does."""
+    if not isinstance(tangent, jax.custom_derivatives.SymbolicZero):
+        return tangent
+    type: Any = tangent.aval
+    zeros, axes = zero_tangent(tangent), varying_axes(type)
+    return lax.pcast(zeros, axes, to="varying") if axes else zeros
 
 
 def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
