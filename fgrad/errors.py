@@ -140,14 +140,11 @@ def missing_rule(name: str) -> MissingRuleError:
 class NoTransposeError(MissingRuleError, ValueError):
     """Reverse mode has to transpose a primitive for which nobody has said how.
 
-    >>> import fgrad, jax
-    >>> from jax.interpreters import ad
-    >>> p = jax.extend.core.Primitive("one_way")
-    >>> _ = p.def_impl(lambda x: x), p.def_abstract_eval(lambda x: x)
-    >>> ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))
-    >>> fgrad.grad(p.bind)(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
-    Traceback (most recent call last):
-    fgrad.errors.NoTransposeError: ...
+    It is a ``ValueError`` too, as where JAX cannot linearize.
+
+    >>> from fgrad import errors
+    >>> issubclass(errors.NoTransposeError, ValueError)
+    True
     """
 
 

@@ -1,5 +1,7 @@
 """The one file that touches ``jax.core`` and ``jax.extend.core``: whatever JAX changes there is mended here.
 
+It is a long file for that reason: to split it would hide where to look when JAX changes.
+
 Everything else under ``fgrad/`` sees JAX through its documented ``jax``, ``jax.numpy`` and ``jax.lax`` names and
 through what this file exports.
 """
@@ -122,11 +124,12 @@ def eval_context() -> Any:
     JAX's own is a generator.  Left by a signal where it begins, it puts back what it found when it is collected, which
     may be long after.
     """
-    return set_trace(_evaluating())
+    return set_trace(evaluating_trace())
 
 
 @functools.cache
-def _evaluating() -> Any:
+def evaluating_trace() -> Any:
+    """JAX's trace under which operations simply run."""
     with jax_eval_context():
         return current_trace()
 
@@ -214,8 +217,7 @@ def _by_default() -> Any:
 
 def is_evaluating(trace: Any) -> bool:
     """Whether operations under ``trace`` simply run: nothing is being traced."""
-    with eval_context():
-        return trace is None or type(trace) is type(current_trace())
+    return trace is None or type(trace) is type(evaluating_trace())
 
 
 def checks_each_primitive() -> bool:

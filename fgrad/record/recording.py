@@ -42,8 +42,8 @@ from fgrad.jaxcore import (
     bind_custom_jvp,
     bind_custom_vjp,
     copied,
-    current_trace,
     eval_context,
+    evaluating_trace,
     folds_constants,
     is_high,
     name_of,
@@ -407,8 +407,7 @@ class Stager(Recording):
             return primitive.bind(*args, **params)
 
     def outer(self) -> Any:
-        with eval_context():
-            return current_trace()
+        return evaluating_trace()
 
     def stage_value(self, value: Any) -> Any:
         value = super().stage_value(value)
