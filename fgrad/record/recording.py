@@ -125,7 +125,7 @@ class Recording(TakesGraphs):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | None) -> int:
+    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | Source | None) -> int:
         """Write one operation; the number of its first output."""
         number = self.count
         self.ops.append(op)
@@ -179,7 +179,7 @@ class Recording(TakesGraphs):
             held = self.lifted[id(const)] = (number, const, const.type)
         return held[0]
 
-    def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
+    def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
         """Record ``op`` on values; the tracers of its outputs."""
         if isinstance(op.primitive, PythonCall):
             with set_trace(self):
