@@ -17,6 +17,7 @@ from fgrad.api import reverse
 from fgrad.api.arguments import Argnums, check_function, leaves
 from fgrad.api.forward import jvp
 from fgrad.api.graph_arguments import fitted, tangent_of, type_of
+from fgrad.api.graph_source import python_program
 from fgrad.api.names import argument_names, result_names
 from fgrad.graph.check import check
 from fgrad.graph.difference import Difference, difference
@@ -299,6 +300,31 @@ class Graph:
     def to_html(self, path: str | os.PathLike[str] | None = None, title: str = "graph") -> str:
         """One HTML page with the drawing, whole and by function, and the listing, also written to ``path``."""
         return _written(to_html(self.core, self.names, title), path)
+
+    def to_python(self, name: str = "program", constants: dict[str, Any] | None = None) -> str:
+        """Source that runs: a function called ``name`` that takes and returns what the graph does.
+
+        ``make_graph`` of that function, at the same types, gives an equal graph again.  Variables have the user's
+        names, and a comment says the line that each operation comes from.
+
+        Arguments:
+          name: what the function is called.
+          constants: a dict that takes what has no source, by name: constants of more than a dozen elements, callbacks,
+            calls with custom rules.  The source reads it as a global variable ``constants``.
+
+        Raises:
+          ValueError: something has no source, and there is no dict to take it; the message names it.
+
+        >>> def f(x):
+        ...     h = jax.numpy.sin(x)
+        ...     return h * x
+        >>> graph = make_graph(f)(1.0)
+        >>> scope = {}
+        >>> exec(graph.to_python(), scope)
+        >>> make_graph(scope["program"])(1.0) == graph
+        True
+        """
+        return python_program(self.core, self.in_tree, self.out_tree, self.names, name, constants)
 
     def to_json(self) -> str:
         """The JSON document that ``save`` writes; arrays stand in it by their fingerprints."""
