@@ -1,5 +1,6 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
+from fgrad.api.graphs import Graph as FunctionGraph
 from fgrad.api.rules import define_rule
 from fgrad.errors import UndefinedDerivativeError
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
@@ -22,6 +23,7 @@ __all__ = [
     "Cache",
     "Const",
     "Executable",
+    "FunctionGraph",
     "Graph",
     "Op",
     "PaceOf",

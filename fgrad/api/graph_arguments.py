@@ -41,7 +41,7 @@ def fitted(value: Any, kind: ShapedArray, path: str) -> Any:
     if got == kind:
         return value
     fits = got.shape == kind.shape and (
-        got.dtype == kind.dtype or (got.weak_type and jax.numpy.promote_types(got.dtype, kind.dtype) == kind.dtype)
+        got.dtype == kind.dtype or (got.weak_type and jax.numpy.result_type(value, kind.dtype) == kind.dtype)
     )
     if not fits:
         raise errors.graph_argument(path, type_text(kind), type_text(got))

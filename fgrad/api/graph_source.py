@@ -40,7 +40,7 @@ def python_program(
             return text
         return f"jax.tree.unflatten({held('out_tree', out_tree, 'the structure of the result')}, [{', '.join(outs)}])"
 
-    return program(graph, parameters, inputs, result, held, lambda core: partial(_run, core), stage_closed, name)
+    return program(graph, parameters, inputs, names, result, held, lambda core: partial(_run, core), stage_closed, name)
 
 
 def _run(graph: Graph, *args: Any) -> Sequence[Any]:
@@ -54,9 +54,8 @@ def _paths(arg: Any, left: list[str], taken: Sequence[str], key: str | None = No
     names = [left.pop(0) for _ in found]
     base = key
     if base is None:
-        whole = names[0] if names else f"arg{len(taken)}"
-        root = whole.removesuffix(suffixes[0]) if suffixes else whole
-        base = unique = identifier(root)
+        fits = bool(names) and all(name.endswith(suffix) for name, suffix in zip(names, suffixes, strict=True))
+        base = unique = identifier(names[0].removesuffix(suffixes[0])) if fits else f"arg{len(taken)}"
         count = 1
         while unique in taken:
             count += 1

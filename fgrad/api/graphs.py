@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import jax  # noqa: F401  (the examples use it)
 from attrs import evolve, field, frozen
 from jax import tree_util
 
@@ -29,7 +30,7 @@ from fgrad.graph.pages import to_html, to_svg
 from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render
 from fgrad.graph.values import Values, made_by, replaced
-from fgrad.jaxcore import ShapedArray
+from fgrad.jaxcore import ShapedArray, as_wide_as
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.executable import run
@@ -140,8 +141,10 @@ class Graph:
         flat, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise errors.graph_structure(self.in_tree, tree)
-        values = [fitted(*each) for each in zip(flat, self.core.in_types, self.names, strict=True)]
-        return tree_util.tree_unflatten(self.out_tree, run(self.core, values))
+        return tree_util.tree_unflatten(self.out_tree, as_wide_as(self.in_types, self._run, flat))
+
+    def _run(self, flat: Sequence[Any]) -> Sequence[Any]:
+        return run(self.core, [fitted(*each) for each in zip(flat, self.in_types, self.names, strict=True)])
 
     # -- other graphs made from it --
 
@@ -174,7 +177,7 @@ class Graph:
         primals = self._examples("vjp")
         cotangent = tree_util.tree_unflatten(self.out_tree, list(map(tangent_of, self.out_types)))
         cotangents = [f"cotangent of {name}" for name in (*self.out_names, *self.names)]
-        made, count = make_graph(function)(primals, cotangent), len(self.out_names)
+        made, count = as_wide_as(self.in_types, make_graph(function), primals, cotangent), len(self.out_names)
         return evolve(made, names=(*self.names, *cotangents[:count]), out_names=(*self.out_names, *cotangents[count:]))
 
     def jvp(self) -> "Graph":
@@ -185,7 +188,8 @@ class Graph:
         """
         primals = self._examples("jvp")
         tangents = tree_util.tree_map(tangent_of, primals)
-        made = make_graph(lambda primals, tangents: jvp(self, primals, tangents))(primals, tangents)
+        pushed = make_graph(lambda primals, tangents: jvp(self, primals, tangents))
+        made = as_wide_as(self.in_types, pushed, primals, tangents)
         names, out_names = [
             (*given, *[f"tangent of {name}" for name in given]) for given in (self.names, self.out_names)
         ]
@@ -267,7 +271,7 @@ class Graph:
 
     def _derived(self, function: Callable[..., Any]) -> "Graph":
         args, kwargs = tree_util.tree_unflatten(self.in_tree, list(map(shape_of, self.in_types)))
-        made = make_graph(function)(*args, **kwargs)
+        made = as_wide_as(self.in_types, partial(make_graph(function), **kwargs), *args)
         return Graph(made.core, made.in_tree, made.out_tree, self.names, made.out_names)
 
     def _examples(self, what: str) -> Any:

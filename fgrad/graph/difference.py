@@ -41,7 +41,7 @@ class Difference(Answer):
       removed: the lines of the first graph that have no partner in the second.
       added: the lines of the second that have none in the first.
       changed: pairs of lines at the same place that do not say the same.
-      moved: whether the same operations stand in another order.
+      moved: whether the same operations stand in another order, or constants differ in their types alone.
     """
 
     removed: tuple[Line, ...]
@@ -59,7 +59,7 @@ class Difference(Answer):
             yield "The graphs are equal."
             return
         if not (self.removed or self.added or self.changed):
-            yield "The same operations, in another order."
+            yield "The same operations, in another order or on constants of other types."
             return
         yield f"{len(self.removed)} removed, {len(self.added)} added, {len(self.changed)} changed"
         one, other = self._lines

@@ -334,6 +334,7 @@ def program(
     graph: Graph,
     parameters: Sequence[str],
     inputs: Sequence[str],
+    called_by: Sequence[str],
     result: Callable[[Sequence[str]], str],
     held: Held,
     called: Callables,
@@ -345,6 +346,7 @@ def program(
     Arguments:
       parameters: its parameters as they stand in its head.
       inputs: the expression of each flat input in terms of them.
+      called_by: the user's name of each flat input.
       result: gives the expression of the result from those of the flat outputs.
       held: takes what has no source.
       called: makes a callable of a graph that is held.
@@ -352,15 +354,15 @@ def program(
       name: what the function is called.
     """
     if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        return widely(program, graph, parameters, inputs, result, held, called, recorded, name)
+        return widely(program, graph, parameters, inputs, called_by, result, held, called, recorded, name)
     writer = Writer(held, called, recorded)
     writer.taken.update([name, *[p.partition("=")[0].strip("*, ") for p in parameters]])
     lines, names = [], []
-    for text in inputs:
+    for text, wanted in zip(inputs, called_by, strict=True):
         if text in writer.taken:
             names.append(text)
         else:
-            names.append(writer.name(text))
+            names.append(writer.name(wanted))
             lines.append(f"{names[-1]} = {text}")
     with eval_context():
         body, outs = writer.body(graph, names)

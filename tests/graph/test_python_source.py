@@ -17,8 +17,9 @@ from tests.graph.programs import PROGRAMS, graph_of, random_graphs
 
 #: what is held beside the source: custom rules are their functions, and some primitives JAX exports under no name
 HELD = {
-    "clipped", "constant", "context_mesh", "debug_print_p", "geqrf_p", "itself", "linear_call", "ragged_dot_general_p", "reshard",
-    "scaled_dot_p", "sharding", "unconstrained_dims", "v_while", "custom_linear_solve",
+    "clipped", "constant", "context_mesh", "debug_print_p", "geqrf_p", "itself", "linear_call",
+    "ragged_dot_general_p", "reshard", "scaled_dot_p", "sharding", "unconstrained_dims", "v_while",
+    "custom_linear_solve",
 }  # fmt: skip
 Point = namedtuple("Point", "x y")
 
