@@ -119,6 +119,11 @@ class Graph:
         return any(node.op.effects for node in self.nodes)
 
     @cached_property
+    def sourced(self) -> bool:
+        """Whether any node has a line of its own."""
+        return any(node.source is not None for node in self.nodes)
+
+    @cached_property
     def _hash(self) -> int:
         return hash((self.in_types, self.consts, self.nodes, self.outputs))
 
@@ -232,6 +237,18 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
         for i in dead:
             values[i] = None
     return [values[i] for i in graph.outputs]
+
+
+def sourced(graph: Graph, source: Source | None) -> Graph:
+    """The same graph, in which the nodes that have no line of their own have this one."""
+    nodes = tuple([node if node.source else Node(node.op, node.inputs, source) for node in graph.nodes])
+    return Graph(graph.in_types, graph.consts, nodes, graph.outputs)
+
+
+def unsourced(graph: Graph) -> Graph:
+    """The same graph without lines."""
+    nodes = tuple([Node(node.op, node.inputs) for node in graph.nodes])
+    return Graph(graph.in_types, graph.consts, nodes, graph.outputs)
 
 
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import jax
@@ -78,7 +78,11 @@ def here(depth: int = 1) -> RawSource | None:
 
     A bare tuple, since the recorder asks once per operation; ``Source(*raw)`` makes it readable.
     """
-    frame = sys._getframe(depth)
+    return visible(sys._getframe(depth))
+
+
+def visible(frame: FrameType | None) -> RawSource | None:
+    """The innermost of the user's frames from this one outwards, which a library that the user called may have made."""
     known = _hidden_files.get
     while frame is not None:
         code = frame.f_code
