@@ -14,7 +14,7 @@ from fgrad.passes.trim import trim
 from fgrad.passes.vjp import vjp
 from fgrad.record.recording import stage_closed
 from fgrad.run.cache import Cache
-from fgrad.run.executable import SILENT, Executable
+from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.policy import PaceOf, active, operations, pieces
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "UndefinedDerivativeError",
     "WIDE",
     "active",
+    "bind",
     "checks_each_primitive",
     "copied",
     "define_rule",

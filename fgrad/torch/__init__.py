@@ -80,7 +80,10 @@ from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as new
 from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
 from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)
 from fgrad.torch.cuda import amp as _cuda_amp  # noqa: F401
-from fgrad.torch.func import vmap as vmap
+from fgrad.torch.func import (
+    comparison as _comparison,  # noqa: F401  (enters the layer)
+    vmap as vmap,
+)
 from fgrad.torch.func.functionalization import functionalize as functionalize
 from fgrad.torch.futures import Future as Future
 from fgrad.torch.installation import install as install, uninstall as uninstall
