@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fgrad.mutable.backward import replay as _replay  # noqa: F401  (fills its port)
+from fgrad.mutable.context.emulation import compat as compat, inplace as inplace
 from fgrad.mutable.context.modes import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -20,12 +21,8 @@ from fgrad.mutable.context.modes import (
     set_grad_enabled as set_grad_enabled,
 )
 from fgrad.mutable.explain import explain as _explain  # noqa: F401  (fills its ports)
-from fgrad.mutable.explain.diagnosis import (
-    audit as audit,
-    compat as compat,
-    inplace as inplace,
-    why_no_grad as why_no_grad,
-)
+from fgrad.mutable.explain.audit import audit as audit
+from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats
 from fgrad.mutable.types.devices import (
