@@ -13,6 +13,8 @@ from fgrad.api.loops import bounded_while
 from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
+from fgrad.questions.compare import compare
+from fgrad.questions.why_zero import why_zero
 from fgrad.run.executable import cache_info, clear_cache
 from fgrad.run.policy import policy
 
@@ -28,6 +30,7 @@ __all__ = [
     "checkpoint_policies",
     "clear_cache",
     "closure_convert",
+    "compare",
     "custom_jvp",
     "custom_vjp",
     "define_rule",
@@ -54,4 +57,5 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "why_zero",
 ]

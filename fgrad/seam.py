@@ -12,12 +12,14 @@ from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import trim
 from fgrad.passes.vjp import vjp
+from fgrad.questions.answer import Answer, Table
 from fgrad.record.recording import stage_closed
 from fgrad.run.cache import Cache
-from fgrad.run.executable import SILENT, Executable
+from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.policy import PaceOf, active, operations, pieces
 
 __all__ = [
+    "Answer",
     "Builder",
     "Cache",
     "Const",
@@ -30,10 +32,12 @@ __all__ = [
     "SILENT",
     "ShapedArray",
     "Source",
+    "Table",
     "Tracer",
     "UndefinedDerivativeError",
     "WIDE",
     "active",
+    "bind",
     "checks_each_primitive",
     "copied",
     "define_rule",

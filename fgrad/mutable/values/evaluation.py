@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Reading
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, elsewhere, on_cpu
@@ -37,9 +38,11 @@ from fgrad.seam import (
     Region,
     ShapedArray,
     Tracer,
+    bind,
     checks_each_primitive,
     copied,
     evaluate,
+    here,
     operations,
     simplify,
     stage_closed,
@@ -133,6 +136,11 @@ class Routine(Executable):
         if self.wide:
             return widely(super().__call__, values)
         return super().__call__(values)
+
+    def bound(self, args: Sequence[Any]) -> Sequence[Any]:
+        # the lines in the graph are those that ran the operation first; backward belongs to the line of its node
+        node = modes.evaluating
+        return bind(self.graph, args, here() if node is None or node.calls_user else node.source or here())
 
     def given(self, outs: Sequence[Any]) -> Sequence[Any]:
         return outs  # see NOTE [NumPy begets NumPy]
