@@ -35,8 +35,8 @@ from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, Entry, Kernel, fl
 
 #: the elements of a block of columns
 BLOCK = 1 << 19
-#: kernels of so many places at most are gone through one by one
-PLACES = 64
+#: kernels of so many places at most are gone through one by one, for so many results of each feature
+PLACES, MULTIPLE = 64, 4
 #: nanoseconds that a multiplication takes where BLAS has no product, that a column takes for an element, and a phase
 MULTIPLIED, COLUMN, PHASE = 1.0, 0.25, 20_000.0
 
@@ -243,7 +243,7 @@ def _convolution(op: Op) -> Kernel | None:
     read = sum([math.prod([p.taps * p.count for p in part]) for part in parts]) * width * groups * n // batches
     added = math.prod(taps + sizes) * outputs * n // batches
     cost = COLUMN * read + PHASE * (len(parts) - 1)
-    if width == 1 and math.prod(taps) <= PLACES:
+    if width == 1 and outputs <= MULTIPLE * groups and math.prod(taps) <= PLACES:
         convolved = _in_phases(_by_places, parts, (n // batches, *w_shape[:2], *shape[2:]))
     elif set(strides) == {1} and added + w_type.size * (not turned) < read + w_type.size * turned:
         convolved, cost = _by_adding(axes), COLUMN * added
