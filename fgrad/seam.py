@@ -9,7 +9,7 @@ from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copi
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
-from fgrad.passes.trim import trim
+from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
 from fgrad.record.recording import stage_closed
 from fgrad.run.cache import Cache
@@ -40,6 +40,7 @@ __all__ = [
     "here",
     "is_hidden",
     "jvp",
+    "needed_inputs",
     "operations",
     "pieces",
     "simplify",

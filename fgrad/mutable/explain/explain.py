@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from fgrad.mutable.explain.reading import gradients_from, operand_names
 from fgrad.mutable.operation import operation_node
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor import saved
@@ -117,10 +118,8 @@ def _reader(saved_tensor: SavedTensor, node: Node) -> str:
     what = "its result" if saved_tensor.output else f"its operand '{saved_tensor.name}'"
     wanted = ""
     if isinstance(node, OperationNode):
-        names = node.plan.operation.operands
-        present = node.plan.present
-        for_ = dict.fromkeys(f"'{names[min(present[i], len(names) - 1)].lstrip('*')}'" for i in node.pullback.wanted)
-        wanted = f" to make the gradient of {' and '.join(for_)}"
+        names = operand_names(node, gradients_from(node, saved_tensor))
+        wanted = f" to make the gradient of {' and '.join(map(repr, names))}" if names else ""
     return f"{_operation(node)}, at {place(node.source)}, reads {what}{wanted}"
 
 
