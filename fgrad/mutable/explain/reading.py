@@ -1,5 +1,6 @@
 """What the rule of a node reads: for each saved value, the gradients that are made from it."""
 
+from fgrad.mutable.explain.wording import name_of_gradient
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.seam import needed_inputs
@@ -20,7 +21,13 @@ def gradients_from(node: OperationNode, saved: SavedTensor) -> tuple[int, ...]:
     )
 
 
-def operand_names(node: OperationNode, places: tuple[int, ...]) -> tuple[str, ...]:
-    """What PyTorch calls the operands at some places."""
+def gradients_text(node: OperationNode, places: tuple[int, ...]) -> str:
+    """The operands at some places, as PyTorch calls them, and what they are to the user."""
     names, present = node.plan.operation.operands, node.plan.present
-    return tuple(dict.fromkeys(names[min(present[i], len(names) - 1)].lstrip("*") for i in places))
+    edge_of = {place: k for k, (_, place) in enumerate(node.plan.edges)}
+    found: dict[str, None] = {}
+    for i in places:
+        operand = names[min(present[i], len(names) - 1)].lstrip("*")
+        name = name_of_gradient(node, edge_of[i]) if i in edge_of else None
+        found[repr(operand) if name is None else f"'{operand}' ({name})"] = None
+    return " and ".join(found)
