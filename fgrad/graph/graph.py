@@ -119,6 +119,15 @@ class Graph:
         return any(node.op.effects for node in self.nodes)
 
     @cached_property
+    def has_lines(self) -> bool:
+        """Whether any node knows the user's line that it came from."""
+        return any(node.source is not None for node in self.nodes)
+
+    def without_lines(self) -> "Graph":
+        """The same graph, of no line."""
+        return Graph(self.in_types, self.consts, tuple([Node(n.op, n.inputs) for n in self.nodes]), self.outputs)
+
+    @cached_property
     def _hash(self) -> int:
         return hash((self.in_types, self.consts, self.nodes, self.outputs))
 
@@ -175,15 +184,17 @@ class Builder:
         self.types += op.out_types
         return number
 
-    def splice(self, graph: "Graph", args: Sequence[int], source: Source | None = None) -> list[int]:
+    def splice(
+        self, graph: "Graph", args: Sequence[int], source: Source | None = None, otherwise: Source | None = None
+    ) -> list[int]:
         """Append a copy of ``graph`` applied to values of this builder; the numbers of its outputs.
 
-        ``source``, where given, becomes the line of every node spliced in.
+        ``source``, where given, becomes the line of every node spliced in, ``otherwise`` that of nodes without one.
         """
         numbers = list(args)
         numbers += [self.const(const) for const in graph.consts]
         for node in graph.nodes:
-            first = self.emit(node.op, tuple([numbers[i] for i in node.inputs]), source or node.source)
+            first = self.emit(node.op, tuple([numbers[i] for i in node.inputs]), source or node.source or otherwise)
             numbers += range(first, first + len(node.op.out_types))
         return [numbers[i] for i in graph.outputs]
 

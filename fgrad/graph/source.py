@@ -17,7 +17,8 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m
     "<attrs generated",
     "<frozen",
 )
-_hidden_files: dict[str, bool] = {}
+#: whether the code of a file is hidden, of those that were met
+hidden_files: dict[str, bool] = {}
 
 
 @frozen
@@ -63,11 +64,11 @@ RawSource = tuple[CodeType, int]
 def is_hidden(code: CodeType) -> bool:
     """Whether a frame of this code is fgrad's, JAX's or NumPy's own, and not the user's."""
     # by file: Python keeps the hash of a string, and works out that of a code object each time
-    hidden = _hidden_files.get(code.co_filename)
+    hidden = hidden_files.get(code.co_filename)
     if hidden is None:
-        if len(_hidden_files) > 1 << 16:
-            _hidden_files.clear()
-        hidden = _hidden_files[code.co_filename] = code.co_filename.startswith(_HIDDEN)
+        if len(hidden_files) > 1 << 16:
+            hidden_files.clear()
+        hidden = hidden_files[code.co_filename] = code.co_filename.startswith(_HIDDEN)
     return hidden
 
 
@@ -77,7 +78,7 @@ def here(depth: int = 1) -> RawSource | None:
     A bare tuple, since the recorder asks once per operation; ``Source(*raw)`` makes it readable.
     """
     frame = sys._getframe(depth)
-    known = _hidden_files.get
+    known = hidden_files.get
     while frame is not None:
         code = frame.f_code
         hidden = known(code.co_filename)
@@ -85,6 +86,16 @@ def here(depth: int = 1) -> RawSource | None:
             return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+def visible(frame: Any) -> Any:
+    """The innermost frame from this one outwards that is the user's; the frame itself where none is."""
+    found = frame
+    while found is not None:
+        if not is_hidden(found.f_code):
+            return found
+        found = found.f_back
+    return frame
 
 
 def from_traceback(traceback: Any) -> Source | None:

@@ -46,7 +46,7 @@ class Reader:
     module: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.rule}, {where(self.source)}"
+        return f"{self.rule}, {where(self.source)}" if self.source is not None else self.rule
 
 
 @frozen
@@ -57,13 +57,14 @@ class Residual:
       name: what the user calls it.
       shape: its shape.
       dtype: its type, in short: ``f32``.
-      bytes: what it adds to the memory that is held: nothing where another row holds the same memory.
-      kind: ``argument`` (or parameter, or closed-over value) of the program, which is there in any case; ``output`` of
-        it; ``intermediate``, which is kept for backward alone; ``view`` of another value's memory; ``shared`` memory
-        of an earlier row.
+      bytes: what it adds to the memory that is held: nothing where an earlier row holds the same memory.
+      kind: whose memory it is. ``argument``: an argument's, a parameter's or a closed-over value's, which is there in
+        any case; ``constant``: a number or an array of the program's text; ``output``: the result's; ``intermediate``:
+        it is there for backward alone.
       made: the user's line that made it; None for what the program was given.
       read: the rules that read it.
-      of: for a view and for shared memory, the value that it lies in.
+      view: for a view, the tensor of which it is one.
+      shared: the earlier row that holds the same memory, if there is one.
     """
 
     name: str
@@ -73,12 +74,20 @@ class Residual:
     kind: str
     made: Source | None
     read: tuple[Reader, ...]
-    of: str | None = None
+    view: str | None = None
+    shared: str | None = None
 
     @property
     def type(self) -> str:
         """Its type and shape: ``f32[5,2]``."""
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+    @property
+    def memory(self) -> str:
+        """Whose memory it is, in words."""
+        view = f", view of {self.view}" if self.view is not None else ""
+        shared = f", counted with {self.shared}" if self.shared is not None else ""
+        return f"{self.kind}{view}{shared}"
 
 
 @frozen(repr=False)
@@ -100,8 +109,8 @@ class Residuals(Answer):
 
     @property
     def bytes_for_backward(self) -> int:
-        """The memory that is held for backward alone: not that of arguments and outputs."""
-        return sum(row.bytes for row in self.rows if row.kind not in ("argument", "output"))
+        """The memory that is held for backward alone: not that of arguments, numbers and outputs."""
+        return sum(row.bytes for row in self.rows if row.kind == "intermediate")
 
     @property
     def by_function(self) -> dict[str, int]:
@@ -126,24 +135,23 @@ class Residuals(Answer):
         return iter(self.rows)
 
     def findings(self) -> Sequence[Residual]:
-        return self.rows
+        return [row for row in self.rows if row.kind != "constant"]
 
     def parts(self) -> Iterator[str | Table]:
-        if not self.rows:
+        if not self:
             yield "Nothing is kept for backward."
             return
         values = "1 value" if len(self.rows) == 1 else f"{len(self.rows)} values"
-        yield (
-            f"Kept for backward: {values}, {self.bytes:,} bytes; {self.bytes_for_backward:,} of them for backward alone."
-        )
+        alone = self.bytes_for_backward
+        yield f"Kept for backward: {values}, {self.bytes:,} bytes; {alone:,} of them for backward alone."
         yield Table(
-            ("name", "type", "bytes", "kind", "made at", "read by"),
+            ("name", "type", "bytes", "memory", "made at", "read by"),
             [
                 (
                     row.name,
                     row.type,
                     row.bytes,
-                    row.kind if row.of is None else f"{row.kind}, of {row.of}",
+                    row.memory,
                     where(row.made),
                     "; ".join(dict.fromkeys(map(str, row.read))),
                 )
@@ -194,16 +202,18 @@ def residuals(
     @boundary
     def residuals_fun(*args: Any, **kwargs: Any) -> Residuals:
         wanted = tuple(range(len(args))) if argnums is None else argnums_tuple(argnums, "residuals")
-        cut, names = _cut(fun, args, kwargs, resolve(wanted, len(args), "residuals"), has_aux)
-        return Residuals(tuple(_rows(cut, names)))
+        return Residuals(tuple(_rows(*_cut(fun, args, kwargs, resolve(wanted, len(args), "residuals"), has_aux))))
 
     return residuals_fun
 
 
 def _cut(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], positions: Sequence[int], has_aux: bool
-) -> tuple[Split, list[str]]:
-    """The graph of a call cut for reverse mode, and the names of its inputs: those of the wanted arguments first."""
+) -> tuple[Split, list[str | None]]:
+    """The graph of a call cut for reverse mode, and the names of its inputs: those of the wanted arguments first.
+
+    What the recording lifted out of the program's text has no name.
+    """
     everything, tree = tree_util.tree_flatten((args, kwargs))
     all_names = argument_names(fun, args, kwargs, set())
     place = tree_util.tree_unflatten(tree, range(len(everything)))
@@ -222,10 +232,9 @@ def _cut(
     if not any(map(_is_type, inputs)):
         flat = leaves(tuple(inputs), "args", "residuals")
         called = call(function, flat.values, has_aux, "residuals")
-        names += _closed_over(fun, dict(zip(map(id, everything), all_names, strict=True)), called.recorded.values)[
-            len(names) :
-        ]
-        return split(called.recorded.graph(), called.count, len(wanted)), names
+        known = {**_closed_over(fun), **dict(zip(map(id, everything), all_names, strict=True))}
+        lifted = [known.get(id(x)) for x in called.recorded.values[len(inputs) :]]
+        return split(called.recorded.graph(), called.count, len(wanted)), [*names, *lifted]
     counts: list[int] = []
 
     def flat_function(*tracers: Any) -> list[Any]:
@@ -243,18 +252,19 @@ def _is_type(x: Any) -> bool:
     return isinstance(x, jax.ShapeDtypeStruct)
 
 
-def _closed_over(fun: Callable[..., Any], known: dict[int, str], values: Sequence[Any]) -> list[str]:
-    """The names of a recording's inputs: arguments, and what the function closes over, by the identity of arrays."""
+def _closed_over(fun: Callable[..., Any]) -> dict[int, str]:
+    """The names of the arrays in the variables that a function closes over, by identity."""
     code = getattr(fun, "__code__", None)
-    scopes = dict(zip(code.co_freevars, getattr(fun, "__closure__", None) or (), strict=False)) if code else {}
-    variables = {name: cell.cell_contents for name, cell in scopes.items() if _is_filled(cell)}
-    for name in code.co_names if code else ():
-        if name in fun.__globals__:
-            variables.setdefault(name, fun.__globals__[name])
-    for name, value in variables.items():
-        for path, leaf in tree_util.tree_flatten_with_path(value)[0]:
-            known.setdefault(id(leaf), name + tree_util.keystr(path))
-    return [known.get(id(x), f"constant {i}") for i, x in enumerate(values)]
+    if code is None:
+        return {}
+    cells = dict(zip(code.co_freevars, fun.__closure__ or (), strict=True))
+    variables = {name: fun.__globals__[name] for name in code.co_names if name in fun.__globals__}
+    variables.update({name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell)})
+    return {
+        id(leaf): name + tree_util.keystr(path)
+        for name, value in variables.items()
+        for path, leaf in tree_util.tree_flatten_with_path(value)[0]
+    }
 
 
 def _is_filled(cell: Any) -> bool:
@@ -265,26 +275,35 @@ def _is_filled(cell: Any) -> bool:
     return True
 
 
-def _rows(cut: Split, names: Sequence[str]) -> Sequence[Residual]:
+def _rows(cut: Split, names: Sequence[str | None]) -> Sequence[Residual]:
     known, unknown, count = cut.halves.known, cut.halves.unknown, cut.halves.num_residuals
     first = len(known.outputs) - count
-    named, makers = value_names(known, names), makers_of(known)
-    given, counts = set(known.outputs[:first]), {}
+    named = value_names(known, [name or "a constant" for name in names])
+    makers = makers_of(known)
+    given = set(known.outputs[:first])
+    counts: dict[str, int] = {}
     rows = []
     for k, number in enumerate(known.outputs[first:]):
         type = known.types[number]
         if number < len(known.in_types):
-            name, made, kind = named[number], None, "argument"
+            name, made, kind = named[number], None, "constant" if names[number] is None else "argument"
         else:
             node, output = makers[number]
             inner, at = inside(node, output)
             made, kind = at.source if at is not None else node.source, "output" if number in given else "intermediate"
-            name = named[number] if inner is None and not named[number].startswith("%") else _name(inner, at or node)
-        counts[name] = counts.get(name, 0) + 1
-        name = name if counts[name] == 1 else f"{name}#{counts[name]}"
+            # of a loop or block, only a lone result is sure to be what the line stores
+            stored = at is None or (inner is None and len(node.op.out_types) == 1)
+            name = named[number] if stored and not named[number].startswith("%") else _name(inner, at or node)
         readers = tuple(dict.fromkeys(readers_of(unknown, k)))
-        rows.append(Residual(name, type.shape, dtype_text(type.dtype), size_of(type), kind, made, readers))
+        dtype = dtype_text(type.dtype)
+        rows.append(Residual(numbered(name, counts), type.shape, dtype, size_of(type), kind, made, readers))
     return sorted(rows, key=lambda row: -row.bytes)
+
+
+def numbered(name: str, counts: dict[str, int]) -> str:
+    """A name that is used once: the second value of one name is ``h#2``."""
+    counts[name] = counts.get(name, 0) + 1
+    return name if counts[name] == 1 else f"{name}#{counts[name]}"
 
 
 def size_of(type: ShapedArray) -> int:
@@ -293,7 +312,7 @@ def size_of(type: ShapedArray) -> int:
 
 
 def _name(name: str | None, node: Node) -> str:
-    """What to call a value that no variable holds: by its operation, or as the slope of the one it is a derivative of."""
+    """What to call a value that no variable holds: by its operation, or as the slope of another operation."""
     of = node.source.of if node.source is not None else None
     if of is None:
         return name or node.op.name
@@ -332,7 +351,7 @@ def readers_of(graph: Graph, value: int) -> Iterator[Reader]:
             if i != value:
                 continue
             body = node.op.params.get("body")
-            rule = (node.source.of if node.source is not None else None) or node.op.name
+            rule = "a sum of gradients" if node.source is None else node.source.of or node.op.name
             if isinstance(body, Graph) and node.op.primitive is scan:
                 yield from readers_of(body, k)
             elif node.op.primitive is remat:

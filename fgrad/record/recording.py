@@ -121,7 +121,7 @@ class Recording(TakesGraphs):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | None) -> int:
+    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | Source | None) -> int:
         """Write one operation; the number of its first output."""
         number = self.count
         self.ops.append(op)
@@ -168,7 +168,7 @@ class Recording(TakesGraphs):
             held = self.lifted[id(const)] = (number, const, const.type)
         return held[0]
 
-    def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
+    def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
         """Record ``op`` on values; the tracers of its outputs."""
         if isinstance(op.primitive, PythonCall):
             with set_trace(self):
@@ -177,7 +177,10 @@ class Recording(TakesGraphs):
         return [new_tracer(self, t, first + i) for i, t in enumerate(op.out_types)]
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
-        """Record a whole graph applied to values; its outputs (values that pass through come back as they were)."""
+        """Record a whole graph applied to values; its outputs (values that pass through come back as they were).
+
+        ``source`` is the line of nodes that have none of their own.
+        """
         numbers = [self.number(x) for x in args]
         n = len(numbers)
         for const in graph.consts:
@@ -192,9 +195,9 @@ class Recording(TakesGraphs):
                 numbers.extend(range(count, count + k))
                 count += k
             self.count: int = count
-            if source is None:
+            if source is None or graph.has_lines:
                 for node in graph.nodes:
-                    self._note(node.source)
+                    self._note(node.source or source)
             else:
                 self.codes.extend([source[0]] * len(graph.nodes))
                 self.offsets.extend([source[1]] * len(graph.nodes))
@@ -208,7 +211,7 @@ class Recording(TakesGraphs):
             ),
         ]
         for node in graph.nodes:
-            values += self.emit(node.op, [values[i] for i in node.inputs], source)
+            values += self.emit(node.op, [values[i] for i in node.inputs], node.source or source)
         return [values[i] for i in graph.outputs]
 
     # -- reading ------------------------------------------------------------------------------------------------------

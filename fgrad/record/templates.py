@@ -21,6 +21,7 @@ from jax import tree_util
 from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
+from fgrad.graph.source import hidden_files, visible
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
 from fgrad.record.configuration import configuration, precision
 from fgrad.record.recording import Stager
@@ -58,6 +59,7 @@ class Template:
         if not trace.open:
             raise errors.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
         op = self.op
+        frame = visible(frame)
         if op is None:
             return tree_util.tree_unflatten(self.tree, trace.splice(self.graph, args, (frame.f_code, frame.f_lasti)))
         numbers = [trace.number(x) for x in args]
@@ -75,6 +77,10 @@ class Template:
         number = trace.count
         trace.ops.append(self.pair)
         trace.args += (a, b)
+        if hidden_files.get(
+            frame.f_code.co_filename, True
+        ):  # called by a library, in whose stead the user's line stands
+            frame = visible(frame)
         trace.codes.append(frame.f_code)
         trace.offsets.append(frame.f_lasti)
         trace.count = number + 1
@@ -235,7 +241,8 @@ def _record(
         stager.open = False
     if graph.effects or any(isinstance(const.value, JaxTracer) for const in graph.consts):
         return None
-    return Template(graph, tree)
+    # the lines are those of each call
+    return Template(graph.without_lines(), tree)
 
 
 def _staged(x: Any, inputs: Any, function: Any) -> Any:
