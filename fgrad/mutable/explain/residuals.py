@@ -3,7 +3,7 @@
 NOTE [Memory that is held]
 A node holds a tensor, the tensor its storage, the storage an array, and the array may be a window of NumPy's on
 another.  That last one is what stands in memory: it is counted with the first row that lies in it, whole, for a saved
-part keeps the whole.
+part keeps the whole.  A view whose elements were read keeps them beside; where that is a copy, it has a row of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def residuals(outputs: Tensor | Sequence[Tensor]) -> Residuals:
 
     Returns:
       The ``Residuals``: what the nodes hold now, false when backward has let go of everything.  Memory that several
-      tensors share is counted once.  What a ``checkpoint`` computes again is not held, and not listed.
+      tensors share is counted once.  What a ``checkpoint`` computes again is not held, and not listed; its inputs are.
 
     Raises:
       TypeError: something else than tensors was given.
@@ -102,15 +102,16 @@ class _Rows:
         self.counts: dict[str, int] = {}
 
     def add(self, node: Node, saved: SavedTensor | Tensor) -> None:
-        held = list(_held(saved))
         reader = Reader(operation_of(node), _source(node), module_path(node))
-        for tensor, array in held:
+        for tensor, array in _held(saved):
             key = (id(array), tensor._geometry_of())
             row = self.rows.get(key)
             if row is None:
                 row = self.rows[key] = self._row(node, saved, tensor, array)
-            if reader not in row.read:
-                row.read.append(reader)
+            copy = self._copy(row, tensor)
+            for each in (row, *copy):
+                if reader not in each.read:
+                    each.read.append(reader)
 
     def _row(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, array: Any) -> _Row:
         own = isinstance(saved, SavedTensor) and saved.output
@@ -132,6 +133,19 @@ class _Rows:
         size = memory.nbytes if shared is None else 0
         type = tensor._type
         return _Row(name, type.shape, dtype_text(type.dtype.numpy), size, kind, _source(maker), view, shared)
+
+    def _copy(self, row: _Row, tensor: Tensor) -> list[_Row]:
+        """The row of a view's elements, where they were read out of the base's memory and stand in their own."""
+        if tensor._cache is None:
+            return []
+        elements = _memory(tensor._cache[1])
+        key = id(elements)
+        if key not in self.rows:
+            if key in self.holders:
+                return []
+            self.holders[key] = name = numbered(f"elements of {row.name}", self.counts)
+            self.rows[key] = _Row(name, row.shape, row.dtype, elements.nbytes, "intermediate", row.made, row.view, None)
+        return [self.rows[key]]
 
     def _name(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, maker: Node | None) -> str:
         # what an instruction makes on the way to its result has no name of its own
@@ -177,6 +191,10 @@ def _held(saved: SavedTensor | Tensor) -> Iterator[tuple[Tensor, Any]]:
         # what a hook packed: the tensor itself, or a tuple with it
         packed = saved.packed if isinstance(saved.packed, list | tuple) else (saved.packed,)
         yield from [(x, x._storage.array) for x in packed if isinstance(x, Tensor)]
+        # a checkpoint keeps its inputs, which its hook computes the packed value from
+        for kept in getattr(getattr(saved.hooks[1], "__self__", None), "inputs", ()):
+            if isinstance(kept, SavedTensor):
+                yield from _held(kept)
 
 
 def _memory(array: Any) -> Any:
