@@ -16,7 +16,8 @@ from jax import tree_util
 
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
 from fgrad.api.called import call, split_aux
-from fgrad.api.graphs import argument_names, type_of
+from fgrad.api.graphs import type_of
+from fgrad.api.names import argument_names
 from fgrad.api.reverse import Split, split
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
@@ -215,7 +216,7 @@ def _cut(
     What the recording lifted out of the program's text has no name.
     """
     everything, tree = tree_util.tree_flatten((args, kwargs))
-    all_names = argument_names(fun, args, kwargs, set())
+    all_names = [name for each in argument_names(fun, args, kwargs) for name in each]
     place = tree_util.tree_unflatten(tree, range(len(everything)))
     wanted = tree_util.tree_leaves([place[0][i] for i in positions])
     # what has no value yet is an input too
