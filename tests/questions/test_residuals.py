@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.ad_checkpoint import print_saved_residuals
 
 import fgrad
 
@@ -183,3 +184,23 @@ def test_no_line_of_fgrads_or_jaxs():
         for row in fgrad.residuals(fun)(*args):
             for source in [row.made, *(reader.source for reader in row.read)]:
                 assert source is None or source.file == __file__, (row, source)
+
+
+def test_jax_shows_the_users_lines_too(capsys):
+    @fgrad.custom_vjp
+    def squashed(x):
+        return jnp.sin(x)
+
+    squashed.defvjp(lambda x: (squashed(x), jnp.cos(x)), lambda slope, ct: (slope * ct,))
+
+    def loss(w, x):
+        hidden = squashed(x @ w)
+        inner = fgrad.grad(lambda w: jnp.sum(jnp.tanh(x @ w)))(w)
+        mapped = fgrad.vmap(jnp.sin)(fgrad.jit(lambda h: jnp.exp(h) * h)(hidden))
+        again = fgrad.checkpoint(lambda a: jnp.sin(jnp.sin(a)))(mapped)
+        return jnp.sum(inner * inner) + fgrad.numpy.sum(fgrad.nn.softmax(again))
+
+    print_saved_residuals(loss, square(3, 3), square(3, 3))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 10
+    assert all("from the argument" in line or f"from {__file__}:" in line for line in lines), lines
