@@ -182,7 +182,6 @@ def blame(error: Exception, name: str, mode: str, rule: Any) -> None:
         f"This was raised in the {mode} rule {getattr(rule, '__name__', repr(rule))!r}{where} of the primitive "
         f"{name!r}, which its author registered with JAX."
     )
-    error.blamed = True  # type: ignore[attr-defined]
 
 
 class MissingCustomRuleError(MissingRuleError, AttributeError):
@@ -469,18 +468,36 @@ def graph_argument(path: str, expected: str, got: str) -> GraphArgumentError:
     )
 
 
-def locate(error: Exception, source: Any) -> None:
-    """Add to a refusal, or to what a foreign rule raised, the user's line of the guilty operation, once."""
+def locate(error: Exception, source: Any, asked: Any) -> None:
+    """Add to an error that a derivative rule raised the user's line of the operation, and of the call that wants its
+    derivative: once."""
     if source is None or getattr(error, "located", False):
         return
-    where = f"The operation was called at {source.file}:{source.line} (in {source.function})."
+    lines = [f"The operation was called at {source.file}:{source.line} (in {source.function})."]
+    lines += [f"    {source.text}"] * bool(source.text)
+    if asked is not None:
+        lines.append(f"Its derivative was asked for at {asked.file}:{asked.line} (in {asked.function}).")
+        lines += [f"    {asked.text}"] * bool(asked.text)
+    _lengthen(error, "\n".join(lines))
+    error.located = True  # type: ignore[attr-defined]
+
+
+def in_rule(error: Exception, rule: str, name: str, function: Any) -> None:
+    """Add to an error which of the user's rules has raised it, or has returned what it must not: once."""
+    if getattr(error, "in_rule", False):
+        return
+    code = getattr(function, "__code__", None)
+    where = f", at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+    _lengthen(error, f"This was in the {rule} rule of {name!r}: {getattr(function, '__qualname__', function)}{where}.")
+    error.in_rule = True  # type: ignore[attr-defined]
+
+
+def _lengthen(error: Exception, where: str) -> None:
+    """Add to the text of an error of ours; to any other as a note."""
     if isinstance(error, REFUSALS) and error.args:
         error.args = (f"{error.args[0]}\n{where}", *error.args[1:])
-    elif getattr(error, "blamed", False):
-        error.add_note(where)
     else:
-        return
-    error.located = True  # type: ignore[attr-defined]
+        error.add_note(where)
 
 
 #: the errors that refuse a derivative, to which the passes add the line of the operation

@@ -1,5 +1,6 @@
 """Provenance: the user's line behind a node, kept as a code object and an offset until somebody asks."""
 
+import linecache
 import os
 import sys
 from types import CodeType, FrameType
@@ -16,6 +17,7 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m
     "<attrs generated",
     "<frozen",
 )
+#: whether the code of a file is hidden, of those that were met
 _hidden_files: dict[str, bool] = {}
 
 
@@ -50,6 +52,11 @@ class Source:
     @property
     def function(self) -> str:
         return self.code.co_qualname
+
+    @property
+    def text(self) -> str:
+        """The line itself, stripped; empty where its file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
 
     def derivative_of(self, name: str) -> "Source":
         return Source(self.code, self.offset, name, self.names)

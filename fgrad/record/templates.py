@@ -241,6 +241,7 @@ def _record(
         stager.open = False
     if graph.effects or any(isinstance(const.value, JaxTracer) for const in graph.consts):
         return None
+    # the lines are those of each call
     return Template(graph, tree)
 
 
