@@ -1,0 +1,207 @@
+"""Names for values: what the user's code calls them, read from the bytecode when somebody asks.
+
+NOTE [The user's names]
+A node keeps the code object and the offset of the user's instruction that ran it.  What becomes of that instruction's
+result stands in the bytecode right after it: ``h = jnp.tanh(z)`` is followed by a store to ``h``.  So names cost
+nothing while a program is recorded.  The few instructions up to the store are followed on a small stack of texts; as
+soon as the result goes into something else (another operation, a call), it has no name of its own.
+"""
+
+import dis
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from fgrad.graph.graph import Graph
+from fgrad.graph.source import Source
+
+#: how many instructions after the one that made a value are read
+FOLLOWED = 40
+#: what stands for the value itself, and for its parts, on the stack of texts
+_RESULT = 0
+
+#: reads of a variable, whatever its scope
+_LOADS = frozenset({
+    "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF",
+})  # fmt: skip
+_LOAD_PAIRS = frozenset({"LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"})
+_STORES = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
+_SILENT = frozenset({"NOP", "CACHE", "EXTENDED_ARG", "RESUME", "NOT_TAKEN", "PUSH_NULL"})
+_CONSTANTS = frozenset({"LOAD_CONST", "LOAD_SMALL_INT", "LOAD_CONST_IMMORTAL", "LOAD_CONST_MORTAL", "RETURN_CONST"})
+
+
+def stored_name(source: Source) -> str | None:
+    """The variable, attribute or item that a user's statement stores its value in; None where it has no name.
+
+    >>> import sys
+    >>> def f():
+    ...     h = place()
+    ...     return h
+    >>> def place():
+    ...     frame = sys._getframe(1)
+    ...     return stored_name(Source(frame.f_code, frame.f_lasti))
+    >>> f()
+    'h'
+    """
+    names = stored_names(source)
+    return names[0] if len(names) == 1 else None
+
+
+def stored_names(source: Source) -> tuple[str | None, ...]:
+    """The names of the parts of a value that a statement unpacks: one name where it is not unpacked, none at all for a
+    value that goes into something else.
+
+    >>> import sys
+    >>> def f():
+    ...     mean, scale = place()
+    ...     return mean
+    >>> def place():
+    ...     frame = sys._getframe(1)
+    ...     return stored_names(Source(frame.f_code, frame.f_lasti))
+    >>> f()
+    'mean'
+    """
+    return _stored_names(source.code, source.offset)
+
+
+@lru_cache(1 << 14)
+def _stored_names(code: CodeType, offset: int) -> tuple[str | None, ...]:
+    instructions = _after(code, offset)
+    stack: list[Any] = [_RESULT]
+    parts: list[str | None] = []
+    for instruction in instructions:
+        name = instruction.opname
+        value = instruction.argval
+        if name in _SILENT:
+            continue
+        if name == "UNPACK_SEQUENCE" and stack[-1] == _RESULT and not parts:
+            stack.pop()
+            parts = [None] * value
+            stack += reversed(range(1, value + 1))  # part k stands as the number k
+            continue
+        stored = _stored(name, value, instruction.arg, stack)
+        if stored is None:
+            return ()
+        for what, text in stored:
+            if isinstance(what, int) and what > _RESULT and parts:
+                parts[what - 1] = text
+            elif what == _RESULT:
+                return (text,)
+        if parts and not any(isinstance(x, int) for x in stack):
+            return tuple(parts)
+    return ()
+
+
+def _after(code: CodeType, offset: int) -> Iterator[dis.Instruction]:
+    """The instructions after the one at an offset, in the order of the code."""
+    left = FOLLOWED
+    for instruction in dis.get_instructions(code):
+        if instruction.offset > offset and left:
+            left -= 1
+            yield instruction
+
+
+def _stored(name: str, value: Any, arg: int | None, stack: list[Any]) -> list[tuple[Any, str]] | None:
+    """Follow one instruction: what it stores (and where), None where the way ends."""
+    if not stack:
+        return None
+    if name in _STORES:
+        return [(stack.pop(), value)]
+    if name == "STORE_FAST_STORE_FAST":
+        return [(stack.pop(), each) for each in value]
+    if name == "STORE_FAST_LOAD_FAST":
+        found = [(stack.pop(), value[0])]
+        stack.append(value[1])
+        return found
+    if name == "STORE_ATTR":
+        if len(stack) < 2:
+            return None
+        owner = stack.pop()
+        return [(stack.pop(), f"{owner}.{value}")]
+    if name == "STORE_SUBSCR":
+        if len(stack) < 3:
+            return None
+        key, owner = stack.pop(), stack.pop()
+        return [(stack.pop(), f"{owner}[{key}]")]
+    return [] if _moves(name, value, arg, stack) else None
+
+
+def _moves(name: str, value: Any, arg: int | None, stack: list[Any]) -> bool:
+    """Follow an instruction that stores nothing; whether it leaves the value itself on the stack, unread."""
+    if name in _LOADS:
+        stack.append(value)
+    elif name in _LOAD_PAIRS:
+        stack += value
+    elif name in _CONSTANTS:
+        stack.append(repr(value))
+    elif name == "COPY" and arg and arg <= len(stack):
+        stack.append(stack[-arg])
+    elif name == "SWAP" and arg and arg <= len(stack):
+        stack[-1], stack[-arg] = stack[-arg], stack[-1]
+    elif name == "POP_TOP" and isinstance(stack[-1], str):
+        stack.pop()
+    elif name == "LOAD_ATTR" and isinstance(stack[-1], str):
+        stack.append(f"{stack.pop()}.{value}")
+    elif name in ("BINARY_SUBSCR", "BINARY_OP") and len(stack) > 1 and isinstance(stack[-2], str):
+        if name == "BINARY_OP" and "[" not in str(value) and "[" not in _symbol(arg):
+            return False
+        key = stack.pop()
+        stack.append(f"{stack.pop()}[{key}]")
+    else:
+        return False
+    return True
+
+
+def _symbol(arg: int | None) -> str:
+    """The sign of a binary operator: from Python 3.14 on, subscripts are among them."""
+    table = getattr(dis, "_nb_ops", ())
+    return table[arg][1] if arg is not None and arg < len(table) else ""
+
+
+def value_names(graph: Graph, inputs: Sequence[str] = ()) -> tuple[str, ...]:
+    """A name for every value of a graph, by number, each of them once.
+
+    Inputs have the given names, values the name of the variable that the user's line stores them in; the second value
+    of one name is ``h#2``, and what has no name is called by its number: ``%7``.
+    """
+    names: list[str | None] = [*inputs[: len(graph.in_types)]]
+    names += [None] * (len(graph.types) - len(names))
+    for values, source in runs(graph):
+        found = stored_names(source)
+        if found and len(found) <= len(values):
+            for number, name in zip(values[-len(found) :], found, strict=True):
+                names[number] = name
+    counts: dict[str, int] = {}
+    unique = []
+    for number, name in enumerate(names):
+        if name is None:
+            unique.append(f"%{number}")
+            continue
+        counts[name] = counts.get(name, 0) + 1
+        unique.append(name if counts[name] == 1 else f"{name}#{counts[name]}")
+    return tuple(unique)
+
+
+def runs(graph: Graph) -> Iterator[tuple[list[int], Source]]:
+    """The values that one instruction of the user's made one after another, and its place.
+
+    A call such as ``jax.nn.softmax(x)`` is several nodes of one instruction; the last of them is its result.  Nodes of
+    derivatives are left out: what their line stores is the primal value.
+    """
+    number = len(graph.in_types) + len(graph.consts)
+    values: list[int] = []
+    last: Source | None = None
+    for node in graph.nodes:
+        source = node.source
+        if last is not None and (
+            source is None or source.of or (source.code, source.offset) != (last.code, last.offset)
+        ):
+            yield values, last
+            values, last = [], None
+        if source is not None and not source.of:
+            last = source
+            values += range(number, number + len(node.op.out_types))
+        number += len(node.op.out_types)
+    if last is not None:
+        yield values, last

@@ -1,0 +1,34 @@
+"""The common form of answers."""
+
+from attrs import frozen
+
+from fgrad.questions.answer import Answer, Table
+
+
+@frozen(repr=False)
+class _Rows(Answer):
+    rows: tuple
+
+    def findings(self):
+        return self.rows
+
+    def parts(self):
+        yield "Kept for <backward>:"
+        yield Table(("name", "bytes"), self.rows)
+
+
+def test_an_answer_prints_shows_and_counts():
+    answer = _Rows((("h", 12000), ("loss", 4)))
+    assert answer
+    assert str(answer) == repr(answer) == "Kept for <backward>:\nname   bytes\nh     12,000\nloss       4"
+    shown = answer._repr_html_()
+    assert shown.startswith("<pre>Kept for &lt;backward&gt;:</pre><table>") and "<td>loss</td>" in shown
+
+
+def test_an_empty_answer_is_false():
+    assert not _Rows(())
+
+
+def test_a_title_stands_above():
+    assert Table(("a",), [("x",)], "Title").text() == "Title\na\nx"
+    assert "<caption>Title</caption>" in Table(("a",), [], "Title").html()
