@@ -3,6 +3,7 @@
 from fgrad.api.rules import define_rule
 from fgrad.errors import UndefinedDerivativeError
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
+from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.source import RawSource, Source, here, is_hidden
 from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, widely
@@ -44,6 +45,7 @@ __all__ = [
     "pieces",
     "simplify",
     "stage_closed",
+    "stored_names",
     "tangent_type",
     "trim",
     "vjp",

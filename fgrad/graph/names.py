@@ -62,7 +62,7 @@ def stored_names(source: Source) -> tuple[str | None, ...]:
     >>> f()
     'mean'
     """
-    return _stored_names(source.code, source.offset)
+    return _stored_names(source.code, source.offset) if source.names is None else source.names
 
 
 @lru_cache(1 << 14)
@@ -87,7 +87,7 @@ def _stored_names(code: CodeType, offset: int) -> tuple[str | None, ...]:
             if isinstance(what, int) and what > _RESULT and parts:
                 parts[what - 1] = text
             elif what == _RESULT:
-                return (text,)
+                return () if text.startswith("@") else (text,)  # a variable of pytest's, which rewrites assertions
         if parts and not any(isinstance(x, int) for x in stack):
             return tuple(parts)
     return ()

@@ -31,6 +31,8 @@ class Modes(threading.local):
     check_nan = True
     #: the node that the engine is running
     evaluating: Any = None
+    #: the module that is being called, by weak reference, and the one that called it: None, or a pair of such
+    module: Any = None
     #: the number of the innermost level of forward-mode differentiation that operations see, and all that are open
     dual_level = -1
     duals: tuple[Any, ...] = ()

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.mutable.context.modes import Mode, modes
-from fgrad.mutable.explain.explain import name_of, place
+from fgrad.mutable.explain.names import name_of, place
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.node import Node

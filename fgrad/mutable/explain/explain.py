@@ -6,11 +6,9 @@ value, on which line it was saved and what for; every write since, with its line
 the user's name of the tensor, where one can be found; and what to do, chosen from the cause.
 """
 
-import sys
 from collections.abc import Iterator
-from types import ModuleType
-from typing import Any
 
+from fgrad.mutable.explain.names import name_of, place
 from fgrad.mutable.operation import operation_node
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor import saved
@@ -19,87 +17,6 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import Write
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function
 from fgrad.mutable.write import inplace
-from fgrad.seam import RawSource, Source, is_hidden
-
-
-def place(source: RawSource | None) -> str:
-    """A line of the user's code: file, number and function."""
-    if source is None:
-        return "an unknown line"
-    found = Source(*source)
-    return f"{found.file}:{found.line}, in {found.function}"
-
-
-# -- names -----------------------------------------------------------------------------------------------------------
-
-
-def name_of(tensor: Tensor) -> str | None:
-    """What the user calls a tensor: its label, a parameter's place in a module, or a variable of the calling frames."""
-    found = _name_of(tensor)
-    if found is None and tensor._view is not None:
-        base = _name_of(tensor._view.base)
-        return None if base is None else f"a view of {base}"
-    return found
-
-
-def _name_of(tensor: Tensor) -> str | None:
-    if tensor._label is not None:
-        return tensor._label
-    frame = sys._getframe(2)
-    while frame is not None:
-        if not is_hidden(frame.f_code):
-            for scope in (frame.f_locals, frame.f_globals):
-                for name, value in list(scope.items()):
-                    if isinstance(value, Tensor) and same(value, tensor):
-                        return f"'{name}'"
-                for search in (_in_module, _in_container):
-                    for name, value in list(scope.items()):
-                        inside = None if isinstance(value, Tensor) else search(value, tensor)
-                        if inside is not None:
-                            return f"'{inside}' of '{name}'"
-        frame = frame.f_back
-    return None
-
-
-def same(one: Tensor, other: Tensor) -> bool:
-    """Whether two handles are the same tensor to the user: one object, or an alias with history cut off."""
-    return one is other or (
-        one._storage is other._storage and one._counter is other._counter and one._geometry_of() == other._geometry_of()
-    )
-
-
-def _in_module(value: Any, tensor: Tensor) -> str | None:
-    """The dotted name of a parameter or buffer in something that has ``named_parameters``."""
-    if getattr(type(value), "named_parameters", None) is None:
-        return None
-    try:
-        for name, parameter in [*value.named_parameters(), *value.named_buffers()]:
-            if isinstance(parameter, Tensor) and same(parameter, tensor):
-                return name
-    except Exception:  # a half-made module: a name is not worth an error within an error
-        return None
-    return None
-
-
-#: containers of more elements are not searched for a name
-SEARCHED = 1000
-
-
-def _in_container(value: Any, tensor: Tensor) -> str | None:
-    """Where a tensor lies in a list, tuple or dict, or which attribute of an object of the user's it is."""
-    if isinstance(value, list | tuple):
-        items: Any = enumerate(value[:SEARCHED])
-    elif isinstance(value, dict):
-        items = list(value.items())[:SEARCHED]
-    else:
-        items = list(getattr(value, "__dict__", {}).items()) if not isinstance(value, type | ModuleType) else ()
-    for key, found in items:
-        if isinstance(found, Tensor) and same(found, tensor):
-            return str(key)
-    return None
-
-
-# -- the parts -------------------------------------------------------------------------------------------------------
 
 
 def _shown(write: Write) -> str:

@@ -55,6 +55,7 @@ class Node:
         "sequence",
         "out_types",
         "source",
+        "scope",
         "tensor_hooks",
         "retains",
         "pre_hooks",
@@ -82,6 +83,8 @@ class Node:
         self.next_edges = next_edges
         self.out_types = out_types
         self.source = source
+        #: the modules that were being called: see NOTE [Names in the mutable layer]
+        self.scope: Any = modes.module
         self.sequence = next_sequence()
         #: (hooks of a tensor, which output it is)
         self.tensor_hooks: list[tuple[OrderedDict[int, Any], int]] | None = None

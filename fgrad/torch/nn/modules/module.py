@@ -1,8 +1,10 @@
 """``Module``, the base of all layers: what it holds, how it is called, trained, hooked, saved and shown."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any, Self
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor
@@ -51,7 +53,16 @@ class Module(State):
     # calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (
+        # see NOTE [Signals] and NOTE [Names in the mutable layer]
+        outer = modes.module
+        try:
+            modes.module = (weakref.ref(self), outer)
+            return (self.forward if self._is_unhooked() else _Call(self).run)(*args, **kwargs)
+        finally:
+            modes.module = outer
+
+    def _is_unhooked(self) -> bool:
+        return not (
             self._backward_hooks
             or self._backward_pre_hooks
             or self._forward_hooks
@@ -60,9 +71,7 @@ class Module(State):
             or everywhere.backward
             or everywhere.forward
             or everywhere.forward_pre
-        ):
-            return self.forward(*args, **kwargs)
-        return _Call(self, args, kwargs).run()
+        )
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Accepted as in PyTorch; the module stays as it is, see ``torch.compile``."""
@@ -197,14 +206,16 @@ def indented(text: str) -> str:
 class _Call:
     """One call of a module that has hooks."""
 
-    def __init__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, module: Any) -> None:
         self.module = module
-        self.args = args
-        self.kwargs = kwargs
+        self.args: tuple[Any, ...] = ()
+        self.kwargs: dict[str, Any] = {}
         self.result: Any = None
         self.called: set[int] = set()
 
-    def run(self) -> Any:
+    def run(self, /, *args: Any, **kwargs: Any) -> Any:
+        self.args = args
+        self.kwargs = kwargs
         try:
             return self._run()
         except Exception:

@@ -1,0 +1,126 @@
+"""What the user calls a tensor, a node, and the module that an operation ran in.
+
+NOTE [Names in the mutable layer]
+A tensor is called by its label, by its path in a module, by a variable of the calling frames, or, when the function
+that held it has returned, by the variable that its line stored it in (NOTE [The user's names]).  ``Module.__call__``
+notes which module runs in ``modes.module``, and a node keeps that scope: its module's path is looked up when somebody
+asks.
+"""
+
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.tensor import Tensor, gradient_function
+from fgrad.seam import RawSource, Source, is_hidden, stored_names
+
+
+def place(source: RawSource | None) -> str:
+    """A line of the user's code: file, number and function."""
+    if source is None:
+        return "an unknown line"
+    found = Source(*source)
+    return f"{found.file}:{found.line}, in {found.function}"
+
+
+def name_of(tensor: Tensor) -> str | None:
+    """What the user calls a tensor: its label, a parameter's place in a module, or a variable of the calling frames."""
+    found = _name_of(tensor)
+    if found is None and tensor._view is not None:
+        base = _name_of(tensor._view.base)
+        return None if base is None else f"a view of {base}"
+    return found
+
+
+def _name_of(tensor: Tensor) -> str | None:
+    if tensor._label is not None:
+        return tensor._label
+    frame = sys._getframe(2)
+    while frame is not None:
+        if not is_hidden(frame.f_code):
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in list(scope.items()):
+                    if isinstance(value, Tensor) and same(value, tensor):
+                        return f"'{name}'"
+                for search in (_in_module, _in_container):
+                    for name, value in list(scope.items()):
+                        inside = None if isinstance(value, Tensor) else search(value, tensor)
+                        if inside is not None:
+                            return f"'{inside}' of '{name}'"
+        frame = frame.f_back
+    node = gradient_function(tensor)
+    found = None if node is None else name_of_node(node)
+    return None if found is None else f"'{found}'"
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Whether two handles are the same tensor to the user: one object, or an alias with history cut off."""
+    return one is other or (
+        one._storage is other._storage and one._counter is other._counter and one._geometry_of() == other._geometry_of()
+    )
+
+
+def _in_module(value: Any, tensor: Tensor) -> str | None:
+    """The dotted name of a parameter or buffer in something that has ``named_parameters``."""
+    if getattr(type(value), "named_parameters", None) is None:
+        return None
+    try:
+        for name, parameter in [*value.named_parameters(), *value.named_buffers()]:
+            if isinstance(parameter, Tensor) and same(parameter, tensor):
+                return name
+    except Exception:  # a half-made module: a name is not worth an error within an error
+        return None
+    return None
+
+
+#: containers of more elements are not searched for a name
+SEARCHED = 1000
+
+
+def _in_container(value: Any, tensor: Tensor) -> str | None:
+    """Where a tensor lies in a list, tuple or dict, or which attribute of an object of the user's it is."""
+    if isinstance(value, list | tuple):
+        items: Any = enumerate(value[:SEARCHED])
+    elif isinstance(value, dict):
+        items = list(value.items())[:SEARCHED]
+    else:
+        items = list(getattr(value, "__dict__", {}).items()) if not isinstance(value, type | ModuleType) else ()
+    for key, found in items:
+        if isinstance(found, Tensor) and same(found, tensor):
+            return str(key)
+    return None
+
+
+def name_of_node(node: Node) -> str | None:
+    """The variable that the result of a node's operation was stored in."""
+    names = () if node.source is None else stored_names(Source(*node.source))
+    return names[0] if len(names) == 1 else None
+
+
+def module_path(node: Node) -> str:
+    """The path of the module that a node's operation ran in, from the outermost one that was called: ``blocks.2.attn``.
+
+    It is empty for what the outermost module does itself, or what no module does.
+    """
+    return ".".join([_path(outer, inner) for outer, inner in pairwise(_modules(node))])
+
+
+def _modules(node: Node) -> Iterator[Any]:
+    """The modules around a node's operation that are still alive, the outermost first."""
+    found = []
+    scope = node.scope
+    while scope is not None:
+        module, scope = scope
+        found.append(module())
+    return reversed([module for module in found if module is not None])
+
+
+def _path(outer: Any, inner: Any) -> str:
+    """Where a module stands in another; its class if it does not."""
+    for name, module in outer.named_modules():
+        if module is inner and name:
+            return name
+    return type(inner).__name__
