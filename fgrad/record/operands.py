@@ -53,9 +53,7 @@ def explain(error: Exception) -> None:
 
 def _is_plain(error: Exception) -> bool:
     """Whether an error is no more than its text."""
-    return type(error).__str__ in (BaseException.__str__, Exception.__str__) and (
-        len(error.args) == 1 and isinstance(error.args[0], str)
-    )
+    return len(error.args) == 1 and isinstance(error.args[0], str) and str(error) == error.args[0]
 
 
 def _call(traceback: TracebackType | None) -> tuple[FrameType, int, FrameType | None] | None:

@@ -9,14 +9,13 @@ from fgrad.record.origin import argument_name, because, dependencies, listed, pl
 def leaked(tracer: Any) -> LeakedTracerError:
     """A value was used after its recording had ended."""
     recording = tracer._trace
-    call = recording.call
-    function = "the function that was being" if call is None else f"the function {call}, which was being"
     name = argument_name(tracer)
-    made = f"It was made at {place(tracer)}" if name is None else f"It is the argument {name}"
+    made = f"made at {place(tracer)}" if name is None else f"the argument {name}"
+    of = "" if recording.call is None else f" The function is {recording.call}."
     return LeakedTracerError(
-        f"A traced value {tracer.aval.str_short()} was used after {function} {recording.purpose}"
-        f"{',' if call else ''} had returned.\n"
-        f"{made}, and kept in a global, an attribute or a list from there.\n"
+        f"A traced value {tracer.aval.str_short()} was used after the function that was being {recording.purpose} "
+        f"had returned.{of}\n"
+        f"The value is {made}, and was kept in a global, an attribute or a list from there.\n"
         "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or, where the "
         "function is not staged, store the number: x.item() or np.asarray(fgrad.stop_gradient(x)). "
         "jax.debug.print shows it."

@@ -19,7 +19,7 @@ from fgrad.mutable.context.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from fgrad.mutable.explain import explain as _explain  # noqa: F401  (fills its ports)
+from fgrad.mutable.explain import calls as _calls, explain as _explain  # noqa: F401  (they fill their ports)
 from fgrad.mutable.explain.diagnosis import (
     audit as audit,
     compat as compat,

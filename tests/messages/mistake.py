@@ -82,10 +82,15 @@ _LINK = re.compile(r"\n*See https://docs.jax.dev/\S*")
 
 def _settled(text: str, mistake: Mistake) -> str:
     first = mistake.program.__code__.co_firstlineno
-    text = _PLACE.sub(lambda m: f"{m[1]}.py:{int(m[2]) - first}", _JAXS_NOTE.sub("", text))
+    text = _PLACE.sub(lambda m: f"{m[1]}.py:{_counted(int(m[2]), first)}", _JAXS_NOTE.sub("", text))
     text = re.sub(r"<locals>\.", "", text)
     text = re.sub(r"(?:/[\w.+-]+)+/((?:\w|-)+\.py)", r"\1", text)
     return "\n".join(line.rstrip() for line in _ADDRESS.sub("0x...", _LINK.sub("", text)).strip().splitlines())
+
+
+def _counted(line: int, first: int) -> int:
+    """A line counted from the program's first; one above it, in what programs share, as it is."""
+    return line - first if line >= first else line
 
 
 # -- the files -------------------------------------------------------------------------------------------------------
