@@ -222,7 +222,8 @@ class NotLinearError(ValueError, NotImplementedError):
 
 def not_linear(name: str) -> NotLinearError:
     return NotLinearError(
-        f"The operation {name!r} is not linear in the inputs with respect to which the function is transposed."
+        f"The operation {name!r} is not linear in the inputs with respect to which the function is transposed.\n"
+        "Way out: fgrad.vjp, or fgrad.linearize first, whose linear function can be transposed."
     )
 
 
@@ -479,7 +480,7 @@ def locate(error: Exception, source: Any) -> None:
 
 
 #: the errors that refuse a derivative, to which the passes add the line of the operation
-REFUSALS = (MissingRuleError, UndefinedDerivativeError, ReverseWhileError, RuleTypeError)
+REFUSALS = (MissingRuleError, UndefinedDerivativeError, ReverseWhileError, RuleTypeError, NotLinearError)
 
 #: what asking for the number behind a traced value raises, whoever's tracer it is
 CONCRETIZATIONS = (

@@ -15,7 +15,7 @@ def leaked(tracer: Any) -> LeakedTracerError:
     return LeakedTracerError(
         f"A traced value {tracer.aval.str_short()} was used after the function that was being {recording.purpose} "
         f"had returned.{of}\n"
-        f"The value is {made}, and was kept in a global, an attribute or a list from there.\n"
+        f"It is {made}, and was kept in a global, an attribute or a list from there.\n"
         "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or, where the "
         "function is not staged, store the number: x.item() or np.asarray(fgrad.stop_gradient(x)). "
         "jax.debug.print shows it."

@@ -24,7 +24,7 @@ X = np.ones((5, 4), np.float32)
 # -- numbers that are not known yet ----------------------------------------------------------------------------------
 
 
-@mistake("if on a traced value under jit")
+@mistake("if on a traced value under jit", "the line that made the value, and three ways out")
 def _(lib: Any) -> Any:
     def relu(x):
         return x if x > 0 else 0.0 * x
@@ -32,7 +32,7 @@ def _(lib: Any) -> Any:
     return lib.jit(relu)(1.0)
 
 
-@mistake("while on a traced value under jit")
+@mistake("while on a traced value under jit", "the line that made the value, and three ways out")
 def _(lib: Any) -> Any:
     def collatz(n, limit):
         steps = 0
@@ -43,7 +43,7 @@ def _(lib: Any) -> Any:
     return lib.jit(collatz)(10.0, limit=1.0)
 
 
-@mistake("float() of an argument under jit")
+@mistake("float() of an argument under jit", "ways out that fit")
 def _(lib: Any) -> Any:
     def step(params, config):
         rate = float(config["rate"])
@@ -52,7 +52,7 @@ def _(lib: Any) -> Any:
     return lib.jit(step)(1.0, {"rate": 0.1})
 
 
-@mistake("range() of an argument under jit")
+@mistake("range() of an argument under jit", "ways out: fori_loop, or which argument to make static")
 def _(lib: Any) -> Any:
     def power(x, n):
         out = 1.0
@@ -63,7 +63,7 @@ def _(lib: Any) -> Any:
     return lib.jit(power)(2.0, 3)
 
 
-@mistake("a shape from an argument under jit")
+@mistake("a shape from an argument under jit", "the line, and what shapes may depend on")
 def _(lib: Any) -> Any:
     def padded(x, n):
         return jnp.concatenate([x, jnp.zeros(n)])
@@ -71,7 +71,7 @@ def _(lib: Any) -> Any:
     return lib.jit(padded)(jnp.ones(3), 2)
 
 
-@mistake("a slice up to a traced index")
+@mistake("a slice up to a traced index", "the line, the array, and the way out")
 def _(lib: Any) -> Any:
     def first(x, n):
         return x[:n].sum()
@@ -79,7 +79,7 @@ def _(lib: Any) -> Any:
     return lib.jit(first)(jnp.ones(5), 2)
 
 
-@mistake("a boolean mask under jit")
+@mistake("a boolean mask under jit", "the line, the mask and the array, and the way out")
 def _(lib: Any) -> Any:
     def positive(x):
         return x[x > 0].sum()
@@ -95,7 +95,7 @@ def _(lib: Any) -> Any:
     return lib.jit(classes)(jnp.array([1, 2, 2]))
 
 
-@mistake(".item() of a loss under jit")
+@mistake(".item() of a loss under jit", "the line that made the value, and the way out")
 def _(lib: Any) -> Any:
     def loss(w):
         value = jnp.sum(w * w)
@@ -105,7 +105,7 @@ def _(lib: Any) -> Any:
     return lib.jit(loss)(jnp.ones(2))
 
 
-@mistake("np.asarray of a traced value in a loss")
+@mistake("np.asarray of a traced value in a loss", "why it is refused, which argument it is, and the way out")
 def _(lib: Any) -> Any:
     def loss(w):
         return jnp.sum(jnp.array(np.asarray(w) ** 2))
@@ -113,7 +113,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(jnp.ones(2))
 
 
-@mistake("float() of a loss inside of grad")
+@mistake("float() of a loss inside of grad", "why it is refused, the line, and the way out")
 def _(lib: Any) -> Any:
     def loss(w):
         return float(jnp.sum(w * w))
@@ -121,7 +121,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(jnp.ones(2))
 
 
-@mistake("math.sin in a loss")
+@mistake("math.sin in a loss", "why it is refused, which argument it is, and the function to use")
 def _(lib: Any) -> Any:
     def loss(x):
         return math.sin(x) * x
@@ -129,7 +129,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(1.0)
 
 
-@mistake("a write into a NumPy array")
+@mistake("a write into a NumPy array", "the line, the argument, why it is refused, and the way out")
 def _(lib: Any) -> Any:
     def loss(x):
         out = np.zeros(2)
@@ -148,7 +148,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(jnp.ones(3))
 
 
-@mistake("a Python branch inside of vmap")
+@mistake("a Python branch inside of vmap", "the line and the way out")
 def _(lib: Any) -> Any:
     def clip(x):
         if x > 1:
@@ -187,7 +187,7 @@ def _(lib: Any) -> Any:
     return history[0] + 1
 
 
-@mistake("a leak out of grad through an attribute")
+@mistake("a leak out of grad through an attribute", "the function, the line that made the value, and the way out")
 def _(lib: Any) -> Any:
     class Model:
         last: Any = None
@@ -204,7 +204,7 @@ def _(lib: Any) -> Any:
 # -- what is differentiated ------------------------------------------------------------------------------------------
 
 
-@mistake("grad of a function that is no scalar")
+@mistake("grad of a function that is no scalar", "the ways out")
 def _(lib: Any) -> Any:
     def loss(w):
         return (w * X[0]) ** 2
@@ -212,7 +212,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(jnp.ones(4))
 
 
-@mistake("auxiliary output without has_aux")
+@mistake("auxiliary output without has_aux", "has_aux, instead of the numbers")
 def _(lib: Any) -> Any:
     def loss(w):
         value = jnp.sum(w**2)
@@ -221,7 +221,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(jnp.ones(4))
 
 
-@mistake("has_aux without auxiliary output")
+@mistake("has_aux without auxiliary output", "in words, with the way out")
 def _(lib: Any) -> Any:
     def loss(w):
         return jnp.sum(w**2)
@@ -229,7 +229,7 @@ def _(lib: Any) -> Any:
     return lib.value_and_grad(loss, has_aux=True)(jnp.ones(4))
 
 
-@mistake("a loss that returns nothing")
+@mistake("a loss that returns nothing", "that a return is missing")
 def _(lib: Any) -> Any:
     def loss(w):
         jnp.sum(w**2)
@@ -237,7 +237,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(jnp.ones(4))
 
 
-@mistake("an integer argument")
+@mistake("an integer argument", "which argument of which function")
 def _(lib: Any) -> Any:
     def loss(x):
         return x**2
@@ -245,7 +245,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(3)
 
 
-@mistake("an integer among the parameters")
+@mistake("an integer among the parameters", "the path among the parameters")
 def _(lib: Any) -> Any:
     def loss(params):
         return params["w"] ** params["power"]
@@ -253,7 +253,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)({"w": 2.0, "power": 2})
 
 
-@mistake("a loss of integers")
+@mistake("a loss of integers", "differentiable stand-ins")
 def _(lib: Any) -> Any:
     def accuracy(w):
         return jnp.sum(jnp.argmax(X @ w, axis=1) == 0)
@@ -261,7 +261,7 @@ def _(lib: Any) -> Any:
     return lib.grad(accuracy)(jnp.ones((4, 2)))
 
 
-@mistake("a PRNG key among the parameters")
+@mistake("a PRNG key among the parameters", "the path, that it is a key, and where keys go")
 def _(lib: Any) -> Any:
     def loss(params):
         return jnp.sum(params["w"] * jax.random.normal(params["key"], (3,)))
@@ -269,7 +269,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)({"w": jnp.ones(3), "key": jax.random.key(0)})
 
 
-@mistake("an old-style PRNG key among the parameters")
+@mistake("an old-style PRNG key among the parameters", "the path, that it looks like a key, and where keys go")
 def _(lib: Any) -> Any:
     def loss(params):
         return jnp.sum(params["w"] * jax.random.normal(params["key"], (3,)))
@@ -277,7 +277,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)({"w": jnp.ones(3), "key": jax.random.PRNGKey(0)})
 
 
-@mistake("parameters of a class that JAX does not know")
+@mistake("parameters of a class that JAX does not know", "how to register the class, with its fields")
 def _(lib: Any) -> Any:
     class Linear:
         def __init__(self, w, b):
@@ -300,7 +300,7 @@ def _(lib: Any) -> Any:
     return lib.jit(step)(1.0, Config())
 
 
-@mistake("a string among the parameters")
+@mistake("a string among the parameters", "the path, and the way out")
 def _(lib: Any) -> Any:
     def loss(params):
         return jnp.sum(params["w"] ** 2)
@@ -308,7 +308,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)({"w": jnp.ones(2), "activation": "relu"})
 
 
-@mistake("a list as a static argument")
+@mistake("a list as a static argument", "which argument, and the way out")
 def _(lib: Any) -> Any:
     def mlp(x, sizes):
         return x * sizes[0]
@@ -332,7 +332,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(w=1.0, x=2.0)
 
 
-@mistake("grad of a value instead of a function")
+@mistake("grad of a value instead of a function", "the way out")
 def _(lib: Any) -> Any:
     def loss(w):
         return jnp.sum(w**2)
@@ -351,7 +351,7 @@ def _(lib: Any) -> Any:
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
 
-@mistake("matrices that do not fit")
+@mistake("matrices that do not fit", "the line, and the parameter's path")
 def _(lib: Any) -> Any:
     def loss(params, x):
         for layer in params["layers"]:
@@ -361,7 +361,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(PARAMS, X)
 
 
-@mistake("matrices that do not fit, with jnp.dot under jit")
+@mistake("matrices that do not fit, with jnp.dot under jit", "the line, and the arguments by name")
 def _(lib: Any) -> Any:
     def predict(w, x):
         return jnp.dot(x, w)
@@ -369,7 +369,7 @@ def _(lib: Any) -> Any:
     return lib.jit(predict)(jnp.ones((3, 2)), X)
 
 
-@mistake("a bias that does not broadcast")
+@mistake("a bias that does not broadcast", "the line, and the variables by name")
 def _(lib: Any) -> Any:
     def loss(w, bias):
         h = X @ w
@@ -378,7 +378,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss, argnums=(0, 1))(jnp.ones((4, 2)), jnp.zeros(5))
 
 
-@mistake("an einsum whose sizes differ")
+@mistake("an einsum whose sizes differ", "the line, and the arguments by name")
 def _(lib: Any) -> Any:
     def attention(q, k):
         return jnp.einsum("td,sd->ts", q, k).sum()
@@ -386,7 +386,7 @@ def _(lib: Any) -> Any:
     return lib.grad(attention)(jnp.ones((3, 8)), jnp.ones((3, 4)))
 
 
-@mistake("parts that do not concatenate")
+@mistake("parts that do not concatenate", "the line, and the arguments by name")
 def _(lib: Any) -> Any:
     def loss(a, b):
         return jnp.concatenate([a, b]).sum()
@@ -394,7 +394,7 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(jnp.ones((2, 3)), jnp.ones((2, 4)))
 
 
-@mistake("a reshape to another size")
+@mistake("a reshape to another size", "the line, and the argument by name")
 def _(lib: Any) -> Any:
     def loss(image):
         return image.reshape(4, 4).sum()
@@ -410,7 +410,7 @@ def _(lib: Any) -> Any:
     return lib.vmap(score)(jnp.ones(3), jnp.ones(4))
 
 
-@mistake("vmap over a number")
+@mistake("vmap over a number", "which argument, and the way out")
 def _(lib: Any) -> Any:
     def score(x, w):
         return x * w
@@ -421,7 +421,7 @@ def _(lib: Any) -> Any:
 # -- loops and branches ----------------------------------------------------------------------------------------------
 
 
-@mistake("a while_loop in reverse mode")
+@mistake("a while_loop in reverse mode", "why, the line, and more ways out")
 def _(lib: Any) -> Any:
     def newton(a):
         return lax.while_loop(lambda x: jnp.abs(x * x - a) > 1e-3, lambda x: (x + a / x) / 2, a)
@@ -429,7 +429,7 @@ def _(lib: Any) -> Any:
     return lib.grad(newton)(2.0)
 
 
-@mistake("a fori_loop with a traced bound in reverse mode")
+@mistake("a fori_loop with a traced bound in reverse mode", "why, the line, and more ways out")
 def _(lib: Any) -> Any:
     def power(x, n):
         return lax.fori_loop(0, n, lambda i, y: y * x, 1.0)
@@ -459,7 +459,7 @@ def _(lib: Any) -> Any:
 # -- cotangents, tangents, rules -------------------------------------------------------------------------------------
 
 
-@mistake("a cotangent of the wrong shape")
+@mistake("a cotangent of the wrong shape", "the path")
 def _(lib: Any) -> Any:
     def f(params):
         return {"y": X @ params}
@@ -477,7 +477,7 @@ def _(lib: Any) -> Any:
     return pullback(1.0)
 
 
-@mistake("a tangent of the wrong dtype")
+@mistake("a tangent of the wrong dtype", "the path")
 def _(lib: Any) -> Any:
     def f(params):
         return params["w"] * 2
@@ -485,7 +485,7 @@ def _(lib: Any) -> Any:
     return lib.jvp(f, ({"w": jnp.ones(2)},), ({"w": jnp.ones(2, int)},))
 
 
-@mistake("a backward rule with too few results")
+@mistake("a backward rule with too few results", "the function, and the line of its call")
 def _(lib: Any) -> Any:
     @lib.custom_vjp
     def scale(x, y):
@@ -502,7 +502,7 @@ def _(lib: Any) -> Any:
     return lib.grad(scale)(1.0, 2.0)
 
 
-@mistake("a backward rule with a result of the wrong shape")
+@mistake("a backward rule with a result of the wrong shape", "the function, and the line of its call")
 def _(lib: Any) -> Any:
     @lib.custom_vjp
     def total(x):
@@ -518,7 +518,7 @@ def _(lib: Any) -> Any:
     return lib.grad(total)(jnp.ones(3))
 
 
-@mistake("a custom_vjp without its rules")
+@mistake("a custom_vjp without its rules", "the way out")
 def _(lib: Any) -> Any:
     @lib.custom_vjp
     def clip(x):
@@ -527,7 +527,7 @@ def _(lib: Any) -> Any:
     return lib.grad(clip)(1.0)
 
 
-@mistake("forward mode of a custom_vjp")
+@mistake("forward mode of a custom_vjp", "it works: the rule is followed in forward mode")
 def _(lib: Any) -> Any:
     @lib.custom_vjp
     def clip(x):
@@ -537,7 +537,7 @@ def _(lib: Any) -> Any:
     return lib.jvp(clip, (0.5,), (1.0,))
 
 
-@mistake("a pure_callback in a loss")
+@mistake("a pure_callback in a loss", "why, the line, and a second way out")
 def _(lib: Any) -> Any:
     def loss(x):
         y = jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), x)
@@ -546,17 +546,9 @@ def _(lib: Any) -> Any:
     return lib.grad(loss)(jnp.float32(1.0))
 
 
-@mistake("a transpose of what is not linear")
+@mistake("a transpose of what is not linear", "that the function is not linear, and what to do instead")
 def _(lib: Any) -> Any:
     def f(x):
         return jnp.sin(x) * 2
 
     return lib.linear_transpose(f, jnp.float32(1.0))(jnp.float32(1.0))
-
-
-@mistake("the square root at zero")
-def _(lib: Any) -> Any:
-    def distance(x):
-        return jnp.where(x > 0, jnp.sqrt(x), 0.0)
-
-    return lib.grad(distance)(0.0)

@@ -1,21 +1,13 @@
-"""A typical mistake as a program, what a library says of it, and the file that holds what was said.
-
-``python -m tests.messages.mistake`` runs every mistake in fgrad and in its peer and writes ``functional.txt`` and
-``mutable.txt`` anew: look at the difference before you commit it.
-"""
+"""A typical mistake as a program, what a library says of it, and the file that holds what was said."""
 
 import re
-import sys
 import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 from attrs import frozen
-
-HERE = Path(__file__).parent
 
 
 @frozen
@@ -74,7 +66,7 @@ def said(mistake: Mistake, library: Any) -> Said:
 
 #: a place in a file; its line is counted from the program's own first line, so that others may move
 _PLACE = re.compile(r"(?:[\w./-]*/)?(functional|mutable)\.py:(\d+)")
-_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_ADDRESS = re.compile(r"0x[0-9a-f]+|(?<=object id )\d+")
 #: lines that JAX adds to every error of its own
 _JAXS_NOTE = re.compile(r"\n-{20}\nFor simplicity, JAX has removed .*", re.DOTALL)
 _LINK = re.compile(r"\n*See https://docs.jax.dev/\S*")
@@ -119,24 +111,3 @@ def write(path: Path, mistakes: dict[str, Mistake], libraries: dict[str, Any]) -
             answer = said(mistake, module)
             lines += [f"-- {library}: {answer.kind}", textwrap.indent(answer.text, "   "), ""]
     path.write_text("\n".join(lines))
-
-
-def record() -> None:
-    """Write both files."""
-    import torch
-
-    import fgrad
-    import fgrad.torch
-    from tests.messages import functional, mutable
-
-    for module, libraries in (
-        (functional, {"JAX": jax, "fgrad": fgrad}),
-        (mutable, {"PyTorch": torch, "fgrad": fgrad.torch}),
-    ):
-        name = module.__name__.rpartition(".")[2]
-        if len(sys.argv) < 2 or name in sys.argv[1:]:
-            write(HERE / f"{name}.txt", module.MISTAKES, libraries)
-
-
-if __name__ == "__main__":
-    record()

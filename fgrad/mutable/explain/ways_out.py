@@ -101,6 +101,13 @@ _WAYS: dict[str, str] = {
     r"more than one element of the written-to tensor refers to a single memory location": (
         "expand() repeats without a copy: x.expand(...).clone() or x.repeat(...) has memory of its own to write to."
     ),
+    r"does not require grad and does not have a grad_fn": (
+        "it was computed without recording (no_grad, detach, .item(), torch.tensor(...), integers, a gradient without "
+        "create_graph=True), or from nothing that requires grad; fgrad.torch.why_no_grad(y, x) shows where."
+    ),
+    r"appears to not have been used in the graph": (
+        "fgrad.torch.why_no_grad(y, x) shows where the way from the output breaks; allow_unused=True gives None."
+    ),
     # -- modules and optimisers
     r'Unexpected key\(s\) in state_dict: "module\.': (
         "the entries were saved from a DataParallel model: load {{k.removeprefix('module.'): v for k, v in "
