@@ -64,7 +64,7 @@ def said(mistake: Mistake, library: Any) -> Said:
     return Said("no error", _settled(repr(result), mistake))
 
 
-#: a place in a file; its line is counted from the program's own first line, so that others may move
+#: a place in a file; its line is counted from the first one inside of the program, so that others may move
 _PLACE = re.compile(r"(?:[\w./-]*/)?(functional|mutable)\.py:(\d+)")
 _ADDRESS = re.compile(r"0x[0-9a-f]+|(?<=object id )\d+")
 #: lines that JAX adds to every error of its own
@@ -73,9 +73,9 @@ _LINK = re.compile(r"\n*See https://docs.jax.dev/\S*")
 
 
 def _settled(text: str, mistake: Mistake) -> str:
-    first = mistake.program.__code__.co_firstlineno
+    first = mistake.program.__code__.co_firstlineno + 1  # below the decorator and the line with def
     text = _PLACE.sub(lambda m: f"{m[1]}.py:{_counted(int(m[2]), first)}", _JAXS_NOTE.sub("", text))
-    text = re.sub(r"<locals>\.", "", text)
+    text = re.sub(r"\b_\.(?=\w)", "", re.sub(r"<locals>\.", "", text))
     text = re.sub(r"(?:/[\w.+-]+)+/((?:\w|-)+\.py)", r"\1", text)
     return "\n".join(line.rstrip() for line in _ADDRESS.sub("0x...", _LINK.sub("", text)).strip().splitlines())
 
