@@ -8,9 +8,10 @@ from typing import Any
 
 import jax
 import numpy as np
+import opt_einsum
 from attrs import frozen
 
-_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np)) + (
+_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np, opt_einsum)) + (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
     os.path.dirname(os.__file__) + os.sep + "contextlib",
     os.path.dirname(os.__file__) + os.sep + "functools",
@@ -70,7 +71,7 @@ RawSource = tuple[CodeType, int]
 
 
 def is_hidden(code: CodeType) -> bool:
-    """Whether a frame of this code is fgrad's, JAX's or NumPy's own, and not the user's."""
+    """Whether a frame of this code is fgrad's, JAX's (opt_einsum is part of it) or NumPy's own, and not the user's."""
     # by file: Python keeps the hash of a string, and works out that of a code object each time
     hidden = _hidden_files.get(code.co_filename)
     if hidden is None:

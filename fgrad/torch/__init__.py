@@ -22,6 +22,7 @@ from fgrad.mutable.context.modes import (
 )
 from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
     backward_errors as _backward_errors,
+    calls as _calls,
     explain as _explain,
 )
 from fgrad.mutable.explain.audit import audit as audit
