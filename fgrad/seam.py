@@ -2,7 +2,7 @@
 
 from fgrad.api.rules import define_rule
 from fgrad.errors import UndefinedDerivativeError
-from fgrad.graph.graph import Builder, Const, Graph, evaluate
+from fgrad.graph.graph import Builder, Const, Graph, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.source import RawSource, Source, here, is_hidden
@@ -60,6 +60,7 @@ __all__ = [
     "stored_names",
     "tangent_type",
     "trim",
+    "unsourced",
     "vjp",
     "widely",
 ]
