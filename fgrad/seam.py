@@ -13,6 +13,7 @@ from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
+from fgrad.questions.answer import Answer
 from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
 from fgrad.record.recording import stage_closed
 from fgrad.run.cache import Cache
@@ -20,6 +21,7 @@ from fgrad.run.executable import SILENT, Executable
 from fgrad.run.policy import PaceOf, active, operations, pieces
 
 __all__ = [
+    "Answer",
     "Builder",
     "Cache",
     "Const",

@@ -30,6 +30,7 @@ from fgrad.mutable.explain.diagnosis import (
     why_no_grad as why_no_grad,
 )
 from fgrad.mutable.explain.residuals import residuals as residuals
+from fgrad.mutable.explain.views import views as views
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats
 from fgrad.mutable.types.devices import (
