@@ -144,3 +144,19 @@ def test_a_custom_function_that_writes_a_view_of_a_leaf():
     text = told(lambda: Doubled.apply(part))
     assert text.startswith("a view of a leaf Variable that requires grad")
     assert "is a view made by slice, at" in text and "\n      part = weight[1:]\n" in text
+
+
+def test_a_view_that_no_variable_holds():
+    class Box:
+        __slots__ = ("held",)
+
+    box = Box()
+    y = torch.ones(6, requires_grad=True) * 2
+
+    def fill():
+        box.held = y.view(2, 3).unbind()[0]
+
+    fill()
+    y[0].mul_(3)
+    assert "is a view made by unbind, at" in told(lambda: box.held * 1)
+    assert torch.views(box.held).base == "y"
