@@ -21,7 +21,7 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
-from fgrad.mutable.write.inplace import VIEW_OF_LEAF, rebase
+from fgrad.mutable.write.inplace import VIEW_OF_LEAF, explanation, rebase
 from fgrad.torch.autograd.function_tangents import push
 
 
@@ -348,12 +348,12 @@ def _check_dirty(ctx: FunctionNode, cls: type, outputs: list[Any], inputs: list[
             continue
         if not any(x is given for given in inputs):
             if x._view is not None:
-                raise RuntimeError(NOT_AN_INPUT)
+                raise explanation.write(x, NOT_AN_INPUT)
             warn(NOT_AN_INPUT, UserWarning)
         elif x._view is not None and len(outputs) > 1:
-            raise RuntimeError(WRITTEN_VIEW)
+            raise explanation.write(x, WRITTEN_VIEW)
         elif x._view is not None and is_tracked(x) and gradient_function(x._view.base) is None:
-            raise RuntimeError(VIEW_OF_LEAF)
+            raise explanation.write(x, VIEW_OF_LEAF)
         elif is_tracked(x) and gradient_function(x) is None:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
 
@@ -388,15 +388,22 @@ def _wrapped(
         if (plain or not recorded) and is_tracked(base):
             return alias(base)
         out = alias(base, None, Tensor if type(base) in plain_classes else type(base))
-        out._view = ViewOf(base if base._view is None else base._view.base, "custom", base._counter.value)
+        root = base if base._view is None else base._view.base
         out._geometry = base._geometry_of()
+        out._view = _view_of(ctx, cls, root, base, out._geometry)
     elif out._view is not None:
-        out._view = ViewOf(out._view.base, "custom", out._counter.value)
+        out._view = _view_of(ctx, cls, out._view.base, out, out._geometry_of())
     if not recorded:
         return out
     out._requires_grad = False
     out._grad_fn, out._output_nr = (None, 0) if plain else (ctx, place)
     return out
+
+
+def _view_of(ctx: FunctionNode, cls: type, base: Tensor, parent: Tensor, geometry: Any) -> ViewOf:
+    """What says that an output of a Function is a view."""
+    version = parent._counter.value
+    return ViewOf(base, "custom", version, cls.__name__, ctx.source, None, geometry, parent._view)
 
 
 def _save(ctx: FunctionNode, results: list[Any]) -> None:
