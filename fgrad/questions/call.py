@@ -1,21 +1,22 @@
 """One call of a function as questions see it: its graph on the values at hand, and that graph with its gradients."""
 
-import inspect
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import jax
 import numpy as np
 from attrs import frozen
-from jax import tree_util
 
 from fgrad.api.arguments import leaves
 from fgrad.api.called import call, inexact_inputs
+from fgrad.api.names import argument_names
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
 from fgrad.jaxcore import widely
 from fgrad.passes.local import add, backward, forward, tangent_type
+from fgrad.record import origin
 from fgrad.run.interpreter import interpret
 from fgrad.run.kernels.table import kernel_as_xla
 
@@ -45,25 +46,11 @@ def called(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
         some, keywords = flat.unflatten(tracers)
         return fun(*some, **keywords)
 
-    found = call(on_leaves, flat.values, False, what)
+    found = call(on_leaves, flat.values, False, origin.Call(fun, what, flat.tree))
     paths = tuple([path.removeprefix("output") or "the result" for path in found.out.paths])
     recorded = found.recorded
-    return Call(recorded.graph(), tuple(recorded.values), argument_names(fun, args, kwargs), paths)
-
-
-def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[str, ...]:
-    """The path of every leaf of the arguments, as the function's parameters are called."""
-    try:
-        parameters = list(inspect.signature(fun).parameters.values())
-    except (TypeError, ValueError):  # a builtin
-        parameters = []
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    starred = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
-    trees = [(named[i] if i < len(named) else f"{starred}[{i - len(named)}]", x) for i, x in enumerate(args)]
-    trees += [(name, kwargs[name]) for name in sorted(kwargs)]
-    return tuple(
-        [name + tree_util.keystr(path) for name, tree in trees for path, _ in tree_util.tree_flatten_with_path(tree)[0]]
-    )
+    names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
+    return Call(recorded.graph(), tuple(recorded.values), names, paths)
 
 
 @frozen(eq=False)

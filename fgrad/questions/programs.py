@@ -1,6 +1,7 @@
 """Programs as ``compare`` takes them: each run as one graph of its results and its gradients, of which all is kept."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,12 +11,14 @@ from jax import tree_util
 from fgrad.api.arguments import leaves
 from fgrad.api.called import call
 from fgrad.api.graphs import Graph as Program
+from fgrad.api.names import argument_names
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source, here
 from fgrad.jaxcore import typeof
-from fgrad.questions.call import Call, argument_names, called, every_value, with_gradients
+from fgrad.questions.call import Call, called, every_value, with_gradients
+from fgrad.record import origin
 
 
 class Layer(Protocol):
@@ -119,14 +122,15 @@ def _of_layer(layer: Layer, fun: Callable[..., Any], args: Sequence[Any], kwargs
         found = [g for g in gradients if g is not None]
         return tree_util.tree_leaves(results), found, [g for g in others.values() if g is not None]
 
-    recorded = call(on_leaves, flat.values, False, "compare").recorded
+    recorded = call(on_leaves, flat.values, False, origin.Call(fun, "compare", flat.tree)).recorded
     paths, there, others = shapes
     graph = _attributed(recorded.graph())
     count = len(paths)
     rest = iter(graph.outputs[count:])
     given = iter([next(rest) if yes else None for yes in there])
     numbers = [next(given) if is_inexact(typeof(x)) else None for x in flat.values]
-    found = Call(graph, tuple(recorded.values), argument_names(fun, args, kwargs), tuple(paths))
+    names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
+    found = Call(graph, tuple(recorded.values), names, tuple(paths))
     return _side(graph, found, graph.outputs[:count], numbers, dict(zip(others, rest, strict=True)))
 
 

@@ -177,10 +177,10 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
     """How often a graph is run in another way before it is compiled."""
     if calls_python(graph):
         return inf
-    if any(node.op.name in HEAVY for node in graph.nodes):
-        runs = pace.heavy_runs
-    elif numpy is not None:
+    if numpy is not None:
         runs = max(pace.runs, min(pace.numpy_runs, pace.numpy_spent // max(numpy.excess, 1.0)))
+    elif any(node.op.name in HEAVY for node in graph.nodes):
+        runs = pace.heavy_runs
     else:
         runs = pace.runs
     return runs + long_runs(graph, policy)

@@ -20,8 +20,13 @@ from fgrad.mutable.context.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from fgrad.mutable.explain import explain as _explain  # noqa: F401  (fills its ports)
+from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
+    backward_errors as _backward_errors,
+    calls as _calls,
+    explain as _explain,
+)
 from fgrad.mutable.explain.audit import audit as audit
+from fgrad.mutable.explain.residuals import residuals as residuals
 from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats

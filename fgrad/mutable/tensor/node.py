@@ -111,6 +111,10 @@ class Node:
     def release(self, source: RawSource | None = None) -> None:
         """Let go of what was saved: backward has passed and the graph is not retained."""
 
+    def rule(self) -> Any:
+        """The user's function that makes the gradients, if it is one."""
+        return None
+
     # -- what users see ----------------------------------------------------------------------------------------------
 
     def name(self) -> str:

@@ -46,6 +46,7 @@ from fgrad.seam import (
     operations,
     simplify,
     stage_closed,
+    unsourced,
     widely,
 )
 
@@ -198,8 +199,8 @@ def _batched(routine: Routine, mapped: tuple[bool, ...], size: int) -> Routine:
 
 
 def recorded(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
-    """The graph of a function of arrays, recorded on types."""
-    return widely(stage_closed, function, types)
+    """The graph of a function of arrays, recorded on types, without lines: it serves every line that runs it."""
+    return unsourced(widely(stage_closed, function, types))
 
 
 def array_type(shape: tuple[int, ...], dtype: Any) -> ShapedArray:
