@@ -14,10 +14,11 @@ from fgrad.graph.source import RawSource, here
 from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.context.torch_function.protocol import plain as plain_classes
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.explain.audit import kept_on, put_back
 from fgrad.mutable.explain.lost_history import warn_of_lost_history
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, named
-from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.saved import SavedTensor, explanation
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
@@ -74,6 +75,8 @@ class FunctionNode(Node, FunctionCtx):
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: list[SavedTensor | None] = []
         self._freed = False
+        #: while an audit runs, the tensors that forward has put on the context
+        self._kept: Sequence[Any] = ()
         #: for each argument of apply, whether it is a tensor
         self._is_tensor: tuple[bool, ...] = ()
         #: for each output, its type, None if it is no tensor
@@ -88,6 +91,10 @@ class FunctionNode(Node, FunctionCtx):
             return self.saved_for_forward
         if self._freed:
             raise RuntimeError(TWICE)
+        if modes.findings is not None:
+            for s in self._saved:
+                if s is not None and s.array is not None:
+                    explanation.audit(s, self)
         return tuple([None if s is None else s.unpack(self) for s in self._saved])
 
     @property
@@ -117,6 +124,8 @@ class FunctionNode(Node, FunctionCtx):
             )
         if self._freed and self._saved:
             raise RuntimeError(TWICE)
+        if self._kept:
+            put_back(self, self._kept)
         given: list[Any] = []
         for type, differentiable, grad in zip(self._outputs, self._differentiable, grads, strict=True):
             wanted = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
@@ -313,6 +322,8 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     if recorded:
         # with their tangents, which are differentiated along with what backward reads
         _save(ctx, results)
+        if modes.findings is not None:
+            ctx._kept = kept_on(ctx)
     ctx.to_save = ctx.saved_for_forward = None
     return tuple(results) if several else results[0]
 
