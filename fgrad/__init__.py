@@ -12,6 +12,8 @@ from fgrad.api.loops import bounded_while
 from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
+from fgrad.questions.nonfinite import nonfinite
+from fgrad.questions.watch import watch
 from fgrad.run.executable import cache_info, clear_cache
 from fgrad.run.policy import policy
 
@@ -45,6 +47,7 @@ __all__ = [
     "linearize",
     "load",
     "make_graph",
+    "nonfinite",
     "policy",
     "remat",
     "stop_gradient",
@@ -52,4 +55,5 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "watch",
 ]

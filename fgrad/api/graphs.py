@@ -302,7 +302,7 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         fixed = {i % len(args) for i in statics if -len(args) <= i < len(args)}
         dynamic = tuple([x for i, x in enumerate(args) if i not in fixed])
         flat, in_tree = tree_util.tree_flatten((dynamic, kwargs))
-        names = _names(fun, args, kwargs, fixed)
+        names = argument_names(fun, args, kwargs, fixed)
         types = [_type_of(x, name) for x, name in zip(flat, names, strict=True)]
         out_trees = []
 
@@ -365,7 +365,9 @@ def _is_call(tree: Any) -> bool:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def _names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], fixed: set[int]) -> tuple[str, ...]:
+def argument_names(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], fixed: set[int]
+) -> tuple[str, ...]:
     """The readable path of every leaf of the arguments: ``x``, ``params['w'][0]``, ``args[2]``."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())

@@ -1,6 +1,7 @@
 """Reverse mode: ``grad``, ``value_and_grad`` and ``vjp``."""
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,6 +66,7 @@ def grad(
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
+    grad_fun.derivative = weakref.ref(grad_fun), fun, argnums, has_aux  # type: ignore[attr-defined]
     return grad_fun
 
 
@@ -84,7 +86,25 @@ def value_and_grad(
     Arguments, errors and source: as for ``grad``.
     """
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
-    return boundary(functools.wraps(fun, assigned=_NAMES)(both))
+    found = boundary(functools.wraps(fun, assigned=_NAMES)(both))
+    found.derivative = weakref.ref(found), fun, argnums, has_aux  # type: ignore[attr-defined]
+    return found
+
+
+@frozen
+class Derivative:
+    """What a gradient's function differentiates, and with respect to what."""
+
+    function: Callable[..., Any]
+    argnums: Argnums
+    has_aux: bool
+
+
+def derivative_of(fun: Callable[..., Any]) -> Derivative | None:
+    """What a function differentiates, if it is what ``grad`` or ``value_and_grad`` has returned."""
+    found = getattr(fun, "derivative", None)
+    # a decorator copies the attributes of what it wraps, and is another function
+    return Derivative(*found[1:]) if found is not None and found[0]() is fun else None
 
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")

@@ -107,6 +107,14 @@ def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
     return staged
 
 
+def is_staged(fun: Any) -> bool:
+    """Whether a function is what ``jit`` hands to JAX; ``__wrapped__`` is the user's."""
+    return getattr(fun, "__code__", None) is _staged_code
+
+
+_staged_code = _staged(lambda: None).__code__
+
+
 class Jitted:
     """A ``jax.jit`` function with static arguments, whose complaint about an unhashable one names it."""
 

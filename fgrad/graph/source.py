@@ -1,5 +1,6 @@
 """Provenance: the user's line behind a node, kept as a code object and an offset until somebody asks."""
 
+import linecache
 import os
 import sys
 from types import CodeType
@@ -42,6 +43,11 @@ class Source:
     @property
     def function(self) -> str:
         return self.code.co_qualname
+
+    @property
+    def text(self) -> str:
+        """The line itself, stripped; empty where its file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
 
     def derivative_of(self, name: str) -> "Source":
         return Source(self.code, self.offset, name)
