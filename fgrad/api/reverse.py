@@ -1,7 +1,6 @@
 """Reverse mode: ``grad``, ``value_and_grad`` and ``vjp``."""
 
 import functools
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from jax import tree_util
 from fgrad import errors
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve, with_positions
 from fgrad.api.called import call, inexact_inputs, split_aux, weak_as
+from fgrad.api.names import Differentiation, marked
 from fgrad.api.pullback import VJP, Pullback, zero
 from fgrad.api.recorded import close, record
 from fgrad.graph.graph import Graph
@@ -66,8 +66,7 @@ def grad(
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    grad_fun.derivative = weakref.ref(grad_fun), fun, argnums, has_aux  # type: ignore[attr-defined]
-    return grad_fun
+    return marked(grad_fun, _differentiation(fun, argnums, has_aux))
 
 
 def value_and_grad(
@@ -86,28 +85,18 @@ def value_and_grad(
     Arguments, errors and source: as for ``grad``.
     """
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
-    found = boundary(functools.wraps(fun, assigned=_NAMES)(both))
-    found.derivative = weakref.ref(found), fun, argnums, has_aux  # type: ignore[attr-defined]
-    return found
-
-
-@frozen
-class Derivative:
-    """What a gradient's function differentiates, and with respect to what."""
-
-    function: Callable[..., Any]
-    argnums: Argnums
-    has_aux: bool
-
-
-def derivative_of(fun: Callable[..., Any]) -> Derivative | None:
-    """What a function differentiates, if it is what ``grad`` or ``value_and_grad`` has returned."""
-    found = getattr(fun, "derivative", None)
-    # a decorator copies the attributes of what it wraps, and is another function
-    return Derivative(*found[1:]) if found is not None and found[0]() is fun else None
+    derived = boundary(functools.wraps(fun, assigned=_NAMES)(both))
+    return marked(derived, _differentiation(fun, argnums, has_aux, with_value=True))
 
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def _differentiation(
+    fun: Callable[..., Any], argnums: Argnums, has_aux: bool, with_value: bool = False
+) -> Differentiation:
+    single = isinstance(argnums, int)
+    return Differentiation(fun, (argnums,) if single else tuple(argnums), single, has_aux, with_value)
 
 
 def _value_and_grad(

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import jax
@@ -10,13 +11,13 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
-from fgrad.api.graphs import argument_names
+from fgrad.api.names import argument_names, differentiation_of, result_names
 from fgrad.api.recorded import close, record
-from fgrad.api.reverse import Derivative, derivative_of
 from fgrad.api.staging import Jitted, is_staged
 from fgrad.graph.graph import Graph
 from fgrad.graph.names import value_names
 from fgrad.graph.regions import is_inexact
+from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import Tracer
 
 #: what a value of the function's surroundings is called that no variable of them holds
@@ -32,7 +33,7 @@ class Asked:
       values: the numbers of its inputs.
       arguments: how many of these are arguments.
       names: what the user calls each of its values, by number.
-      outputs: the path of each output.
+      outputs: the name of each output.
       loss: the outputs whose sum is differentiated, by position: the first of several if that is a scalar, else all.
       wrt: the inputs that it is differentiated with respect to.
       derivative: whether the function is itself a derivative, at least in part.
@@ -48,17 +49,16 @@ class Asked:
     derivative: bool
 
     @property
+    def is_scalar(self) -> bool:
+        """Whether one scalar is differentiated."""
+        return len(self.loss) == 1 and self.graph.out_types[self.loss[0]].shape == ()
+
+    @property
     def loss_name(self) -> str:
         """What the user calls that which is differentiated."""
         if len(self.loss) != 1:
             return "the sum of the outputs"
-        return self.output_name(self.loss[0])
-
-    def output_name(self, k: int) -> str:
-        """What the user calls an output: its variable, else its path."""
-        name = self.names[self.graph.outputs[k]]
-        inputs = len(self.graph.in_types)
-        return self.outputs[k] if name.startswith("%") or self.graph.outputs[k] < inputs else name
+        return self.outputs[self.loss[0]]
 
 
 def asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, what: str) -> Asked:
@@ -71,12 +71,23 @@ def asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], 
     """
     check_function(fun, what)
     fun = _plain(fun)
-    of: Derivative | None = derivative_of(fun)
-    if of is not None:  # what is asked about a gradient is asked about its function, forward and backward
-        fun, argnums = of.function, of.argnums if argnums is None else argnums
+    of = differentiation_of(fun) if getattr(fun, "__code__", None) is _derived else None
+    if of is not None and differentiation_of(of.fun) is None:
+        # what is asked about a gradient is asked about its function, forward and backward
+        inner = _asked(of.fun, args, kwargs, of.argnums if argnums is None else argnums, what)
+        if inner.is_scalar:
+            return inner
+    return _asked(fun, args, kwargs, argnums, what)
+
+
+#: the code of functions that fgrad derives; one of the user's that decorates such a function has another
+_derived = boundary(lambda: None).__code__
+
+
+def _asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, what: str) -> Asked:
     positions = _positions(args, argnums, what)
     flat, tree = tree_util.tree_flatten((tuple(args), kwargs))
-    all_names = argument_names(fun, args, kwargs, set())
+    all_names = list(chain.from_iterable(argument_names(fun, args, kwargs)))
     owners = [k for k, x in enumerate([*args, kwargs]) for _ in range(tree_util.tree_structure(x).num_leaves)]
     at = [i for i, x in enumerate(flat) if _is_input(x, owners[i] in positions)]
     for i in at:
@@ -107,7 +118,7 @@ def asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], 
         recorded.values,
         len(at),
         value_names(graph, names),
-        tuple(out.paths),
+        result_names(fun, args, out.tree),
         _loss(graph, out.tree),
         tuple([k for k, i in enumerate(at) if owners[i] in positions]),
         any(node.source is not None and node.source.of for node in graph.nodes),

@@ -102,7 +102,7 @@ def _run(question: Asked, opened: set[Op], replaced: Mapping[int, Graph]) -> tup
     execution = Execution(opened, replaced)
     frame = execution.run(graph, [execution.cell(value) for value in question.values])
     outputs = [
-        (question.output_name(k), frame.cells[number])
+        (question.outputs[k], frame.cells[number])
         for k, number in enumerate(graph.outputs)
         if is_inexact(graph.types[number])
     ]

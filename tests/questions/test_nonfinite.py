@@ -25,7 +25,7 @@ def test_a_double_where_is_named_tried_and_not_false():
     assert found and found.kind == "NaN"
     assert (found.phase, found.operation) == ("backward", "sqrt")
     assert [(p.name, p.index, p.value) for p in found.places] == [("x", (1,), 0.0)]
-    assert found.results == ("d output / d x",)
+    assert found.results == ("d root / d x",)
     assert found.mend.checked and "jnp.where(ok, jnp.sqrt(jnp.where(ok, x, 1.0)), ...)" in found.mend.text
     at("h = jnp.where(x > 0.0", found)
 
@@ -42,7 +42,7 @@ def test_the_mend_that_is_said_is_right():
 
 def test_finite_is_false():
     found = fgrad.nonfinite(root)(jnp.array([4.0, 1.0]))
-    assert not found and str(found) == "All is finite: the values, and the gradient of output."
+    assert not found and str(found) == "All is finite: the values, and the gradient of root."
 
 
 @pytest.mark.parametrize("wrap", [fgrad.grad, fgrad.value_and_grad, fgrad.jit, lambda f: fgrad.jit(fgrad.grad(f))])
@@ -130,7 +130,7 @@ def test_only_the_chosen_arguments_are_differentiated():
     def f(w, x):
         return w * jnp.sum(jnp.abs(x) ** 0.5)
 
-    assert fgrad.nonfinite(f)(2.0, jnp.zeros(2)).results == ("d output / d x",)
+    assert fgrad.nonfinite(f)(2.0, jnp.zeros(2)).results == ("d f / d x",)
     assert not fgrad.nonfinite(f, argnums=0)(2.0, jnp.zeros(2))
     assert not fgrad.nonfinite(fgrad.grad(f))(2.0, jnp.zeros(2))
 
@@ -373,7 +373,7 @@ def test_a_decorated_gradient_is_what_it_is():
     def scaled(x):
         return g(x) * 0.0
 
-    assert fgrad.nonfinite(scaled)(jnp.array([4.0, 0.0])).results == ("output",)
+    assert fgrad.nonfinite(scaled)(jnp.array([4.0, 0.0])).results == ("scaled",)
 
 
 def test_it_prints_and_shows():
