@@ -2,7 +2,7 @@
 
 from fgrad.api.rules import define_rule
 from fgrad.errors import UndefinedDerivativeError
-from fgrad.graph.graph import Builder, Const, Graph, evaluate
+from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.source import RawSource, Source, here, is_hidden
@@ -12,22 +12,35 @@ from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import trim
 from fgrad.passes.vjp import vjp
+from fgrad.questions.answer import Answer, Table
+from fgrad.questions.culprit import Run, main_event
+from fgrad.questions.diagnosis import diagnosed
+from fgrad.questions.execution import Event, Execution, Frame, quietly
+from fgrad.questions.finding import Nonfinite
 from fgrad.record.recording import stage_closed
 from fgrad.run.cache import Cache
 from fgrad.run.executable import SILENT, Executable
 from fgrad.run.policy import PaceOf, active, operations, pieces
 
 __all__ = [
+    "Answer",
     "Builder",
     "Cache",
     "Const",
+    "Event",
     "Executable",
+    "Execution",
+    "Frame",
     "Graph",
+    "Node",
+    "Nonfinite",
     "Op",
     "PaceOf",
     "RawSource",
     "Region",
+    "Run",
     "SILENT",
+    "Table",
     "ShapedArray",
     "Source",
     "Tracer",
@@ -37,12 +50,15 @@ __all__ = [
     "checks_each_primitive",
     "copied",
     "define_rule",
+    "diagnosed",
     "evaluate",
     "here",
     "is_hidden",
     "jvp",
+    "main_event",
     "operations",
     "pieces",
+    "quietly",
     "simplify",
     "stage_closed",
     "stored_names",

@@ -85,9 +85,7 @@ def _has_nan(value: Any) -> bool:
 def _blamed(execution: Execution, event: Event, k: int) -> Sequence[int]:
     """The operands that are to blame for a result that is not finite; none if the operation itself is."""
     spoiled = [i for i in dict.fromkeys(event.reads) if not execution.is_finite(i)]
-    if not spoiled:
-        return ()
-    if event.op is None:  # an element comes from where it lay
+    if not spoiled or event.op is None:  # an element comes from where it lay
         return spoiled
     if not any(_comes_finite(execution, event, k, spoiled, plain) for plain in PLAIN):
         return ()

@@ -9,14 +9,27 @@ from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
 from fgrad.jaxcore import typeof
 from fgrad.questions.blame import Trail, trail
-from fgrad.questions.culprit import Again, Run, culprit_of, in_trap, operation_of, phase_of, shut, trap_of
+from fgrad.questions.culprit import (
+    Again,
+    Run,
+    as_the_user_sees_it,
+    culprit_of,
+    in_trap,
+    is_softmax,
+    is_variance,
+    operation_of,
+    phase_of,
+    shut,
+    speaks_of_variance,
+    trap_of,
+)
 from fgrad.questions.execution import Event, numbers
 from fgrad.questions.finding import PLACES, UNTRIED, Mend, Nonfinite, Place, Step
 from fgrad.questions.mending import mend_of
 from fgrad.questions.traps import Trap
 
 
-def found(run: Run, again: Again | None, library: str, looked_at: str) -> Nonfinite:
+def diagnosed(run: Run, again: Again | None, library: str, looked_at: str) -> Nonfinite:
     """Where the first result that is not finite comes from."""
     bad = run.bad()
     if not bad:
@@ -31,7 +44,7 @@ def found(run: Run, again: Again | None, library: str, looked_at: str) -> Nonfin
     }
     if way.event is None:
         return Nonfinite(**common, **_from_outside(run, way))  # type: ignore[arg-type]
-    event = way.event
+    event = as_the_user_sees_it(execution, way.event)
     culprit = culprit_of(event)
     trap = trap_of(event)
     places, count = _places(run, event, trap)
@@ -43,6 +56,7 @@ def found(run: Run, again: Again | None, library: str, looked_at: str) -> Nonfin
         source=event.source or culprit.source,
         places=places,
         count=count,
+        module=culprit.frame.scope,
         loops=tuple(_loops(culprit)),
         reason=_reason(run, event, trap, way),
         mend=mend_of(run, event, trap, again, library),
@@ -106,14 +120,18 @@ def _loops(event: Event) -> Iterator[tuple[Source | None, int]]:
 
 
 def _reason(run: Run, event: Event, trap: Trap | None, way: Trail) -> str:
+    if event.op is None and event.graph is None and is_softmax(event):
+        return "what went in was not kept; it is NaN in a row whose elements are all -Inf, as where all are masked"
+    if event.op is None and event.graph is None:
+        return "what went in was not kept, so this is the first place where it is seen"
     if trap is None:
         return "its operands are finite, and its result is not" if not way.given else "infinities went into it"
     backward = phase_of(event) == "backward" and in_trap(event, trap) is not event
     text = trap.backward if backward else trap.forward
     at = in_trap(event, trap)
-    if at.op is not None and at.op.name == "sqrt" and backward and _made_by(run, at.reads[0]) == "reduce_sum":
+    if at.name == "sqrt" and backward and _made_by(run, at.reads[0]) == "reduce_sum":
         text += " (this is the norm of a vector of zeros)"
-    if at.source is not None and at.op is not None and at.op.name == "div" and _is_variance(at.source):
+    if is_variance(at):
         text += " (a variance with a correction divides by one less than the number of elements, which is 0 for one)"
     return text
 
@@ -125,15 +143,11 @@ def _made_by(run: Run, cell: int) -> str | None:
     return None if event is None or event.op is None else event.op.name
 
 
-def _is_variance(source: Source) -> bool:
-    return any(name in source.text for name in ("std", "var"))
-
-
 def _chain(run: Run, way: Trail) -> Iterator[Step]:
     last = None
     for cell in way.cells:
         event = run.execution.makers[cell]
-        if event is None or event.op is None:
+        if event is None or (event.op is None and not event.frame.called):
             continue
         name = run.names.get(cell) or ""
         phase = phase_of(event)
@@ -157,7 +171,7 @@ def _from_outside(run: Run, way: Trail) -> dict[str, Any]:
     events = [run.execution.makers[cell] for cell in way.cells[1:]]
     source = next((event.source for event in events if event is not None and event.source is not None), None)
     said |= {"phase": "constant", "source": source}
-    if source is not None and _is_variance(source):
+    if source is not None and speaks_of_variance(source):
         said["reason"] = "a variance of so few elements is not defined with this correction (ddof): the result is NaN"
         said["mend"] = Mend("take more elements, or leave out the correction (ddof=0).", False, UNTRIED)
     return said

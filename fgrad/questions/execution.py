@@ -35,13 +35,16 @@ class Event:
     """One operation that was carried out.
 
     Attributes:
-      op: the operation; None of what only moves values in and out of the steps of a loop.
+      op: the operation; None of what only moves values in and out of the steps of a loop, and of what is not known
+        but for its results.
       compute: what gave the results from the operands.
       reads, writes: cells.
       source: the user's line.
       frame: the run of a graph that it belongs to.
       node: the node of the frame's graph.
       of: in the backward pass, the event of the forward pass to whose derivative it belongs.
+      number: how many were carried out before it.
+      graph: what was carried out, where that was a whole graph.
     """
 
     op: Op | None
@@ -53,6 +56,12 @@ class Event:
     node: Node | None
     of: "Event | None"
     number: int
+    graph: Graph | None = None
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+        return self.op.name if self.op is not None else self.frame.called
 
 
 @define(eq=False)
@@ -66,6 +75,9 @@ class Frame:
       inner: the runs inside, by the number of the node: the steps of a loop, or the one run of a block.
       above: the frame and the number of the node that this is inside.
       step: which step of a loop it is, counted as the loop's elements are; None of what is no loop.
+      called: what the user calls the whole, where that is one operation to him, at the line ``source``.
+      scope: the path of the module that it ran in.
+      whole: the whole as one event, where that is one operation to the user.
     """
 
     graph: Graph
@@ -75,6 +87,10 @@ class Frame:
     events: dict[int, Event] = field(factory=dict)
     above: "tuple[Frame, int] | None" = None
     step: int | None = None
+    called: str = ""
+    source: Source | None = None
+    scope: str = ""
+    whole: Event | None = None
 
     def outputs(self) -> list[int]:
         """The cells of the graph's outputs."""
@@ -113,8 +129,8 @@ class Execution:
         return frame
 
     def _run_node(self, frame: Frame, at: int, node: Node, reads: Sequence[int], of: Event | None) -> Sequence[int]:
-        op, source = node.op, node.source
-        if of is not None and not _has_rule_of_its_own(of):
+        op, source = node.op, frame.source or node.source
+        if of is not None and not has_rule_of_its_own(of):
             source = of.source
         if op.effects and not op.out_types:
             return []  # a print: there is nothing to see in its results, and it would print again
@@ -132,6 +148,12 @@ class Execution:
         event = self.event(op, reads, frame, node, source, of)
         frame.events[at] = event
         return event.writes
+
+    def given(self, event: Event, value: Any) -> int:
+        """A cell for a value that an operation gave which is not carried out here."""
+        self.values.append(value)
+        self.makers.append(event)
+        return len(self.values) - 1
 
     def event(
         self, op: Op, reads: Sequence[int], frame: Frame, node: Node | None, source: Source | None, of: Event | None
@@ -167,7 +189,17 @@ class Execution:
     def _inside(
         self, frame: Frame, at: int, graph: Graph, args: Sequence[int], of: Event | None, step: int | None = None
     ) -> Frame:
-        inner = self.run(graph, args, of, above=(frame, at), step=step)
+        inner = self.run(
+            graph,
+            args,
+            of,
+            above=(frame, at),
+            step=step,
+            called=frame.called,
+            source=frame.source,
+            scope=frame.scope,
+            whole=frame.whole,
+        )
         frame.inner.setdefault(at, []).append(inner)
         return inner
 
@@ -227,12 +259,12 @@ class Execution:
 
     def _add(self, frame: Frame, value: int, cell: int, of: Event | None) -> None:
         held = frame.cotangents.get(value)
-        if held is not None:
-            types = [typeof(self.values[i]) for i in (held, cell)]
-            cell = self.event(
-                intern(primitive("add_any"), {}, types), (held, cell), frame, None, of and of.source, of
-            ).writes[0]
-        frame.cotangents[value] = cell
+        frame.cotangents[value] = cell if held is None else self.total(held, cell, frame, of)
+
+    def total(self, a: int, b: int, frame: Frame, of: Event | None) -> int:
+        """The cell of the sum of two cotangents."""
+        op = intern(primitive("add_any"), {}, [typeof(self.values[i]) for i in (a, b)])
+        return self.event(op, (a, b), frame, None, of and of.source, of).writes[0]
 
     def _pull_node(
         self, frame: Frame, at: int, node: Node, needs: tuple[bool, ...], given: Mapping[int, int], outs: Sequence[int]
@@ -351,7 +383,7 @@ def _called(op: Op) -> Graph | None:
     return op.primitive.called(op.params) if isinstance(op.primitive, Region) else None
 
 
-def _has_rule_of_its_own(event: Event) -> bool:
+def has_rule_of_its_own(event: Event) -> bool:
     """Whether the derivative is a rule of the user's, whose lines are worth showing."""
     return event.op is not None and event.op.name in ("custom_vjp", "custom_jvp", "linear_call")
 

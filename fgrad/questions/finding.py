@@ -83,6 +83,7 @@ class Nonfinite(Answer):
       source: the user's line.
       places: the numbers that went in at the guilty places, the first of them.
       count: at how many places it arose.
+      module: the path of the module that the operation ran in, if any.
       loops: the line of each loop around the operation, with the number of the step.
       reason: what is wrong with these numbers there.
       chain: the operations from there to the result.
@@ -98,6 +99,7 @@ class Nonfinite(Answer):
     source: Source | None = None
     places: tuple[Place, ...] = ()
     count: int = 0
+    module: str = ""
     loops: tuple[tuple[Source | None, int], ...] = ()
     reason: str = ""
     chain: tuple[Step, ...] = ()
@@ -122,6 +124,8 @@ class Nonfinite(Answer):
         yield self._first()
         if self.source is not None and self.source.text:
             yield f"    {self.source.text}"
+        if self.module:
+            yield f"  in the module {self.module}"
         for source, step in self.loops:
             yield f"  in step {step} of the loop at {where(source)}"
         if self.places:

@@ -1,33 +1,43 @@
 """Mends, tried by running the program with another graph in place of the guilty operation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from fgrad.graph.graph import Graph
+from fgrad.graph.graph import Graph, evaluate
+from fgrad.jaxcore import ShapedArray
 from fgrad.questions.blame import trail
-from fgrad.questions.culprit import Again, Run, in_trap, shut, trap_of
-from fgrad.questions.execution import Event, numbers
+from fgrad.questions.culprit import Again, Run, as_the_user_sees_it, in_trap, is_softmax, is_variance, shut, trap_of
+from fgrad.questions.execution import Event, has_rule_of_its_own, numbers
 from fgrad.questions.finding import UNTRIED, Mend, where
-from fgrad.questions.traps import Trap
+from fgrad.questions.traps import TRAPS, Trap
 
 #: how many traps are mended, one after another
 MENDS = 6
 
 
 def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, library: str) -> Mend | None:
+    if is_variance(event):
+        return Mend("take more elements, or leave out the correction.", False, UNTRIED)
+    if event.op is None and event.graph is None:
+        return _of_unknown(event)
     if trap is None:
         return None
     at = in_trap(event, trap)
-    if again is not None and at.node is not None and at.op is not None and shut(run, at, trap).any():
-        guard = _tried(run, at, trap.guarded(at.op), again, True)
+    if at.of is not None and not has_rule_of_its_own(at.of):
+        return None  # an operation of a derivative's, which the user did not write
+    if again is not None and shut(run, at, trap).any():
+        guard = _tried(run, at, trap.guarded(*_action(at)), again, True)
         if guard is not None:
             return Mend(_guard_text(run, at, trap, library), *guard)
         if trap.bound is not None:
-            bound = _tried(run, at, trap.kept_out(at.op), again, False)
+            bound = _tried(run, at, trap.kept_out(*_action(at)), again, False)
             if bound is not None:
                 return Mend(_bound_text(run, at, trap, library), *bound)
-    text = _bound_text(run, at, trap, library)
+    # NaN in backward: what came back there was 0, since the result was not chosen
+    masked = trap.call and event.of is not None and np.isnan(numbers(run.execution.values[run.bad()[0][1]])).any()
+    text = (_guard_text if masked else _bound_text)(run, at, trap, library)
     return Mend(text, False, UNTRIED) if text else None
 
 
@@ -36,10 +46,10 @@ def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> 
 
     ``unchanged``: only if the outputs stay what they were.  Where another trap comes next, that is mended too.
     """
-    replaced = {id(at.node): graph}
+    replaced = {_key(at): graph}
     others: list[str] = []
     after = again(replaced)
-    if unchanged and not _same_outputs(run, after):
+    if after is None or (unchanged and not _same_outputs(run, after)):
         return None
     for _ in range(MENDS):
         bad = after.bad()
@@ -49,21 +59,34 @@ def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> 
             also = f" once the same is done at {' and at '.join(others)}" if others else ""
             return True, f"Checked by running it: with this {what}{kept}{also}."
         event = trail(after.execution, bad[0][1]).event
-        trap = None if event is None else trap_of(event)
-        if event is None or trap is None:
+        if event is None:
             break
+        event = as_the_user_sees_it(after.execution, event)
+        trap = trap_of(event)
         inside = in_trap(event, trap)
-        if (
-            inside.node is None
-            or id(inside.node) in replaced
-            or inside.op is None
-            or not shut(after, inside, trap).any()
-        ):
+        if trap is None or _key(inside) in replaced or not shut(after, inside, trap).any():
             break
-        replaced[id(inside.node)] = trap.guarded(inside.op) if trap.bound is None else trap.kept_out(inside.op)
+        change = trap.guarded if trap.bound is None else trap.kept_out
+        replaced[_key(inside)] = change(*_action(inside))
         others.append(where(inside.source))
         after = again(replaced)
+        if after is None:
+            break
     return None
+
+
+def _key(event: Event) -> int:
+    """By what a run knows the node, or the graph, that is to be replaced."""
+    return id(event.node if event.graph is None else event.graph)
+
+
+def _action(event: Event) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], Sequence[ShapedArray]]:
+    """An operation as a function of its operands, with their types."""
+    graph, op = event.graph, event.op
+    if graph is not None:
+        return lambda xs: evaluate(graph, xs), graph.in_types
+    assert op is not None
+    return op.bind, op.in_types
 
 
 def _same_outputs(run: Run, after: Run) -> bool:
@@ -103,3 +126,7 @@ def _bound_text(run: Run, at: Event, trap: Trap, library: str) -> str:
     inner = [bounded if i in trap.operands else name for i, name in enumerate(names)]
     text = f"keep the operand out of it: {_written(trap, inner, library)}"
     return f"{text}. {trap.advice}" if trap.advice else f"{text}"
+
+
+def _of_unknown(event: Event) -> Mend | None:
+    return Mend(TRAPS["sub"].advice, False, UNTRIED) if is_softmax(event) else None

@@ -17,7 +17,7 @@ from fgrad.passes.local import tangent_type
 from fgrad.questions.asked import Asked, asked
 from fgrad.questions.blame import trail
 from fgrad.questions.culprit import Run
-from fgrad.questions.diagnosis import found
+from fgrad.questions.diagnosis import diagnosed
 from fgrad.questions.execution import Execution, Frame, quietly
 from fgrad.questions.finding import Nonfinite
 
@@ -74,7 +74,7 @@ def _of(question: Asked) -> Nonfinite:
         if not inside.bad():  # rounded otherwise, step by step
             break
         run = inside
-    return found(run, lambda replaced: _run(question, opened, replaced)[0], "jnp", _looked_at(question, refused))
+    return diagnosed(run, lambda replaced: _run(question, opened, replaced)[0], "jnp", _looked_at(question, refused))
 
 
 def _guilty_loop(execution: Execution, cell: int) -> Op | None:

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.graph.graph import Graph
-from fgrad.graph.op import Op
+from fgrad.jaxcore import ShapedArray
 from fgrad.record.recording import stage_closed
 
 Operands = Sequence[Any]
@@ -45,23 +45,27 @@ class Trap:
     bounded: str = ""
     advice: str = ""
 
-    def guarded(self, op: Op) -> Graph:
-        """The operation with a harmless operand where the trap shuts."""
-
+    def guarded(self, operation: Callable[[Operands], Operands], types: Sequence[ShapedArray]) -> Graph:
+        """An operation with a harmless operand where the trap shuts."""
         shuts, safe = self.shuts, self.safe
-        return self._changed(op, lambda x, xs: jnp.where(shuts(*xs), jnp.full_like(x, safe), x))
+        return self._changed(operation, types, lambda x, xs: jnp.where(shuts(*xs), jnp.full_like(x, safe), x))
 
-    def kept_out(self, op: Op) -> Graph:
-        """The operation with its operands kept out of the trap."""
+    def kept_out(self, operation: Callable[[Operands], Operands], types: Sequence[ShapedArray]) -> Graph:
+        """An operation with its operands kept out of the trap."""
         bound = self.bound
         assert bound is not None
-        return self._changed(op, lambda x, xs: jnp.asarray(bound(x), x.dtype))
+        return self._changed(operation, types, lambda x, xs: jnp.asarray(bound(x), x.dtype))
 
-    def _changed(self, op: Op, change: Callable[[Any, Operands], Any]) -> Graph:
+    def _changed(
+        self,
+        operation: Callable[[Operands], Operands],
+        types: Sequence[ShapedArray],
+        change: Callable[[Any, Operands], Any],
+    ) -> Graph:
         def function(*xs: Any) -> list[Any]:
-            return list(op.bind([change(x, xs) if i in self.operands else x for i, x in enumerate(xs)]))
+            return list(operation([change(x, xs) if i in self.operands else x for i, x in enumerate(xs)]))
 
-        return stage_closed(function, op.in_types)
+        return stage_closed(function, types)
 
 
 def _small(x: Any) -> float:
@@ -103,6 +107,17 @@ def _of_exp(name: str, both: bool = False) -> Trap:
     )
 
 
+def _of_log(name: str) -> Trap:
+    return Trap(
+        lambda x: x <= 0,
+        "the logarithm of 0 is -Inf, that of a negative number NaN",
+        f"the slope of {name} is 1 / x, or a multiple of it, which is infinite at 0",
+        f"{{np}}.{name}({{x}})",
+        bound=_above,
+        bounded="{np}.clip({x}, min=1e-12)",
+    )
+
+
 def _of_arc(name: str) -> Trap:
     return Trap(
         shuts=lambda x: jnp.abs(x) >= 1,
@@ -133,14 +148,9 @@ def _of_infinities() -> Trap:
 
 
 TRAPS: dict[str, Trap] = {
-    "log": Trap(
-        lambda x: x <= 0,
-        "the logarithm of 0 is -Inf, that of a negative number NaN",
-        "the slope of log is 1 / x, which is infinite at 0",
-        "{np}.log({x})",
-        bound=_above,
-        bounded="{np}.clip({x}, min=1e-12)",
-    ),
+    "log": _of_log("log"),
+    "log2": _of_log("log2"),
+    "log10": _of_log("log10"),
     "log1p": Trap(
         lambda x: x <= -1,
         "log1p of -1 is -Inf, that of less NaN",
@@ -183,6 +193,14 @@ TRAPS: dict[str, Trap] = {
         bound=lambda y: jnp.where(y == 0, _small(y) ** 0.5, y),
         bounded="{np}.where({y} == 0, 1e-6, {y})",
     ),
+    "reciprocal": Trap(
+        lambda x: x == 0,
+        "1 / x is infinite at 0",
+        "the slope of 1 / x is -1 / x**2, which is infinite at 0",
+        "1 / {x}",
+        bound=lambda x: jnp.where(x == 0, _small(x) ** 0.5, x),
+        bounded="{np}.where({x} == 0, 1e-6, {x})",
+    ),
     "exp": _of_exp("exp"),
     "exp2": _of_exp("exp2"),
     "expm1": _of_exp("expm1"),
@@ -215,6 +233,7 @@ TRAPS: dict[str, Trap] = {
     "asin": _of_arc("arcsin"),
     "atanh": _of_arc("arctanh"),
     "erf_inv": _of_arc("erfinv"),
+    "erfinv": _of_arc("erfinv"),
     "acosh": Trap(
         lambda x: x <= 1,
         "arccosh is not defined below 1",

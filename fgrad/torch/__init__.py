@@ -26,6 +26,8 @@ from fgrad.mutable.explain.diagnosis import (
     inplace as inplace,
     why_no_grad as why_no_grad,
 )
+from fgrad.mutable.explain.hook_schedule import hook_schedule as hook_schedule
+from fgrad.mutable.explain.nonfinite import nonfinite as nonfinite
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats
 from fgrad.mutable.types.devices import (

@@ -1,6 +1,7 @@
-"""``fgrad.nonfinite``: the operation that is named, the numbers, the way on, and whether the mend that is said helps."""
+"""``fgrad.nonfinite``: the operation that is named, the numbers, the way on, and whether the mend helps."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -173,8 +174,7 @@ def test_an_mlp():
     rng = np.random.default_rng(0)
     sizes = (3, 8, 1)
     params = [
-        (rng.normal(size=(m, n)).astype(np.float32) * 40, np.zeros(n, np.float32))
-        for m, n in zip(sizes, sizes[1:], strict=False)
+        (rng.normal(size=(m, n)).astype(np.float32) * 40, np.zeros(n, np.float32)) for m, n in itertools.pairwise(sizes)
     ]
     x, y = rng.normal(size=(16, 3)).astype(np.float32), rng.integers(0, 2, (16, 1)).astype(np.float32)
     found = fgrad.nonfinite(loss)(params, x, y)
@@ -257,7 +257,7 @@ def test_branches_are_gone_into():
 def test_rematerialised_blocks_and_jitted_functions_are_gone_into():
     def block(x):
         r = jnp.sqrt(x)
-        return r
+        return r  # noqa: RET504 (the name is what is read)
 
     found = fgrad.nonfinite(lambda x: jnp.sum(fgrad.checkpoint(block)(jax.jit(lambda x: 2 * x)(x))))(jnp.zeros(2))
     assert (found.operation, found.phase, found.mend.checked, found.name) == ("sqrt", "backward", True, "r")

@@ -17,7 +17,7 @@ def mlp(params, x, bump=0.0):
     h = jnp.tanh(z) + bump
     y = h @ params["v"]
     loss = jnp.mean(y**2)
-    return loss
+    return loss  # noqa: RET504 (the name is what is read)
 
 
 PARAMS = {"w": X[:3].T @ X[:3], "v": X[0]}
@@ -121,7 +121,7 @@ def test_a_loop_without_backward_gives_values():
     def f(x):
         def body(c):
             c = c * 2.0
-            return c
+            return c  # noqa: RET504
 
         return jax.lax.while_loop(lambda c: c < 10.0, body, x)
 
