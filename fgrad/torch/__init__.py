@@ -28,6 +28,7 @@ from fgrad.mutable.explain.diagnosis import (
 )
 from fgrad.mutable.explain.hook_schedule import hook_schedule as hook_schedule
 from fgrad.mutable.explain.nonfinite import nonfinite as nonfinite
+from fgrad.mutable.explain.watch import watch as watch
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats
 from fgrad.mutable.types.devices import (
