@@ -16,7 +16,7 @@ from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
 from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import Tracer, typeof
+from fgrad.jaxcore import Tracer, current_trace, is_evaluating, typeof
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage
 from fgrad.run.executable import run
@@ -85,7 +85,8 @@ def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fun)
     def staged(*args: Any, **kwargs: Any) -> Any:
-        if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+        # nothing is traced with disable_jit, and where JAX looks for the operation that made a NaN (jax_debug_nans)
+        if jax.config.jax_disable_jit or is_evaluating(current_trace()):  # type: ignore[attr-defined]
             return fun(*args, **kwargs)
         flat, tree = tree_util.tree_flatten((args, kwargs))
         at = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]

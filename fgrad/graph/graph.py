@@ -236,13 +236,26 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
-    for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
-        for out in node.op.bind([values[i] for i in node.inputs]):
-            values[number] = out
-            number += 1
-        for i in dead:
-            values[i] = None
+    try:
+        for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
+            for out in node.op.bind([values[i] for i in node.inputs]):
+                values[number] = out
+                number += 1
+            for i in dead:
+                values[i] = None
+    except FloatingPointError as error:  # jax_debug_nans or jax_debug_infs
+        explanation.nonfinite(error, graph, args, node)
+        raise
     return [values[i] for i in graph.outputs]
+
+
+class _Explanation:
+    """What lengthens errors of running a graph; ``fgrad.questions.nonfinite`` enters it when it is defined."""
+
+    nonfinite: Any = staticmethod(lambda error, graph, args, node: None)
+
+
+explanation: _Explanation = _Explanation()
 
 
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:

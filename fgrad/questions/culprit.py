@@ -51,6 +51,11 @@ def operation_of(event: Event) -> str:
     return culprit.frame.called or str(culprit.op and (culprit.op.params.get("label") or culprit.op.name))
 
 
+def is_derived(event: Event) -> bool:
+    """Whether an operation belongs to a derivative that was in the graph already: it says of which operation."""
+    return event.of is None and event.source is not None and event.source.of is not None
+
+
 def culprit_of(event: Event) -> Event:
     """The operation of the forward pass that an event belongs to."""
     return event.of or event
@@ -58,6 +63,8 @@ def culprit_of(event: Event) -> Event:
 
 def trap_of(event: Event) -> Trap | None:
     """The trap of an operation; of one in a rule that has none itself, that of the operation of the rule."""
+    if is_derived(event) and event.source is not None:
+        return TRAPS.get(event.source.of or "")
     culprit = culprit_of(event)
     return _trap(culprit) or _trap(event)
 
@@ -73,7 +80,9 @@ def in_trap(event: Event, trap: Trap | None) -> Event:
 
 
 def shut(run: Run, event: Event, trap: Trap) -> np.ndarray:
-    """Where a trap shuts on the operands of an event."""
+    """Where a trap shuts on the operands of an event; of a derivative's operation the operands are not known."""
+    if is_derived(event):
+        return np.zeros((), bool)
     return np.asarray(trap.shuts(*[run.execution.values[i] for i in event.reads]))
 
 

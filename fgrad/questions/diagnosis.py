@@ -15,6 +15,7 @@ from fgrad.questions.culprit import (
     as_the_user_sees_it,
     culprit_of,
     in_trap,
+    is_derived,
     is_softmax,
     is_variance,
     operation_of,
@@ -126,7 +127,7 @@ def _reason(run: Run, event: Event, trap: Trap | None, way: Trail) -> str:
         return "what went in was not kept, so this is the first place where it is seen"
     if trap is None:
         return "its operands are finite, and its result is not" if not way.given else "infinities went into it"
-    backward = phase_of(event) == "backward" and in_trap(event, trap) is not event
+    backward = is_derived(event) or (phase_of(event) == "backward" and in_trap(event, trap) is not event)
     text = trap.backward if backward else trap.forward
     at = in_trap(event, trap)
     if at.name == "sqrt" and backward and _made_by(run, at.reads[0]) == "reduce_sum":

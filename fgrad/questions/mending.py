@@ -8,7 +8,7 @@ import numpy as np
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import ShapedArray
 from fgrad.questions.blame import trail
-from fgrad.questions.culprit import Again, Run, as_the_user_sees_it, in_trap, is_softmax, is_variance, shut, trap_of
+from fgrad.questions.culprit import Again, Run, as_the_user_sees_it, in_trap, is_derived, is_softmax, is_variance, shut, trap_of
 from fgrad.questions.execution import Event, has_rule_of_its_own, numbers
 from fgrad.questions.finding import UNTRIED, Mend, where
 from fgrad.questions.traps import TRAPS, Trap
@@ -36,7 +36,8 @@ def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, libr
             if bound is not None:
                 return Mend(_bound_text(run, at, trap, library), *bound)
     # NaN in backward: what came back there was 0, since the result was not chosen
-    masked = trap.call and event.of is not None and np.isnan(numbers(run.execution.values[run.bad()[0][1]])).any()
+    backward = is_derived(event) or event.of is not None
+    masked = trap.call and backward and np.isnan(numbers(run.execution.values[run.bad()[0][1]])).any()
     text = (_guard_text if masked else _bound_text)(run, at, trap, library)
     return Mend(text, False, UNTRIED) if text else None
 
@@ -97,7 +98,7 @@ def _same_outputs(run: Run, after: Run) -> bool:
 
 def _called(run: Run, at: Event) -> list[str]:
     """The operands as the user writes them, or as letters."""
-    names = [run.names.get(i, "") for i in at.reads]
+    names = [run.names.get(i, "") for i in at.reads] if not is_derived(at) else ["", ""]
     return [name if name and "#" not in name else letter for name, letter in zip(names, "xyzw", strict=False)]
 
 

@@ -1,18 +1,18 @@
 """Where does this NaN or Inf come from?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
 from fgrad.api.arguments import Argnums
-from fgrad.graph.graph import Graph
+from fgrad.graph.graph import Graph, Node, explanation
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Scan, While, is_inexact
 from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import widely
+from fgrad.jaxcore import Tracer, widely
 from fgrad.passes.local import tangent_type
 from fgrad.questions.asked import Asked, asked
 from fgrad.questions.blame import trail
@@ -141,3 +141,33 @@ def names_of(frame: Frame, names: tuple[str, ...]) -> dict[int, str]:
                 known[id(inner.graph)] = value_names(inner.graph)
             todo.append((inner, known[id(inner.graph)]))
     return found
+
+
+# -- jax_debug_nans --------------------------------------------------------------------------------------------------
+
+
+def _explain(error: FloatingPointError, graph: Graph, args: Sequence[Any], node: Node) -> None:
+    """Add to JAX's error at a NaN or Inf where it comes from, once."""
+    if getattr(error, "explained", False) or any(isinstance(x, Tracer) for x in args):
+        return
+    error.explained = True  # type: ignore[attr-defined]
+    at = next(i for i, each in enumerate(graph.nodes) if each is node)
+    first = len(graph.in_types) + len(graph.consts) + sum(len(each.op.out_types) for each in graph.nodes[:at])
+    made = range(first, first + len(node.op.out_types))
+    until = Graph(graph.in_types, graph.consts, graph.nodes[: at + 1], tuple(made))
+    names = value_names(graph, [f"input {i}" for i in range(len(graph.in_types))])
+    called = tuple([f"the result of {node.op.name}" if names[i].startswith("%") else names[i] for i in made])
+    question = Asked(until, list(args), len(args), names[: len(until.types)], called, (), (), True)
+    try:
+        found = quietly(_of, question)
+    except Exception:  # what cannot be explained is raised as it was
+        return
+    if found:
+        error.args = (f"{error}\n\n{found}\n\n{_MORE}",)
+
+
+_MORE = (
+    "fgrad.nonfinite(f)(*args), without jax_debug_nans, says the same of a function with the names of its arguments, "
+    "and tries the mend."
+)
+explanation.nonfinite = _explain

@@ -77,15 +77,18 @@ def _answer(loss: Tensor, name: str | None) -> Nonfinite:
 def explained(task: GraphTask) -> str:
     """Where a NaN in the backward that is running comes from; empty where that cannot be told."""
     called = name_of_node(task.roots[0][0][0]) or "the result"
-    history = History(task.roots, {}, called)
 
     def looked() -> Nonfinite:
+        history = History(task.roots, {}, called)
         run = history.run({})
         assert run is not None
         return diagnosed(run, history.run, "torch", "")
 
-    with _unwatched():
-        found = widely(quietly, looked)
+    try:
+        with _unwatched():
+            found = widely(quietly, looked)
+    except Exception:  # what cannot be explained is raised as it was
+        return ""
     return str(found) if found else ""
 
 
