@@ -15,7 +15,9 @@ from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
 from fgrad.questions.compare import compare
 from fgrad.questions.compile_cost import compile_cost
+from fgrad.questions.nonfinite import nonfinite
 from fgrad.questions.residuals import residuals
+from fgrad.questions.watch import watch
 from fgrad.questions.why_zero import why_zero
 from fgrad.run.executable import cache_info, clear_cache
 from fgrad.run.policy import policy
@@ -52,6 +54,7 @@ __all__ = [
     "linearize",
     "load",
     "make_graph",
+    "nonfinite",
     "policy",
     "remat",
     "residuals",
@@ -62,4 +65,5 @@ __all__ = [
     "vjp",
     "vmap",
     "why_zero",
+    "watch",
 ]

@@ -2,7 +2,7 @@
 
 from fgrad.api.rules import define_rule
 from fgrad.errors import UndefinedDerivativeError
-from fgrad.graph.graph import Builder, Const, Graph, evaluate, unsourced
+from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.source import RawSource, Source, here, is_hidden
@@ -14,6 +14,10 @@ from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
 from fgrad.questions.answer import Answer, Table
+from fgrad.questions.culprit import Run, main_event
+from fgrad.questions.diagnosis import diagnosed
+from fgrad.questions.execution import Event, Execution, Frame, quietly
+from fgrad.questions.finding import Nonfinite
 from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
 from fgrad.record.recording import stage_closed
 from fgrad.run.cache import Cache
@@ -25,8 +29,13 @@ __all__ = [
     "Builder",
     "Cache",
     "Const",
+    "Event",
     "Executable",
+    "Execution",
+    "Frame",
     "Graph",
+    "Node",
+    "Nonfinite",
     "Op",
     "PaceOf",
     "RawSource",
@@ -34,10 +43,11 @@ __all__ = [
     "Region",
     "Residual",
     "Residuals",
+    "Run",
     "SILENT",
+    "Table",
     "ShapedArray",
     "Source",
-    "Table",
     "Tracer",
     "UndefinedDerivativeError",
     "WIDE",
@@ -47,14 +57,17 @@ __all__ = [
     "copied",
     "define_rule",
     "dtype_text",
+    "diagnosed",
     "evaluate",
     "here",
     "is_hidden",
     "jvp",
     "needed_inputs",
     "numbered",
+    "main_event",
     "operations",
     "pieces",
+    "quietly",
     "simplify",
     "stage_closed",
     "stored_names",
