@@ -134,6 +134,9 @@ class Routine(Executable):
             return widely(super().__call__, values)
         return super().__call__(values)
 
+    def ready(self) -> bool:
+        return widely(super().ready) if self.wide else super().ready()
+
     def given(self, outs: Sequence[Any]) -> Sequence[Any]:
         return outs  # see NOTE [NumPy begets NumPy]
 
