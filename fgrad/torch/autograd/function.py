@@ -17,8 +17,9 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.explain.audit import kept_on, put_back
 from fgrad.mutable.explain.lost_history import warn_of_lost_history
 from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, named
-from fgrad.mutable.tensor.saved import SavedTensor, explanation
+from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
@@ -94,7 +95,7 @@ class FunctionNode(Node, FunctionCtx):
         if modes.findings is not None:
             for s in self._saved:
                 if s is not None and s.array is not None:
-                    explanation.audit(s, self)
+                    saved.explanation.audit(s, self)
         return tuple([None if s is None else s.unpack(self) for s in self._saved])
 
     @property
