@@ -18,10 +18,10 @@ from fgrad.api import reverse
 from fgrad.api.arguments import Argnums, check_function, leaves
 from fgrad.api.forward import jvp
 from fgrad.graph.check import check
-from fgrad.graph.drawing import to_dot, to_mermaid
+from fgrad.graph.drawing.languages import to_dot, to_mermaid
 from fgrad.graph.encoding import NoCode, decode_tree, encode_tree, shape_of
 from fgrad.graph.graph import Const, Graph as FlatGraph, Node
-from fgrad.graph.pages import to_html, to_svg
+from fgrad.graph.drawing.page import to_html, to_svg
 from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render, type_text
 from fgrad.jaxcore import ShapedArray, Tracer, copied, primitive, tangent_dtype, typeof
