@@ -21,11 +21,19 @@ _hidden_files: dict[str, bool] = {}
 
 @frozen
 class Source:
-    """A position in the user's code; for a node of a derivative, ``of`` names the primitive it came from."""
+    """A position in the user's code.
+
+    Attributes:
+      code: the user's code object.
+      offset: of the instruction in it.
+      of: for a node of a derivative, the primitive it came from.
+      names: what the statement stores its value in, where that was read from a file; else it stands in the bytecode.
+    """
 
     code: CodeType
     offset: int
     of: str | None = None
+    names: tuple[str | None, ...] | None = None
 
     @property
     def file(self) -> str:
@@ -44,7 +52,7 @@ class Source:
         return self.code.co_qualname
 
     def derivative_of(self, name: str) -> "Source":
-        return Source(self.code, self.offset, name)
+        return Source(self.code, self.offset, name, self.names)
 
     def __str__(self) -> str:
         where = f"{os.path.basename(self.file)}:{self.line}"
