@@ -12,6 +12,7 @@ from fgrad.api.loops import bounded_while
 from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
+from fgrad.questions.draw import draw
 from fgrad.run.executable import cache_info, clear_cache
 from fgrad.run.policy import policy
 
@@ -30,6 +31,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "define_rule",
+    "draw",
     "errors",
     "eval_shape",
     "fwd_and_bwd",

@@ -14,7 +14,7 @@ def rule_texts(graph: Graph) -> dict[str, str]:
     >>> import jax, jax.numpy as jnp
     >>> from fgrad.graph.importing import from_jaxpr
     >>> rule_texts(from_jaxpr(jax.make_jaxpr(jnp.floor)(1.0)))
-    {'floor': 'Zero, it is constant between jumps'}
+    {'floor': 'Zero, piecewise constant or integer-valued'}
     """
     found: dict[str, str] = {}
     for node in graph.nodes:

@@ -6,7 +6,7 @@ A source travels with each node through all passes and never counts; so for a la
 which knows the node's position.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
@@ -18,7 +18,6 @@ from fgrad.graph.source import Source
 from fgrad.passes.dependence import rule_of_name
 from fgrad.passes.local import add, backward, forward, tangent_type
 from fgrad.passes.simplify import Simplifier
-from fgrad.passes.trim import trim
 from fgrad.rules.kinds import Elementwise
 
 
@@ -54,7 +53,9 @@ def ladder(graph: Graph, wrt: Sequence[int], names: Sequence[str], outputs: Sequ
     )
     builder = Simplifier(graph.in_types)
     seeds = {
-        k: builder.input(tangent_type(graph.types[i])) for k, i in enumerate(graph.outputs) if is_inexact(graph.types[i])
+        k: builder.input(tangent_type(graph.types[i]))
+        for k, i in enumerate(graph.outputs)
+        if is_inexact(graph.types[i])
     }
     walk = forward(builder, marked, builder.inputs[: len(graph.in_types)], wrt, [graph.outputs[k] for k in seeds])
     cts: dict[int, int] = {}
@@ -75,7 +76,7 @@ def ladder(graph: Graph, wrt: Sequence[int], names: Sequence[str], outputs: Sequ
     cut, new = _needed(Graph(whole.in_types, whole.consts, whole.nodes, whole.outputs[: len(results) + len(wanted)]))
     forms = {i: new[n] for i, n in at.items() if n in new}
     cotangents = {i: new[n] for i, n in ct_at.items() if n in new}
-    return _Writer(graph, cut, forms, cotangents, list(seeds), wanted, names, outputs).ladder()
+    return _Writer(graph, cut, forms, cotangents, list(seeds), wrt, wanted).ladder(names, outputs)
 
 
 def _needed(graph: Graph) -> tuple[Graph, dict[int, int]]:
@@ -103,47 +104,47 @@ def _needed(graph: Graph) -> tuple[Graph, dict[int, int]]:
     return Graph(graph.in_types, tuple([graph.consts[k] for k in consts]), tuple(nodes), outputs), new
 
 
-@frozen(eq=False)
 class _Writer:
     """``forms`` and ``cotangents``: where a value of the function, and its cotangent, stand in the whole graph."""
 
-    function: Graph
-    whole: Graph
-    forms: dict[int, int]
-    cotangents: dict[int, int]
-    seeds: Sequence[int]
-    wanted: Sequence[int]
-    inputs: Sequence[str]
-    outputs: Sequence[str]
+    def __init__(
+        self,
+        function: Graph,
+        whole: Graph,
+        forms: Mapping[int, int],
+        cotangents: Mapping[int, int],
+        seeds: Sequence[int],
+        wrt: Sequence[int],
+        wanted: Sequence[int],
+    ):
+        first, count = len(function.in_types), len(function.outputs)
+        self.function, self.whole, self.forms, self.cotangents = function, whole, forms, cotangents
+        self.wrt = wrt
+        self.seeds = {k: first + n for n, k in enumerate(seeds)}
+        self.gradients = dict(zip(wanted, whole.outputs[count:], strict=True))
+        self.outs, self.of_function = numbers_of(whole), numbers_of(function)
+        #: what depends on the cotangents of the results
+        self.late = set(range(first, len(whole.in_types)))
+        for node, outs in zip(whole.nodes, self.outs, strict=True):
+            if not self.late.isdisjoint(node.inputs):
+                self.late.update(outs)
 
-    def ladder(self) -> Ladder:
+    def ladder(self, inputs: Sequence[str], outputs: Sequence[str]) -> Ladder:
         first, count = len(self.function.in_types), len(self.function.outputs)
-        gradients = dict(zip(self.wanted, self.whole.outputs[count:], strict=True))
-        seeds = {k: first + n for n, k in enumerate(self.seeds)}
-        rows = self._rows()
+        names = self._names(inputs, outputs)
+        of = self._differentiated(names)
+        wrt = set(self.wrt)
+        arguments = [Pair(i, self.gradients.get(i), f"d {of} / d {inputs[i]}" * (i in wrt)) for i in range(first)]
         return Ladder(
             Graph(self.whole.in_types, self.whole.consts, self._unmarked(), self.whole.outputs),
-            tuple(self._names(gradients)),
-            tuple(rows),
-            (
-                *[Pair(i, gradients.get(i)) for i in range(first)],
-                *[Pair(i) for i in arrays_of(self.whole)],
-            ),
-            tuple([Pair(self.whole.outputs[k], seeds.get(k)) for k in range(count)]),
+            tuple(names),
+            tuple(self._rows()),
+            (*arguments, *[Pair(i) for i in arrays_of(self.whole)]),
+            tuple([Pair(i, self.seeds.get(k), outputs[k]) for k, i in enumerate(self.whole.outputs[:count])]),
             {self.forms[i]: ct for i, ct in self.cotangents.items() if i in self.forms},
         )
 
-    def _late(self) -> set[int]:
-        """The values that depend on the cotangents of the results."""
-        first = len(self.function.in_types)
-        late = set(range(first, len(self.whole.in_types)))
-        for node, outs in zip(self.whole.nodes, numbers_of(self.whole), strict=True):
-            if not late.isdisjoint(node.inputs):
-                late.update(outs)
-        return late
-
-    def _rows(self) -> list[Row]:
-        late, outs = self._late(), numbers_of(self.whole)
+    def _rows(self) -> Iterator[Row]:
         forward: dict[int, list[int]] = {}
         backward: dict[int, list[int]] = {}
         reader: dict[int, int] = {}
@@ -151,51 +152,49 @@ class _Writer:
             node = self.whole.nodes[k]
             mark = node.source
             # what a pass wrote of its own accord stands where it is read
-            at = mark.node if isinstance(mark, _Mark) else min([reader[i] for i in outs[k] if i in reader], default=0)
-            side = backward if not late.isdisjoint(outs[k]) else forward
-            side.setdefault(at, []).insert(0, k)
+            at = mark.node if isinstance(mark, _Mark) else min([reader.get(i, 0) for i in self.outs[k]], default=0)
+            side = backward if not self.late.isdisjoint(self.outs[k]) else forward
+            side.setdefault(at, []).append(k)
             for i in node.inputs:
                 reader[i] = min(at, reader.get(i, at))
-        rows = []
         for at in sorted({*forward, *backward}):
-            rows.append(Row(tuple(forward.get(at, ())), tuple(backward.get(at, ())), self._passed(at, forward.get(at, ()))))
-        return rows
+            nodes = forward.get(at, [])[::-1]
+            yield Row(tuple(nodes), tuple(backward.get(at, [])[::-1]), self._passed(at, nodes))
 
     def _passed(self, at: int, nodes: Sequence[int]) -> tuple[int, ...]:
         """The values whose cotangent is that of the operation's result itself."""
-        outs = [self.forms.get(i) for i in numbers_of(self.function)[at]]
-        mine = [self.cotangents.get(i) for i in numbers_of(self.function)[at]]
-        inputs = [i for i in self.function.nodes[at].inputs if i in self.cotangents and i in self.forms]
-        made = {i for k in nodes for i in numbers_of(self.whole)[k]}
-        if not made.intersection(i for i in outs if i is not None):
-            return ()
-        return tuple(dict.fromkeys([self.forms[i] for i in inputs if self.cotangents[i] in mine]))
+        made = {i for k in nodes for i in self.outs[k]}
+        results = [i for i in self.of_function[at] if self.forms.get(i) in made]
+        mine = {self.cotangents[i] for i in results if i in self.cotangents}
+        inputs = [i for i in self.function.nodes[at].inputs if i in self.forms and self.cotangents.get(i) in mine]
+        return tuple(dict.fromkeys([self.forms[i] for i in inputs]))
 
-    def _names(self, gradients: dict[int, int]) -> list[str]:
+    def _names(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
         names = [f"%{i}" for i in range(len(self.whole.types))]
-        given = value_names(self.function, self.inputs)
-        late = self._late()
-        for node, outs in zip(self.whole.nodes, numbers_of(self.whole), strict=True):
+        for node, outs in zip(self.whole.nodes, self.outs, strict=True):
             of = node.source.of if node.source is not None else None
-            for i in outs:
-                if i in late:
-                    names[i] = f"%{i}"
-                elif of is not None:
-                    rule = rule_of_name(of)
-                    names[i] = f"slope of {of}" if isinstance(rule, Elementwise) else f"{node.op.name} for {of}"
+            if of is not None:
+                slope = isinstance(rule_of_name(of), Elementwise)
+                name = f"slope of {of}" if slope else f"{node.op.name} for {of}"
+                names[outs.start : outs.stop] = [f"%{i}" if i in self.late else name for i in outs]
+        given = value_names(self.function, inputs)
         for i, n in self.forms.items():
             if not given[i].startswith("%"):
                 names[n] = given[i]
-        for k, n in enumerate(self.whole.outputs[: len(self.outputs)]):
+        for k, n in enumerate(self.whole.outputs[: len(outputs)]):
             if names[n].startswith("%"):
-                names[n] = self.outputs[k]
-        of = names[self.whole.outputs[0]] if len(self.outputs) == 1 else "outputs"
+                names[n] = outputs[k]
+        of = self._differentiated(names)
         for i, n in sorted(self.cotangents.items()):
             if i in self.forms:
                 names[n] = f"d {of} / d {names[self.forms[i]]}"
-        for i, n in gradients.items():
-            names[n] = f"d {of} / d {self.inputs[i]}"
+        for i, n in self.gradients.items():
+            names[n] = f"d {of} / d {inputs[i]}"
         return names
+
+    def _differentiated(self, names: Sequence[str]) -> str:
+        """What the derivatives are of."""
+        return names[self.whole.outputs[0]] if len(self.function.outputs) == 1 else "outputs"
 
     def _unmarked(self) -> tuple[Node, ...]:
         nodes = []

@@ -48,4 +48,5 @@ def summary(value: Any) -> str:
     if array.dtype.kind == "c":
         return f"norm {np.linalg.norm(finite):.6g}{note}"
     finite = finite.astype(np.float64)
-    return f"from {finite.min():.6g} to {finite.max():.6g}, mean {finite.mean():.6g}, norm {np.linalg.norm(finite):.6g}{note}"
+    extent = f"from {finite.min():.6g} to {finite.max():.6g}, mean {finite.mean():.6g}"
+    return f"{extent}, norm {np.linalg.norm(finite):.6g}{note}"

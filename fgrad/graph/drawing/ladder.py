@@ -9,12 +9,14 @@ Where backward has nothing to do for an operation (the cotangent of a sum is tha
 right all the same and passes the cotangent on: the picture would have a gap there.
 """
 
+import bisect
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from fgrad.graph.graph import Graph, Node
+from fgrad.graph.graph import Graph
 from fgrad.graph.names import value_names
 from fgrad.graph.text import is_scalar
 
@@ -23,6 +25,8 @@ FORWARD, BACKWARD, ARGUMENT, GRADIENT, RESULT, SEED = (
     "forward", "backward", "argument", "gradient", "result", "seed"
 )  # fmt: skip
 End = tuple[str, int]
+#: how many rows a drawing shows before it leaves some out
+DRAWN_ROWS = 1000
 
 
 @frozen
@@ -39,10 +43,14 @@ class Row:
 
 @frozen
 class Pair:
-    """Numbers of values: an argument and its gradient, or a result and its cotangent; None where there is none."""
+    """Numbers of values: an argument and its gradient, or a result and its cotangent; None where there is none.
+
+    ``name``: what the gradient or the result is called; one value may be several of them.
+    """
 
     value: int | None
     partner: int | None = None
+    name: str = ""
 
 
 @frozen
@@ -78,6 +86,7 @@ class Ladder:
       arguments: each with its gradient; constants that are arrays are among them.
       results: each with the cotangent that it is given.
       cotangents: for values of the forward pass, the number of their cotangent.
+      left_out: how many rows of the middle are left out.
     """
 
     graph: Graph
@@ -86,6 +95,7 @@ class Ladder:
     arguments: tuple[Pair, ...]
     results: tuple[Pair, ...]
     cotangents: Mapping[int, int] = field(factory=dict)
+    left_out: int = 0
 
     @property
     def two_sided(self) -> bool:
@@ -98,6 +108,14 @@ class Ladder:
         """The memory of a value."""
         type = self.graph.types[value]
         return math.prod(type.shape) * type.dtype.itemsize
+
+
+def shorter(ladder: Ladder, most: int = DRAWN_ROWS) -> Ladder:
+    """A ladder of so many rows at most: those in the middle are left out."""
+    count = len(ladder.rows) - most
+    if count <= 0:
+        return ladder
+    return evolve(ladder, rows=(*ladder.rows[: most - most // 2], *ladder.rows[-(most // 2) :]), left_out=count)
 
 
 def numbers_of(graph: Graph) -> list[range]:
@@ -134,56 +152,65 @@ def wires(ladder: Ladder) -> tuple[Wire, ...]:
     for k, pair in enumerate(ladder.arguments):
         if pair.partner is not None:
             ends.setdefault(pair.partner, []).append((GRADIENT, k))
-    found = []
+    cotangents = _Cotangents.of(ladder, outs)
+    found: list[Wire] = []
     for value in sorted(ends):
-        if value not in starts:  # a scalar, which is written where it is used
+        if value not in starts:  # a scalar, which is written where it is used, or of a row that is left out
             continue
-        found += _wires_of(ladder, value, starts[value], ends[value])
+        start, name = starts[value], ladder.names[value]
+        left = [end for end in ends[value] if end[0] in (FORWARD, RESULT)]
+        right = [end for end in ends[value] if end[0] in (BACKWARD, GRADIENT)]
+        if start[0] in (BACKWARD, SEED):
+            found += cotangents.wires(value, start, right)
+            right = []
+        elif given := [end for end in right if end[0] == GRADIENT and ladder.rows]:
+            # a gradient that is a value of the forward pass: as if backward passed it on
+            row = start[1] if start[0] == FORWARD else min([r for place, r in left if place == FORWARD], default=0)
+            found.append(Wire(value, ladder.arguments[given[0][1]].name, (BACKWARD, row), tuple(given)))
+            right = list(dict.fromkeys([*[end for end in right if end not in given], (BACKWARD, row)]))
+        found += [Wire(value, name, start, tuple(some)) for some in (left, right) if some]
     return tuple(found)
 
 
-def _wires_of(ladder: Ladder, value: int, start: End, ends: Sequence[End]) -> Iterator[Wire]:
-    """The wires of one value: one on its own side, a rung, and for a cotangent those between rows that pass it on."""
-    left = [end for end in ends if end[0] in (FORWARD, RESULT)]
-    right = [end for end in ends if end[0] in (BACKWARD, GRADIENT)]
-    name = ladder.names[value]
-    if start[0] in (FORWARD, ARGUMENT):
-        for some in (left, right):
-            if some:
-                yield Wire(value, name, start, tuple(some))
-        return
-    right += [
-        (BACKWARD, r)
-        for r, row in enumerate(ladder.rows)
-        if row.passes and ladder.cotangents.get(row.passes[0]) == value and (BACKWARD, r) not in right
-    ]
-    above: dict[tuple[End, str], list[End]] = {}
-    for end in right:
-        above.setdefault(_giver(ladder, value, end) or (start, name), []).append(end)
-    for (giver, label), some in above.items():
-        yield Wire(value, label, giver, tuple(sorted(some, key=lambda end: -end[1])))
-    if left:  # a derivative that the function itself uses
-        yield Wire(value, name, start, tuple(left))
+@frozen(eq=False)
+class _Cotangents:
+    """Which rows pass which cotangent on, and where the values that they pass it on to are made."""
 
+    ladder: Ladder
+    rows: dict[int, list[int]]
+    places: dict[int, End]
 
-def _giver(ladder: Ladder, cotangent: int, end: End) -> tuple[End, str] | None:
-    """The row that passes a cotangent on to a place, and its name there; None where it comes from its maker."""
-    outs = numbers_of(ladder.graph) if end[0] == BACKWARD else []
-    if end[0] == GRADIENT:
-        mine = {ladder.arguments[end[1]].value}
-    else:
-        mine = {i for node in ladder.rows[end[1]].forward for i in outs[node]}
-    for r, row in enumerate(ladder.rows):
-        if row.passes and ladder.cotangents.get(row.passes[0]) == cotangent and (BACKWARD, r) != end:
-            for value in row.passes:
-                if value in mine and ladder.cotangents.get(value) == cotangent:
-                    return (BACKWARD, r), _cotangent_name(ladder, cotangent, value)
-    return None
+    @staticmethod
+    def of(ladder: Ladder, outs: Sequence[range]) -> "_Cotangents":
+        rows: dict[int, list[int]] = {}
+        places: dict[int, End] = {}
+        for k, pair in enumerate(ladder.arguments):
+            if pair.value is not None:
+                places[pair.value] = GRADIENT, k
+        for r, row in enumerate(ladder.rows):
+            places.update({i: (BACKWARD, r) for node in row.forward for i in outs[node]})
+            if row.passes and row.passes[0] in ladder.cotangents:
+                rows.setdefault(ladder.cotangents[row.passes[0]], []).append(r)
+        return _Cotangents(ladder, rows, places)
 
-
-def _cotangent_name(ladder: Ladder, cotangent: int, value: int) -> str:
-    head = ladder.names[cotangent].rpartition(" / d ")[0]
-    return f"{head} / d {ladder.names[value]}" if head else ladder.names[cotangent]
+    def wires(self, value: int, start: End, ends: Sequence[End]) -> Iterator[Wire]:
+        """The wires of a value on the right: from its maker, and from each row that passes it on."""
+        passing = self.rows.get(value, ())
+        every = [*ends, *[(BACKWARD, r) for r in passing if (BACKWARD, r) not in ends]]
+        given: dict[End, list[tuple[End, int]]] = {}
+        for r in passing:
+            for i in self.ladder.rows[r].passes:
+                place = self.places.get(i)
+                if place in every and self.ladder.cotangents.get(i) == value and place != (BACKWARD, r):
+                    given.setdefault((BACKWARD, r), []).append((place, i))
+                    every.remove(place)
+        name = self.ladder.names[value]
+        if every:
+            yield Wire(value, name, start, tuple(sorted(every, key=lambda end: -end[1])))
+        of = name.partition(" / d ")[0]
+        for giver, several in given.items():
+            for place, i in several:
+                yield Wire(value, f"{of} / d {self.ladder.names[i]}", giver, (place,))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -197,61 +224,83 @@ def arrays_of(graph: Graph) -> list[int]:
 
 
 def ladder_of(graph: Graph, names: Sequence[str] | None = None, outputs: Sequence[str] = ()) -> Ladder:
-    """The ladder of any graph: nodes that are derivatives stand beside the operations of the same line that they are of.
+    """The ladder of any graph: derivatives stand beside the operations of the same line that they are of.
 
     Arguments:
       names: those of the inputs.
-      outputs: those of the results.
+      outputs: those of the results; ``d loss / d w`` is the gradient of the input ``w``.
     """
-    back = _derivatives(graph)
-    forward = [k for k in range(len(graph.nodes)) if k not in back]
-    rows: list[tuple[list[int], list[int]]] = [([k], []) for k in forward]
     outs = numbers_of(graph)
-    row_of = {i: r for r, k in enumerate(forward) for i in outs[k]}
-    at = 0
-    for k in reversed(range(len(graph.nodes))):
-        if k not in back:
-            continue
-        place = next((r for r in range(at, len(rows)) if _belongs(graph, k, rows[r])), None)
-        if place is None:  # its operation is gone: below the last row that it reads from
-            place = 1 + max([row_of.get(i, -1) for i in graph.nodes[k].inputs], default=-1)
-            place = max(place, at + bool(rows[at:]) if rows else 0)
-            rows.insert(place, ([], []))
-            row_of = {i: r + (r >= place) for i, r in row_of.items()}
-        rows[place][1].insert(0, k)
-        at = place
+    back = _derivatives(graph, outs)
     late = {i for k in back for i in outs[k]}
-    arguments = [Pair(i) for i in range(len(graph.in_types))] + [Pair(i) for i in arrays_of(graph)]
-    results = []
-    for i in graph.outputs:
-        (arguments if i in late else results).append(Pair(None, i) if i in late else Pair(i))
     named = list(value_names(graph, names or [f"%{i}" for i in range(len(graph.in_types))]))
-    return Ladder(
-        graph, tuple(named), tuple([Row(tuple(a), tuple(b)) for a, b in rows]), tuple(arguments), tuple(results)
-    )
+    owners = {name: i for i, name in enumerate(named[: len(graph.in_types)])}
+    partners: dict[int, tuple[int, str]] = {}
+    results = []
+    for k, i in enumerate(graph.outputs):
+        name = outputs[k] if k < len(outputs) else f"output {k}" if len(graph.outputs) > 1 else "output"
+        owner = owners.get(name.partition(" / d ")[2])
+        if owner is not None and owner not in partners:
+            partners[owner] = i, name
+        elif i in late:
+            partners[-1 - k] = i, name
+        else:
+            results.append(Pair(i, None, name))
+        if i in late:
+            named[i] = name
+    arguments = [Pair(i, *partners.get(i, (None, ""))) for i in [*range(len(graph.in_types)), *arrays_of(graph)]]
+    arguments += [Pair(None, *partner) for owner, partner in partners.items() if owner < 0]
+    return Ladder(graph, tuple(named), tuple(_aligned(graph, outs, back)), tuple(arguments), tuple(results))
 
 
-def _derivatives(graph: Graph) -> set[int]:
-    """The nodes of a backward pass: derivatives, as far as nothing else reads them."""
-    outs = numbers_of(graph)
+def _derivatives(graph: Graph, outs: Sequence[range]) -> set[int]:
+    """The nodes of a backward pass: derivatives and what a pass adds to them, as far as nothing else reads them."""
+    derived: set[int] = set()
+    for node, mine in zip(graph.nodes, outs, strict=True):
+        if not derived.isdisjoint(node.inputs) if node.source is None else node.source.of is not None:
+            derived.update(mine)
     needed: set[int] = set()
     found: set[int] = set()
     for k in reversed(range(len(graph.nodes))):
         node = graph.nodes[k]
-        if node.source is not None and node.source.of is not None and needed.isdisjoint(outs[k]):
+        if not derived.isdisjoint(outs[k]) and needed.isdisjoint(outs[k]):
             found.add(k)
         else:
             needed.update(node.inputs)
     return found
 
 
-def _belongs(graph: Graph, k: int, row: tuple[list[int], list[int]]) -> bool:
-    """Whether a derivative belongs to a row: to its operation, or to the derivative that stands there already."""
-    source = graph.nodes[k].source
-    assert source is not None
-    for other in row[0]:
-        node: Node = graph.nodes[other]
-        if node.source is not None and (node.source.code, node.source.offset) == (source.code, source.offset):
-            if node.op.name == source.of:
-                return True
-    return any(graph.nodes[other].source == source for other in row[1])
+def _aligned(graph: Graph, outs: Sequence[range], back: set[int]) -> Iterator[Row]:
+    """The rows of a graph, in the order of the forward pass.
+
+    Backward goes through the operations from the last to the first.  So its own last node belongs to the first row that
+    it can belong to by its line, and no other to a row above that of the node after it.  What one call on one line does
+    again and again, with nothing between, cannot be told apart in this way; a ladder that is made together with the
+    derivative knows it.
+    """
+    forward = [k for k in range(len(graph.nodes)) if k not in back]
+    row_of = {i: r for r, k in enumerate(forward) for i in outs[k]}
+    same: dict[Hashable, list[int]] = {}
+    for r, k in enumerate(forward):
+        source = graph.nodes[k].source
+        if source is not None:
+            same.setdefault((source.code, source.offset, graph.nodes[k].op.name), []).append(r)
+    # rows by place: (r, 0) are those of the operations, (r, n) those of derivatives whose operation is gone
+    rows: dict[tuple[int, int], tuple[list[int], list[int]]] = {(r, 0): ([k], []) for r, k in enumerate(forward)}
+    at = (0, 0)
+    waiting: list[int] = []
+    for source, run in itertools.groupby(sorted(back, reverse=True), lambda k: graph.nodes[k].source):
+        nodes = [*waiting, *run]
+        waiting = nodes if source is None else []
+        if source is None:  # stands where what it reads is made
+            continue
+        key = (source.code, source.offset, source.of)
+        known = same.get(key, ())
+        n = bisect.bisect_left(known, at[0] + (at[1] > 0))
+        if n < len(known):
+            at = (known[n], 0)
+        else:  # below all that it reads
+            at = (max([at[0], *[row_of.get(i, 0) for k in nodes for i in graph.nodes[k].inputs]]), at[1] + 1)
+        rows.setdefault(at, ([], []))[1].extend(nodes)
+    for place in sorted(rows):
+        yield Row(tuple(rows[place][0]), tuple(sorted(rows[place][1])))

@@ -36,7 +36,9 @@ class Picture:
 
 def picture(ladder: Ladder, detail: Detail | None = None, prefix: str = "") -> Picture:
     """The boxes and arrows of a drawing; one arrow between two boxes, whatever goes along it."""
-    wiring, found = wired(ladder), blocks(ladder)
+    wiring = wired(ladder)
+    ladder = wiring.ladder
+    found = blocks(ladder)
     units = [*[unit(wiring, block) for block in visible(found, folded(found, detail))], *results(wiring)]
     at = {row: k for k, each in enumerate(units) for row in range(each.block.start, each.block.stop)}
     boxes: list[tuple[str, Box]] = []
@@ -48,7 +50,9 @@ def picture(ladder: Ladder, detail: Detail | None = None, prefix: str = "") -> P
     slots = {
         i: f"{k}_{min(n, len(each.pairs) - 1)}"
         for k, each in enumerate(units)
-        for n, i in enumerate([i for row in range(each.block.start, each.block.stop) for i in wiring.paired.get(row, ())])
+        for n, i in enumerate(
+            [i for row in range(each.block.start, each.block.stop) for i in wiring.paired.get(row, ())]
+        )
     }
 
     def place(end: End) -> str:
@@ -78,6 +82,8 @@ def picture(ladder: Ladder, detail: Detail | None = None, prefix: str = "") -> P
     row_of = {k: r for r, row in enumerate(ladder.rows) for k in (*row.forward, *row.backward)}
     inner = []
     for k, node in enumerate(ladder.graph.nodes):
+        if k not in row_of:
+            continue
         side = "f" if k in ladder.rows[row_of[k]].forward else "b"
         for name, body in subgraphs(node):
             owner = f"{side}{prefix}{at[row_of[k]]}"
@@ -181,5 +187,3 @@ def _mermaid(drawn: Picture, indent: str) -> Iterator[str]:
 def _entities(text: str) -> str:
     """Letters and digits as they are, the rest as Mermaid's character codes where they could mean something to it."""
     return "".join(c if c.isalnum() or c in " .,:()[]+-*=~·_/'" else f"#{ord(c)};" for c in text)
-
-

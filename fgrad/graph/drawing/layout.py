@@ -85,9 +85,7 @@ def columns(units: Sequence[Unit], depth: int, lanes: tuple[int, int, int]) -> C
 
 def depth_of(found: Sequence[Block], closed: frozenset[str]) -> int:
     """How many brackets stand side by side at most."""
-    return max(
-        [1 + depth_of(b.children, closed) if b.children and b.id not in closed else 0 for b in found], default=0
-    )
+    return max([1 + depth_of(b.children, closed) if b.children and b.id not in closed else 0 for b in found], default=0)
 
 
 def arrange(wiring: Wired, units: Sequence[Unit], space: Columns | None = None) -> Arrangement:
@@ -110,9 +108,9 @@ def arrange(wiring: Wired, units: Sequence[Unit], space: Columns | None = None) 
 class _Plan:
     """How a wire goes.
 
-    ``side``: 0, 1, 2 for left, middle, right; ``y``: where it begins; ``paired``: at an argument; ``beside``: it goes to
-    the other column of its unit at once; ``far``: the heights at which it arrives by a lane, and whether at a gradient;
-    ``straight``: from where to where it goes to a neighbour.
+    ``side``: 0, 1, 2 for left, middle, right; ``y``: where it begins; ``paired``: at an argument; ``beside``: it goes
+    to the other column of its unit at once; ``far``: the heights at which it arrives by a lane, and whether at a
+    gradient; ``straight``: from where to where it goes to a neighbour.
     """
 
     wire: int

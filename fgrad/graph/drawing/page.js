@@ -2,7 +2,7 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const { GAP, HEAD, MARGIN, BRACKET, LANE, INSET, STRAIGHT, BEND } = data.sizes;
-const svg = document.querySelector("svg.ladder");
+const svg = document.getElementById("drawing");
 const group = (name) => svg.querySelector(`g.${name}`);
 const closed = new Set(data.closed);
 const elements = new Map([...svg.querySelectorAll(".unit")].map((g) => [g.dataset.unit, g]));

@@ -34,14 +34,16 @@ def to_html(
       rules: what to say of the derivative of each primitive.
       numbers: what to say of the numbers of a value.
     """
-    wiring, found = wired(ladder), blocks(ladder)
+    wiring = wired(ladder)
+    ladder = wiring.ladder
+    found = blocks(ladder)
     closed = folded(found, detail)
     every = {block.id: unit(wiring, block) for top in found for block in top.walk()}
     ends = list(results(wiring))
     space = room(wiring, found, every, ends, closed)
     data = _data(wiring, found, every, ends, closed, space, _Details(wiring, rules or {}, numbers or {}))
     picture = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="ladder"><style>{style(".ladder")}</style>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" id="drawing" class="ladder"><style>{style(".ladder")}</style>',
         '<rect class="ground" width="100%" height="100%"/>',
         *titles(space),
         '<g class="brackets"></g><g class="wires"></g>',
@@ -213,7 +215,8 @@ _PAGE = """<!DOCTYPE html>
 <header><b>{title}</b>
 <label>detail <select id="level"><option value="" disabled selected>folded</option>{levels}</select></label>
 <input id="search" type="search" placeholder="search" aria-label="search"><span id="count"></span>
-<button id="out" aria-label="smaller">−</button><span id="zoom"></span><button id="in" aria-label="larger">+</button>
+<button id="out" aria-label="smaller">&minus;</button><span id="zoom"></span>
+<button id="in" aria-label="larger">+</button>
 <button id="fit">fit</button></header>
 <main>
 {picture}

@@ -29,6 +29,7 @@ LIGHT = {
     "backward": ("#ffedd5", "#c2410c"),
     "passes": ("#ffffff", "#c2410c"),
     "gradient": ("#fee2e2", "#b91c1c"),
+    "zero": ("#ffffff", "#b91c1c"),
     "result": ("#ede9fe", "#6d28d9"),
     "seed": ("#fae8ff", "#a21caf"),
     "more": ("#ffffff", "#6b7280"),
@@ -41,6 +42,7 @@ DARK = {
     "backward": ("#3b1a08", "#fb923c"),
     "passes": ("#0f141b", "#fb923c"),
     "gradient": ("#3f0d12", "#f87171"),
+    "zero": ("#0f141b", "#f87171"),
     "result": ("#2a1a4a", "#a78bfa"),
     "seed": ("#3a0b42", "#e879f9"),
     "more": ("#0f141b", "#9ca3af"),
@@ -63,14 +65,20 @@ def style(scope: str) -> str:
 
     light = "".join(rules(LIGHT, "#ffffff", "#111827", "#6b7280"))
     dark = "".join(rules(DARK, "#0f141b", "#e5e7eb", "#9ca3af"))
-    shared = (
-        f"{scope}{{background:var(--ground);font:11px {FONT}}}{scope} text{{fill:var(--ink)}}{scope} .ground{{fill:var(--ground)}}"
-        f"{scope} .note,{scope} .label,{scope} .column{{font-size:9.5px}}{scope} .note,{scope} .column{{fill:var(--faint)}}"
-        f"{scope} .wire path{{fill:none;stroke-width:1.2}}{scope} .wire .head{{stroke:none}}"
-        f"{scope} .passes>rect,{scope} .held>rect,{scope} .more>rect{{stroke-dasharray:4 3}}"
-        f"{scope} .bracket path{{fill:none;stroke:var(--faint)}}"
-    )
-    return f"{light}{shared}@media (prefers-color-scheme:dark){{{dark}}}"
+    shared = {
+        "": f"background:var(--ground);font:11px {FONT}",
+        " text": "fill:var(--ink)",
+        " .ground": "fill:var(--ground)",
+        " .note": "font-size:9.5px;fill:var(--faint)",
+        " .column": "font-size:9.5px;fill:var(--faint)",
+        " .label": "font-size:9.5px",
+        " .wire path": "fill:none;stroke-width:1.2",
+        " .wire .head": "stroke:none",
+        " .bracket path": "fill:none;stroke:var(--faint)",
+        **{f" .{kind}>rect": "stroke-dasharray:4 3" for kind in ("passes", "zero", "held", "more")},
+    }
+    rest = "".join(f"{scope}{where}{{{what}}}" for where, what in shared.items())
+    return f"{light}{rest}@media (prefers-color-scheme:dark){{{dark}}}"
 
 
 def to_svg(ladder: Ladder, detail: Detail | None = None) -> str:
@@ -84,7 +92,8 @@ def to_svg(ladder: Ladder, detail: Detail | None = None) -> str:
     >>> to_svg(ladder_of(from_jaxpr(jax.make_jaxpr(lambda x: -x)(1.0))))[:4]
     '<svg'
     """
-    wiring, found = wired(ladder), blocks(ladder)
+    wiring = wired(ladder)
+    found = blocks(wiring.ladder)
     closed = folded(found, detail)
     units = [*[unit(wiring, block) for block in visible(found, closed)], *results(wiring)]
     depth = depth_of(found, closed)
@@ -92,16 +101,15 @@ def to_svg(ladder: Ladder, detail: Detail | None = None) -> str:
     return svg(wiring, found, closed, arrange(wiring, units, space), space)
 
 
-def svg(
-    wiring: Wired, found: Sequence[Block], closed: frozenset[str], arrangement: Arrangement, space: Columns
-) -> str:
+def svg(wiring: Wired, found: Sequence[Block], closed: frozenset[str], arrangement: Arrangement, space: Columns) -> str:
     """The image of an arrangement."""
-    width, height = max(space.width, 60.0), arrangement.height
+    width, height = max(space.width, 60.0), arrangement.height + (14 if wiring.ladder.left_out else 0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="ladder" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}"><style>{style(".ladder")}</style>'
         '<rect class="ground" width="100%" height="100%"/>',
         *titles(space),
+        *note(wiring, height),
         *brackets(found, closed, arrangement),
         *[wire(wiring, route.wire, route.corners) for route in arrangement.routes],
         *[drawn(each, top, space) for each, top in zip(arrangement.units, arrangement.tops, strict=True)],
@@ -115,6 +123,13 @@ def titles(space: Columns) -> Iterator[str]:
     for title, (x, width) in zip(TITLES, places, strict=True):
         if width and (space.backward[1] or title == "arguments"):
             yield f'<text class="column" x="{x + width / 2:.1f}" y="15" text-anchor="middle">{title}</text>'
+
+
+def note(wiring: Wired, height: float) -> Iterator[str]:
+    """What is not drawn."""
+    if wiring.ladder.left_out:
+        text = f"{wiring.ladder.left_out:,} more operations are left out in the middle"
+        yield f'<text class="column" x="{MARGIN}" y="{height - 5:.1f}">{text}</text>'
 
 
 def wire(wiring: Wired, k: int, corners: Sequence[tuple[float, float]]) -> str:
@@ -182,7 +197,9 @@ def _brackets(
         if not block.children or block.id in closed:
             continue
         top, bottom, x = spans[block.start][0], spans[block.stop - 1][1], MARGIN + BRACKET * depth + 12
-        text = block.label if len(block.label) * 5.9 < bottom - top else block.label[: int((bottom - top) / 5.9) - 1] + "…"
+        text = (
+            block.label if len(block.label) * 5.9 < bottom - top else block.label[: int((bottom - top) / 5.9) - 1] + "…"
+        )
         middle = (top + bottom) / 2
         yield (
             f'<g class="bracket" data-block="{block.id}"><title>{html.escape(block.label)}</title>'
@@ -190,4 +207,3 @@ def _brackets(
             f'transform="translate({x - 4} {middle:.1f}) rotate(-90)">{html.escape(text)}</text></g>'
         )
         yield from _brackets(block.children, closed, spans, depth + 1)
-

@@ -21,6 +21,7 @@ from fgrad.graph.drawing.ladder import (
     Ladder,
     Wire,
     numbers_of,
+    shorter,
     wires,
 )
 from fgrad.graph.graph import Node
@@ -41,8 +42,8 @@ PLAIN = frozenset({
 
 @frozen
 class Box:
-    """Two lines of text; ``kind``: ``forward``, ``backward``, ``argument``, ``constant``, ``gradient``, ``result``,
-    ``seed``, ``passes`` (a backward that has nothing to do) or ``more``; ``hint``: the text in full."""
+    """Two lines of text; ``kind``: ``forward``, ``backward``, ``argument``, ``constant``, ``gradient``, ``zero``,
+    ``result``, ``seed``, ``passes`` (a backward that has nothing to do) or ``more``; ``hint``: the text in full."""
 
     kind: str
     title: str
@@ -130,6 +131,7 @@ class Wired:
 
 def wired(ladder: Ladder) -> Wired:
     """The wires of a ladder; an argument stands at the first row that reads it."""
+    ladder = shorter(ladder)
     found = wires(ladder)
     readers: dict[int, list[tuple[bool, int]]] = {}
     for w in found:
@@ -152,19 +154,21 @@ def results(wiring: Wired) -> Iterator[Unit]:
         block = Block("result", "", first + k, first + k + 1)
         forward = backward = None
         if pair.value is not None:
-            forward = _box("result", ladder.names[pair.value], type_text(ladder.graph.types[pair.value]))
+            forward = _box("result", pair.name, type_text(ladder.graph.types[pair.value]))
         if pair.partner is not None:
             scalar = ladder.graph.types[pair.partner].shape == ()
             backward = _box("seed", ladder.names[pair.partner], "= 1" if scalar else "given")
+        inside = range(block.start, block.stop)
         left, right = _touching(wiring, block)
-        yield Unit(
-            block, forward, backward, (), (), "", "", _spread(left, BOX), _spread(right, BOX), {}, {}, float(BOX)
-        )
+        # arguments are here where there are no rows: each is a result
+        pairs, ports = [boxes for _, boxes in _pairs(wiring, inside)], _pair_ports(wiring, inside)
+        sides = _spread(left, BOX) | ports[0], _spread(right, BOX) | ports[1]
+        height = float(max(BOX, PAIR * len(pairs) - (PAIR - BOX)))
+        yield Unit(block, forward, backward, tuple(pairs), (), "", "", *sides, {}, {}, height)
 
 
 def unit(wiring: Wired, block: Block) -> Unit:
     """The unit of a row or a block."""
-    ladder = wiring.ladder
     inside = range(block.start, block.stop)
     pairs = list(_pairs(wiring, inside))
     pills = list(_pills(wiring, inside, max(MOST_PILLS, len(pairs) * PAIR // PILL)))
@@ -196,8 +200,8 @@ def unit(wiring: Wired, block: Block) -> Unit:
         tuple(pills),
         _leaving(wiring, inside, FORWARD),
         _leaving(wiring, inside, BACKWARD),
-        _spread(left, height, beside) | {k: y for k, y in ports[0].items()},
-        _spread(right, height, beside) | {k: y for k, y in ports[1].items()},
+        _spread(left, height, beside) | ports[0],
+        _spread(right, height, beside) | ports[1],
         _spread(crossing, height, PILL * len(pills)),
         out,
         height,
@@ -219,10 +223,10 @@ def _touching(wiring: Wired, block: Block) -> tuple[list[int], list[int]]:
         if w.saved:
             continue
         start, ends = wiring.row(w.start) in inside, [wiring.row(end) in inside for end in w.ends]
-        paired = w.start[0] == ARGUMENT and start or any(
+        paired = (w.start[0] == ARGUMENT and start) or any(
             end[0] == GRADIENT and yes for end, yes in zip(w.ends, ends, strict=True)
         )
-        if not paired and (start and not all(ends) or not start and any(ends)):
+        if not paired and ((start and not all(ends)) or (not start and any(ends))):
             found[w.start[0] in (BACKWARD, SEED)].append(k)
     return found
 
@@ -231,16 +235,14 @@ def _pairs(wiring: Wired, inside: range) -> Iterator[tuple[list[int], tuple[Box 
     """The arguments that stand at a unit, by position, and their boxes; the last may stand for several."""
     ladder = wiring.ladder
     mine = [k for row in inside for k in wiring.paired.get(row, ())]
-    shown = mine if len(mine) <= MOST_ARGUMENTS else mine[: FEW_ARGUMENTS]
+    shown = mine if len(mine) <= MOST_ARGUMENTS else mine[:FEW_ARGUMENTS]
     for k in shown:
         yield [k], (_argument_box(ladder, k), _gradient_box(ladder, k))
     rest = mine[len(shown) :]
     if rest:
         names = [ladder.names[i] for k in rest if (i := ladder.arguments[k].value) is not None]
-        grads = [ladder.names[i] for k in rest if (i := ladder.arguments[k].partner) is not None]
-        boxes = [
-            Box("more", f"{len(some)} more", "", "\n".join(some)) if some else None for some in (names, grads)
-        ]
+        grads = [ladder.arguments[k].name for k in rest if ladder.arguments[k].name]
+        boxes = [Box("more", f"{len(some)} more", "", "\n".join(some)) if some else None for some in (names, grads)]
         yield rest, (boxes[0], boxes[1])
 
 
@@ -267,14 +269,14 @@ def _argument_box(ladder: Ladder, k: int) -> Box | None:
 
 
 def _gradient_box(ladder: Ladder, k: int) -> Box | None:
-    value = ladder.arguments[k].partner
+    value, name = ladder.arguments[k].partner, ladder.arguments[k].name
     if value is None:
-        return None
-    return _box("gradient", ladder.names[value], type_text(ladder.graph.types[value]))
+        return _box("zero", name, "= 0") if name else None
+    return _box("gradient", name, type_text(ladder.graph.types[value]))
 
 
 def _box(kind: str, name: str, note: str) -> Box:
-    most = LABEL if kind in ("gradient", "seed") else NAME
+    most = LABEL if kind in ("gradient", "seed", "zero") else NAME
     return Box(kind, shortened(name, most), shortened(note, most), f"{name}: {note}")
 
 
@@ -363,7 +365,8 @@ def _backward_box(wiring: Wired, block: Block) -> Box | None:
     rows = ladder.rows[block.start : block.stop]
     nodes = [k for row in reversed(rows) for k in row.backward]
     if not nodes:
-        if any(row.passes for row in rows):
+        inside = range(block.start, block.stop)
+        if any(wiring.wires[k].start[0] == BACKWARD for k in wiring.near(inside) if wiring.wires[k].start[1] in inside):
             names = dict.fromkeys(name for row in rows for name in _of_row(ladder, row.forward))
             title = cut(", ".join(f"d {name}" for name in names), TITLE)
             return Box("passes", title, "passes it on", f"{title}: the cotangent is passed on as it is")
@@ -414,7 +417,7 @@ def _leaving(wiring: Wired, inside: range, side: str) -> str:
         if all(end[0] == GRADIENT or wiring.row(end) in inside or end[0] == RESULT for end in w.ends):
             continue
         names[w.name] = type_text(ladder.graph.types[w.value])
-    if len(names) == 1 and side == FORWARD:
+    if len(names) == 1 and (side == FORWARD or next(iter(names)).startswith("%")):
         ((name, type),) = names.items()
         return cut(f"{shortened(name, TITLE - len(type) - 3)}  {type}", TITLE)
     found = list(names)
