@@ -4,6 +4,7 @@ import fgrad.passes.regions  # enters the regions' rules
 import fgrad.record.protocols  # noqa: F401  (has NumPy ask the tracer)
 from fgrad import errors, lax as lax, nn as nn, numpy as numpy, random as random, scipy as scipy, testing
 from fgrad.api.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat
+from fgrad.api.conventions import swap_convention
 from fgrad.api.custom import custom_jvp, custom_vjp
 from fgrad.api.forward import jvp, linear_transpose, linearize
 from fgrad.api.graphs import Graph, load, make_graph
@@ -50,6 +51,7 @@ __all__ = [
     "policy",
     "remat",
     "stop_gradient",
+    "swap_convention",
     "testing",
     "value_and_grad",
     "vjp",

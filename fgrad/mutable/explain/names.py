@@ -43,7 +43,7 @@ def _name_of(tensor: Tensor) -> str | None:
         if not is_hidden(frame.f_code):
             for scope in (frame.f_locals, frame.f_globals):
                 for name, value in list(scope.items()):
-                    if isinstance(value, Tensor) and same(value, tensor):
+                    if isinstance(value, Tensor) and same(value, tensor) and name != "_":
                         return f"'{name}'"
                 for search in (_in_module, _in_container):
                     for name, value in list(scope.items()):
