@@ -46,7 +46,7 @@ class Drawing(AnyDrawing, Answer):
         rows: list[tuple[str, ...]] = []
         for each in units:
             arguments = [a.title for a, _ in each.pairs if a is not None]
-            gradients = [g.title for _, g in each.pairs if g is not None]
+            gradients = [g.title + f" {g.note}" * (g.kind == "zero") for _, g in each.pairs if g is not None]
             saved = [pill.text for pill in each.pills]
             boxes = [[box.title] if box is not None else [] for box in (each.forward, each.backward)]
             columns = (arguments, boxes[0], saved, boxes[1], gradients)
