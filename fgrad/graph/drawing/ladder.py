@@ -13,6 +13,7 @@ import bisect
 import itertools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from attrs import evolve, field, frozen
 
@@ -97,12 +98,10 @@ class Ladder:
     cotangents: Mapping[int, int] = field(factory=dict)
     left_out: int = 0
 
-    @property
-    def two_sided(self) -> bool:
-        """Whether there is a backward pass."""
-        return any(row.backward or row.passes for row in self.rows) or any(
-            pair.partner is not None for pair in (*self.arguments, *self.results)
-        )
+    @cached_property
+    def outs(self) -> list[range]:
+        """The numbers of the values that each node makes."""
+        return numbers_of(self.graph)
 
     def bytes_of(self, value: int) -> int:
         """The memory of a value."""
@@ -130,7 +129,7 @@ def numbers_of(graph: Graph) -> list[range]:
 def wires(ladder: Ladder) -> tuple[Wire, ...]:
     """The wires of a ladder, in the order of their values; what nobody reads has none."""
     graph = ladder.graph
-    outs = numbers_of(graph)
+    outs = ladder.outs
     starts: dict[int, End] = {}
     for k, pair in enumerate(ladder.arguments):
         if pair.value is not None:

@@ -20,7 +20,6 @@ from fgrad.graph.drawing.ladder import (
     End,
     Ladder,
     Wire,
-    numbers_of,
     shorter,
     wires,
 )
@@ -307,9 +306,18 @@ def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
     for k in mine:
         wire = wiring.wires[k]
         size = bytes_text(sizes[k])
-        text = f"{shortened(wire.name, 30 - len(size))}  {size}"
+        name = wire.name
+        if name.startswith("%") and wire.start[0] == FORWARD:  # what nobody named is known by its operation
+            name = f"{_maker(ladder, wire)} {name}"
+        text = f"{shortened(name, 30 - len(size))}  {size}"
         held = wire.start[0] == ARGUMENT
         yield Pill(text, hints[k] + (", an argument" if held else ""), held, (k,))
+
+
+def _maker(ladder: Ladder, wire: Wire) -> str:
+    """The operation that makes the value of a wire from the forward side."""
+    outs = ladder.outs
+    return next(ladder.graph.nodes[k].op.name for k in ladder.rows[wire.start[1]].forward if wire.value in outs[k])
 
 
 def bytes_text(count: int) -> str:
@@ -420,6 +428,10 @@ def _leaving(wiring: Wired, inside: range, side: str) -> str:
     if len(names) == 1 and (side == FORWARD or next(iter(names)).startswith("%")):
         ((name, type),) = names.items()
         return cut(f"{shortened(name, TITLE - len(type) - 3)}  {type}", TITLE)
+    head = next(iter(names), "").rpartition(" / d ")[0]
+    if head and all(name.startswith(f"{head} / d ") for name in names):  # d loss / d q, k
+        found = [name.removeprefix(f"{head} / d ") for name in names]
+        return cut(f"{head} / d {', '.join(found)}", TITLE)
     found = list(names)
     if len(found) > 2:
         found = [found[0], f"{len(found) - 1} more"]
@@ -428,7 +440,7 @@ def _leaving(wiring: Wired, inside: range, side: str) -> str:
 
 def made_by(ladder: Ladder, block: Block) -> Iterator[int]:
     """The numbers of the values that the rows of a block make, forward first."""
-    outs = numbers_of(ladder.graph)
+    outs = ladder.outs
     rows = ladder.rows[block.start : block.stop]
     for row in rows:
         for k in row.forward:
