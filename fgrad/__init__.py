@@ -15,6 +15,7 @@ from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
 from fgrad.questions.compare import compare
 from fgrad.questions.compile_cost import compile_cost
+from fgrad.questions.draw import draw
 from fgrad.questions.nonfinite import nonfinite
 from fgrad.questions.residuals import residuals
 from fgrad.questions.watch import watch
@@ -39,6 +40,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "define_rule",
+    "draw",
     "errors",
     "eval_shape",
     "fwd_and_bwd",
