@@ -24,7 +24,7 @@ from fgrad.graph.graph import Const, Graph as FlatGraph, Node
 from fgrad.graph.pages import to_html, to_svg
 from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render, type_text
-from fgrad.jaxcore import ShapedArray, Tracer, copied, primitive, tangent_dtype, typeof
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, copied, primitive, tangent_dtype, typeof, widely
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.executable import run
@@ -45,6 +45,7 @@ class Graph:
       in_tree: the structure of ``(args, kwargs)``.
       out_tree: the structure of the result.
       names: the path of every flat input, for people.
+      out_names: the names of the flat outputs, where they have any.
 
     >>> import fgrad, jax.numpy as jnp
     >>> from fgrad.api.graphs import make_graph
@@ -62,6 +63,7 @@ class Graph:
     in_tree: Any
     out_tree: Any
     names: tuple[str, ...] = field(eq=False)
+    out_names: tuple[str, ...] = field(eq=False, default=())
 
     # -- what it is made of --
 
@@ -167,7 +169,7 @@ class Graph:
 
     def simplify(self) -> "Graph":
         """An equal function with no more nodes: common sub-expressions, trivial algebra and dead code are gone."""
-        return Graph(simplify(self.core), self.in_tree, self.out_tree, self.names)
+        return Graph(simplify(self.core), self.in_tree, self.out_tree, self.names, self.out_names)
 
     def check(self) -> "Graph":
         """The graph itself, if it is well formed.
@@ -196,7 +198,7 @@ class Graph:
 
     def to_text(self, source: bool = True, limit: int | None = None) -> str:
         """The listing, one line per node; ``source`` adds the user's lines, ``limit`` leaves out the middle."""
-        return render(self.core, self.names, source, limit)
+        return render(self.core, self.names, source, limit, self.out_names)
 
     def to_dot(self) -> str:
         """The drawing in Graphviz's DOT language."""
@@ -235,7 +237,8 @@ class Graph:
 
     def _extra(self) -> dict[str, Any]:
         try:
-            return {"in": encode_tree(self.in_tree), "out": encode_tree(self.out_tree), "names": list(self.names)}
+            extra = {"in": encode_tree(self.in_tree), "out": encode_tree(self.out_tree), "names": list(self.names)}
+            return {**extra, "out_names": list(self.out_names)} if self.out_names else extra
         except NoCode as error:
             raise errors.unsaveable("its arguments and results", str(error)) from error
 
@@ -262,12 +265,14 @@ class Graph:
         trees = [tree_util.tree_unflatten(t, range(t.num_leaves)) for t in (self.in_tree, self.out_tree)]
         file = io.BytesIO()
         dump(self.core, file)
-        return _unpickled, (file.getvalue(), *trees, self.names)
+        return _unpickled, (file.getvalue(), *trees, self.names, self.out_names)
 
 
-def _unpickled(data: bytes, in_tree: Any, out_tree: Any, names: tuple[str, ...]) -> Graph:
+def _unpickled(
+    data: bytes, in_tree: Any, out_tree: Any, names: tuple[str, ...], out_names: tuple[str, ...] = ()
+) -> Graph:
     structure = tree_util.tree_structure
-    return Graph(read(io.BytesIO(data))[0], structure(in_tree), structure(out_tree), names)
+    return Graph(read(io.BytesIO(data))[0], structure(in_tree), structure(out_tree), names, out_names)
 
 
 def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., Graph]:
@@ -346,7 +351,10 @@ def load(path: File) -> Graph:
     counts = in_tree.num_leaves, out_tree.num_leaves, len(names)
     if counts != (len(graph.in_types), len(graph.outputs), len(graph.in_types)) or not _is_call(in_tree):
         raise errors.bad_graph_file(name, "its pytrees do not fit its inputs and outputs")
-    return Graph(graph, in_tree, out_tree, tuple(map(str, names)))
+    out_names = tuple(map(str, extra.get("out_names", ())))
+    if len(out_names) not in (0, len(graph.outputs)):
+        raise errors.bad_graph_file(name, "its outputs have other names than there are outputs")
+    return Graph(graph, in_tree, out_tree, tuple(map(str, names)), out_names)
 
 
 def _flat_trees(graph: FlatGraph) -> tuple[Any, Any]:
@@ -410,7 +418,15 @@ def _tangent(x: Any) -> jax.ShapeDtypeStruct:
 
 
 def _fitted(value: Any, kind: ShapedArray, path: str) -> Any:
-    """A value with exactly the type of its input: only weakness is adapted, and Python numbers to the dtype."""
+    """A value with exactly the type of its input: only weakness is adapted, and Python numbers to the dtype.
+
+    An input of 64 bits takes what JAX makes of such an array where it has no such types.
+    """
+    if kind.dtype in WIDE and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        given = as_typed(value)
+        narrow = jax.dtypes.canonicalize_dtype(kind.dtype)
+        if getattr(given, "dtype", None) in (kind.dtype, narrow) and tuple(given.shape) == kind.shape:
+            return widely(jax.numpy.asarray, given, kind.dtype)
     if not isinstance(value, Tracer | jax.Array):
         (value,) = leaves((value,), path, "a graph").values
     got = typeof(value)

@@ -21,11 +21,16 @@ _hidden_files: dict[str, bool] = {}
 
 @frozen
 class Source:
-    """A position in the user's code; for a node of a derivative, ``of`` names the primitive it came from."""
+    """A position in the user's code.
+
+    For a node of a derivative, ``of`` names the primitive or operation that it came from; ``module`` is the path of the
+    module of a network that it is in.
+    """
 
     code: CodeType
     offset: int
     of: str | None = None
+    module: str = ""
 
     @property
     def file(self) -> str:
@@ -44,10 +49,10 @@ class Source:
         return self.code.co_qualname
 
     def derivative_of(self, name: str) -> "Source":
-        return Source(self.code, self.offset, name)
+        return Source(self.code, self.offset, name, self.module)
 
     def __str__(self) -> str:
-        where = f"{os.path.basename(self.file)}:{self.line}"
+        where = f"{os.path.basename(self.file)}:{self.line}{', ' if self.module else ''}{self.module}"
         return f"{where}, derivative of {self.of}" if self.of else where
 
 

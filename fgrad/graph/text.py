@@ -28,13 +28,20 @@ SHOWN_ELEMENTS = 6
 INDENT = "    "
 
 
-def render(graph: Graph, names: Sequence[str] | None = None, source: bool = True, limit: int | None = None) -> str:
+def render(
+    graph: Graph,
+    names: Sequence[str] | None = None,
+    source: bool = True,
+    limit: int | None = None,
+    out_names: Sequence[str] = (),
+) -> str:
     """The listing of a graph.
 
     Arguments:
       names: what to call the inputs, beside their numbers.
       source: whether to say where in the user's code each node comes from.
       limit: how many nodes of one graph to print; the middle of a longer one is left out.
+      out_names: what to call the outputs.
 
     >>> import jax.numpy as jnp, jax
     >>> from fgrad.graph.importing import from_jaxpr
@@ -45,7 +52,12 @@ def render(graph: Graph, names: Sequence[str] | None = None, source: bool = True
         %3: f32[3] = mul %2 2.0
         return %3
     """
-    return "\n".join(_lines(graph, "graph", names, source, limit))
+    lines = [*_lines(graph, "graph", names, source, limit)]
+    if out_names:
+        literals = literals_of(graph)
+        found = [f"{_value(i, literals)} {name}" for i, name in zip(graph.outputs, out_names, strict=True)]
+        lines[-1:] = [f"{INDENT}return (", *(f"{INDENT * 2}{text}," for text in found), f"{INDENT})"]
+    return "\n".join(lines)
 
 
 def node_text(graph: Graph, index: int, source: bool = True) -> str:

@@ -7,6 +7,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor
@@ -127,6 +128,8 @@ class Optimizer:
         @functools.wraps(func)
         def step(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
+            if modes.capturing is not None:
+                modes.capturing.reach(self, "optimizer")
             for hook in chain(_step_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
                 result = hook(self, args, kwargs)
                 if result is None:

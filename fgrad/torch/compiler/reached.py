@@ -1,0 +1,83 @@
+"""What a step of training holds, by the names that its ``state_dict``s have: modules, optimisers, generators."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import frozen
+
+from fgrad.mutable.capture.world import CHILDREN, LATE, STREAMS, Place, World, roots_of
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.optim.optimizer import Optimizer
+from fgrad.torch.random.default import default_generator
+from fgrad.torch.random.generator import Generator
+
+#: what a module keeps its parameters, buffers and submodules in
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+@frozen
+class _InModule(Place):
+    """A module in another: the outermost one, and the dotted name in that."""
+
+    root: Place
+    name: str
+
+
+def _of_module(world: World, module: Any, place: Place) -> list[tuple[Place, Any]]:
+    root, prefix = (place.root, f"{place.name}.") if isinstance(place, _InModule) else (place, "")
+    found: list[tuple[Place, Any]] = []
+    for table in _TABLES:
+        for key, value in world.kept(vars(module).get(table, {})).items():
+            path, name = f"{place.path}.{key}", prefix + key
+            keys = (*root.keys, name)
+            found.append((_InModule(path, keys, root, name) if table == "_modules" else Place(path, keys), value))
+    return found + world.attributes(module, place, _TABLES)
+
+
+def _of_optimizer(world: World, optimizer: Any, place: Place) -> list[tuple[Place, Any]]:
+    found = world.attributes(optimizer, place, ("state", "param_groups"))
+    params: list[Tensor] = []
+    for i, group in enumerate(world.kept(optimizer.param_groups)):
+        for key, value in world.kept(group).items():
+            at = Place(f"{place.path}.param_groups[{i}][{key!r}]", (*place.keys, "param_groups", i, key))
+            found.append((at, value))
+        params += group["params"]
+    names = _names(world, params)
+    numbers = {param: i for i, param in enumerate(params)}
+    for param, state in world.kept(optimizer.state).items():
+        if not isinstance(state, dict) or param not in numbers:
+            continue
+        number = numbers[param]
+        name = names.get(param, number)
+        for key, value in world.kept(state).items():
+            keys = (*place.keys, "state", number, key)
+            found.append((Place(f"{place.path}.state[{name!r}].{key}", keys), value))
+    return found
+
+
+def _names(world: World, params: list[Tensor]) -> dict[Any, str]:
+    """The names of parameters: in their module, or with it where two modules have the same."""
+    places = [(param, world.tensors[param]) for param in params if param in world.tensors]
+    short = [place.keys[-1] if len(place.keys) > 1 else place.path for _, place in places]
+    return {
+        param: str(name) if short.count(name) == 1 else place.path
+        for (param, place), name in zip(places, short, strict=True)
+    }
+
+
+CHILDREN[Module] = _of_module
+CHILDREN[Optimizer] = _of_optimizer
+LATE.add(Optimizer)
+STREAMS.add(Generator)
+
+
+def roots(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """What a call of a function begins with: the default generator, what the function can reach, its arguments."""
+    yield Place("generator", ("generator",)), default_generator
+    found = roots_of(function)
+    yield from sorted(found, key=lambda root: not isinstance(root[1], Module))
+    for i, x in enumerate(args):
+        yield Place(f"args[{i}]", ("args", i)), x
+    for name, x in kwargs.items():
+        yield Place(name, ("kwargs", name)), x
