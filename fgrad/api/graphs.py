@@ -24,7 +24,7 @@ from fgrad.graph.graph import Const, Graph as FlatGraph, Node
 from fgrad.graph.pages import to_html, to_svg
 from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render, type_text
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, copied, primitive, tangent_dtype, typeof, widely
+from fgrad.jaxcore import ShapedArray, Tracer, as_typed, copied, primitive, tangent_dtype, typeof, widely
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.executable import run
@@ -422,11 +422,11 @@ def _fitted(value: Any, kind: ShapedArray, path: str) -> Any:
 
     An input of 64 bits takes what JAX makes of such an array where it has no such types.
     """
-    if kind.dtype in WIDE and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        given = as_typed(value)
-        narrow = jax.dtypes.canonicalize_dtype(kind.dtype)
-        if getattr(given, "dtype", None) in (kind.dtype, narrow) and tuple(given.shape) == kind.shape:
-            return widely(jax.numpy.asarray, given, kind.dtype)
+    narrow = jax.dtypes.canonicalize_dtype(kind.dtype, allow_extended_dtype=True)
+    if narrow != kind.dtype and isinstance(value, Tracer | jax.Array | np.ndarray):
+        given = typeof(as_typed(value))
+        if given.dtype in (kind.dtype, narrow) and given.shape == kind.shape:
+            return widely(jax.numpy.asarray, as_typed(value), kind.dtype)
     if not isinstance(value, Tracer | jax.Array):
         (value,) = leaves((value,), path, "a graph").values
     got = typeof(value)

@@ -22,7 +22,7 @@ the program gives.  Only Python's own effects outside of the world (a file, a gl
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import define, field
@@ -32,7 +32,8 @@ from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.context.modes import Scope
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import array_type, is_abstract
@@ -77,6 +78,18 @@ class Stream:
 
 
 @define(eq=False)
+class Number:
+    """A Python number from outside that an operation reads, in the dict that holds it."""
+
+    holder: dict[Any, Any]
+    key: Any
+    input: Any
+    place: Place
+
+    written: ClassVar[bool] = False
+
+
+@define(eq=False)
 class Capture:
     """One run of a function on traced values.
 
@@ -86,6 +99,7 @@ class Capture:
       cells: the storages that were met.
       counters: the version counters that were met, with what they said.
       streams: the streams that were drawn from.
+      numbers: the Python numbers that became inputs, by their holder and key.
     """
 
     world: World
@@ -93,6 +107,7 @@ class Capture:
     cells: dict[Storage, Cell] = field(factory=dict)
     counters: dict[VersionCounter, tuple[int, Any]] = field(factory=dict)
     streams: dict[Any, Stream] = field(factory=dict)
+    numbers: dict[tuple[int, Any], Number] = field(factory=dict)
     level: int = field(factory=next_level)
     #: the streams that the draw that is tried out has taken from, with their states before
     drawing: dict[Any, Any] | None = None
@@ -134,6 +149,21 @@ class Capture:
         for x in operands:
             if isinstance(x, Tensor) and x._level < self.level:
                 self.meet(x)
+
+    # -- Python numbers ----------------------------------------------------------------------------------------------
+
+    def number(self, holder: dict[Any, Any], key: Any) -> Any:
+        """What a dict from outside holds under a key: a float as a tensor that is an input, anything else as it is."""
+        value = holder[key]
+        _, before = self.world.containers.get(id(holder), (None, {}))
+        if value.__class__ is not float or before.get(key) is not value:
+            return value  # the function itself has made it
+        found = self.numbers.get((id(holder), key))
+        if found is None:
+            traced = self.tape.input(NUMBER_TYPES[float].array)
+            place, _ = self.world.objects[id(holder)]
+            found = self.numbers[id(holder), key] = Number(holder, key, traced, place.item(key))
+        return new_tensor(found.input, type_of(found.input))
 
     # -- random numbers ----------------------------------------------------------------------------------------------
 

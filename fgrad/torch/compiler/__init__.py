@@ -10,3 +10,4 @@ from fgrad.torch.compiler.compile import (
     reset as reset,
 )
 from fgrad.torch.compiler.graphs import capture as capture
+from fgrad.torch.compiler.pure import pure as pure

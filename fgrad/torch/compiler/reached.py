@@ -39,9 +39,8 @@ def _of_optimizer(world: World, optimizer: Any, place: Place) -> list[tuple[Plac
     found = world.attributes(optimizer, place, ("state", "param_groups"))
     params: list[Tensor] = []
     for i, group in enumerate(world.kept(optimizer.param_groups)):
-        for key, value in world.kept(group).items():
-            at = Place(f"{place.path}.param_groups[{i}][{key!r}]", (*place.keys, "param_groups", i, key))
-            found.append((at, value))
+        at = Place(f"{place.path}.param_groups[{i}]", (*place.keys, "param_groups", i))
+        found.append((at, group))
         params += group["params"]
     names = _names(world, params)
     numbers = {param: i for i, param in enumerate(params)}

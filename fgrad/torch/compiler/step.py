@@ -7,7 +7,7 @@ from attrs import define
 from jax import tree_util
 
 from fgrad.api.graphs import Graph
-from fgrad.mutable.capture.capture import Capture, Cell, Stream
+from fgrad.mutable.capture.capture import Capture, Cell, Number, Stream
 from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
@@ -30,10 +30,11 @@ class Step:
     result: Any
 
     @property
-    def inputs(self) -> list[Cell | Stream]:
+    def inputs(self) -> list[Cell | Stream | Number]:
         """What was met, in that order."""
         capture = self.capture
-        return sorted([*capture.cells.values(), *capture.streams.values()], key=lambda each: each.input.number)
+        found = [*capture.cells.values(), *capture.streams.values(), *capture.numbers.values()]
+        return sorted(found, key=lambda each: each.input.number)
 
     def made(self) -> list[tuple[Tensor, Place]]:
         """The tensors that can be reached now and could not before."""
@@ -48,7 +49,8 @@ class Step:
     def written(self) -> list[Cell | Stream]:
         """What was met and holds something else now, and can be reached still."""
         reached = {tensor._storage for tensor in self.after.tensors}
-        return [x for x in self.inputs if x.written and (isinstance(x, Stream) or x.storage in reached)]
+        written = [x for x in self.inputs if x.written and not isinstance(x, Number)]
+        return [x for x in written if isinstance(x, Stream) or x.storage in reached]
 
     def results(self) -> list[tuple[str, Tensor]]:
         """The tensors among the results, with their paths."""

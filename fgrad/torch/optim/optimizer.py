@@ -147,6 +147,10 @@ class Optimizer:
         step.hooked = True  # type: ignore[attr-defined]
         return step
 
+    def _state_before(self, group: Group, param: Tensor) -> dict[str, Any]:
+        """A state of a parameter from which a later step does what the first one does; empty where none is known."""
+        return {}
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or fill them with zeros.
 

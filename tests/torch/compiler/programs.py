@@ -61,7 +61,11 @@ def classifier(optimizer: Callable[[Any], Any] | None = None, seed: int = 0) -> 
     """Batch norm, dropout, clipping and momentum, by closures."""
     torch.manual_seed(seed)
     model = torch.nn.Sequential(
-        torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(8, 3)
+        torch.nn.Linear(4, 8, bias=False),
+        torch.nn.BatchNorm1d(8),
+        torch.nn.ReLU(),
+        torch.nn.Dropout(0.5),
+        torch.nn.Linear(8, 3),
     )
     descent = optimizer or (lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9))
     optimizer = descent(model.parameters())
