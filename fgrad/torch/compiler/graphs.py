@@ -16,7 +16,7 @@ def capture(function: Callable[..., Any]) -> Callable[..., Graph]:
     Returns:
       A function of the same arguments.  Its result is the graph of the call as it would be made now: the inputs are the
       tensors that the call reads (arguments, parameters, buffers, ``.grad``, an optimiser's state, the state of the
-      generator), and the outputs are the results and whatever the call writes.  ``graph.names`` and
+      generator) and its learning rates, and the outputs are the results and whatever the call writes.  ``graph.names`` and
       ``graph.out_names`` say which is which; ``graph(*values)`` runs it on arrays in this order.
 
     Raises:
@@ -34,7 +34,7 @@ def capture(function: Callable[..., Any]) -> Callable[..., Graph]:
     ...     return loss
     >>> graph = torch.capture(step)(torch.ones(3, 2))
     >>> graph.names
-    ('model.weight', 'model.bias', 'args[0]')
+    ('model.weight', 'model.bias', 'args[0]', "optimizer.param_groups[0]['lr']")
     >>> graph.out_names[:3]
     ('result', 'model.weight (written)', 'model.bias (written)')
     >>> model.weight.grad is None

@@ -85,11 +85,11 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
     >>> function, state = torch.pure(step)(torch.ones(1, 1))
     >>> state, losses = jax.lax.scan(function, state, jnp.ones((3, 1, 1)))
     >>> losses
-    Array([1.    , 0.25  , 0.0625], dtype=float32)
+    Array([1.  , 0.25, 0.  ], dtype=float32)
     >>> function.load(state)
     >>> model.weight
     Parameter containing:
-    tensor([[-0.1250]], requires_grad=True)
+    tensor([[-0.2500]], requires_grad=True)
     """
 
     def of(*args: Any, **kwargs: Any) -> tuple[Pure, Any]:
