@@ -36,12 +36,12 @@ PICTURES = HERE / "_build" / "pictures"
 
 def make_pictures(app: Any) -> None:
     """Run the pages that show pictures, in the folder where their pictures belong."""
-    run_page = importlib.import_module("tests.documents").run_page
+    documents = importlib.import_module("tests.documents")
     PICTURES.mkdir(parents=True, exist_ok=True)
-    for page in sorted(HERE.glob("*.md")):
+    for page in documents.pages():
         if "_build/pictures/" in page.read_text():
             with contextlib.chdir(PICTURES):
-                failed = run_page(page)
+                failed = documents.run_page(page)
             if failed:
                 raise RuntimeError("\n\n".join(failed))
 

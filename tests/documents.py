@@ -32,6 +32,12 @@ from sybil.parsers.markdown.codeblock import CodeBlockParser
 ROOT = Path(__file__).parent.parent
 
 
+def pages() -> list[Path]:
+    """The pages of the documentation, without what its build makes."""
+    docs = ROOT / "docs"
+    return sorted(path for path in docs.rglob("*.md") if not path.is_relative_to(docs / "_build"))
+
+
 def typed(source: str, namespace: dict[str, Any]) -> tuple[str, Exception | None]:
     """Type one statement at the prompt: what it printed, and what it raised."""
     namespace.setdefault("__name__", "__main__")

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from tests.documents import ROOT, docstrings, run_docstring, run_page
+from tests.documents import ROOT, docstrings, pages, run_docstring, run_page
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = [ROOT / "README.md", *pages()]
 MODULES = sorted(path for path in (ROOT / "fgrad").rglob("*.py") if any(docstrings(path)))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # pages save graphs and pictures
     failed = run_page(page)

@@ -1,22 +1,23 @@
 """The graph of a function as a value: to read, compare, draw, save, differentiate and run."""
 
 import html
-import inspect
 import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import jax
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from jax import tree_util
 
 from fgrad import errors
 from fgrad.api import reverse
 from fgrad.api.arguments import Argnums, check_function, leaves
 from fgrad.api.forward import jvp
+from fgrad.api.names import argument_names, result_names
 from fgrad.graph.check import check
 from fgrad.graph.drawing import to_dot, to_mermaid
 from fgrad.graph.encoding import NoCode, decode_tree, encode_tree, shape_of
@@ -45,7 +46,7 @@ class Graph:
       in_tree: the structure of ``(args, kwargs)``.
       out_tree: the structure of the result.
       names: the path of every flat input, for people.
-      out_names: the names of the flat outputs, where they have any.
+      out_names: the name of every flat output: ``loss``, ``d loss / d params['w']``.
 
     >>> import fgrad, jax.numpy as jnp
     >>> from fgrad.api.graphs import make_graph
@@ -63,7 +64,7 @@ class Graph:
     in_tree: Any
     out_tree: Any
     names: tuple[str, ...] = field(eq=False)
-    out_names: tuple[str, ...] = field(eq=False, default=())
+    out_names: tuple[str, ...] = field(eq=False)
 
     # -- what it is made of --
 
@@ -155,7 +156,9 @@ class Graph:
 
         primals = self._examples("vjp")
         cotangent = tree_util.tree_unflatten(self.out_tree, list(map(_tangent, self.out_types)))
-        return make_graph(function)(primals, cotangent)
+        cotangents = [f"cotangent of {name}" for name in (*self.out_names, *self.names)]
+        made, count = make_graph(function)(primals, cotangent), len(self.out_names)
+        return evolve(made, names=(*self.names, *cotangents[:count]), out_names=(*self.out_names, *cotangents[count:]))
 
     def jvp(self) -> "Graph":
         """The graph ``(primals, tangents) -> (output, tangent of the output)``.
@@ -165,7 +168,11 @@ class Graph:
         """
         primals = self._examples("jvp")
         tangents = tree_util.tree_map(_tangent, primals)
-        return make_graph(lambda primals, tangents: jvp(self, primals, tangents))(primals, tangents)
+        made = make_graph(lambda primals, tangents: jvp(self, primals, tangents))(primals, tangents)
+        names, out_names = [
+            (*given, *[f"tangent of {name}" for name in given]) for given in (self.names, self.out_names)
+        ]
+        return evolve(made, names=names, out_names=out_names)
 
     def simplify(self) -> "Graph":
         """An equal function with no more nodes: common sub-expressions, trivial algebra and dead code are gone."""
@@ -183,7 +190,7 @@ class Graph:
     def _derived(self, function: Callable[..., Any]) -> "Graph":
         args, kwargs = tree_util.tree_unflatten(self.in_tree, list(map(shape_of, self.in_types)))
         made = make_graph(function)(*args, **kwargs)
-        return Graph(made.core, made.in_tree, made.out_tree, self.names)
+        return Graph(made.core, made.in_tree, made.out_tree, self.names, made.out_names)
 
     def _examples(self, what: str) -> Any:
         args, kwargs = tree_util.tree_unflatten(self.in_tree, list(map(shape_of, self.in_types)))
@@ -237,8 +244,12 @@ class Graph:
 
     def _extra(self) -> dict[str, Any]:
         try:
-            extra = {"in": encode_tree(self.in_tree), "out": encode_tree(self.out_tree), "names": list(self.names)}
-            return {**extra, "out_names": list(self.out_names)} if self.out_names else extra
+            return {
+                "in": encode_tree(self.in_tree),
+                "out": encode_tree(self.out_tree),
+                "names": list(self.names),
+                "out_names": list(self.out_names),
+            }
         except NoCode as error:
             raise errors.unsaveable("its arguments and results", str(error)) from error
 
@@ -268,9 +279,7 @@ class Graph:
         return _unpickled, (file.getvalue(), *trees, self.names, self.out_names)
 
 
-def _unpickled(
-    data: bytes, in_tree: Any, out_tree: Any, names: tuple[str, ...], out_names: tuple[str, ...] = ()
-) -> Graph:
+def _unpickled(data: bytes, in_tree: Any, out_tree: Any, names: tuple[str, ...], out_names: tuple[str, ...]) -> Graph:
     structure = tree_util.tree_structure
     return Graph(read(io.BytesIO(data))[0], structure(in_tree), structure(out_tree), names, out_names)
 
@@ -307,7 +316,8 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         fixed = {i % len(args) for i in statics if -len(args) <= i < len(args)}
         dynamic = tuple([x for i, x in enumerate(args) if i not in fixed])
         flat, in_tree = tree_util.tree_flatten((dynamic, kwargs))
-        names = _names(fun, args, kwargs, fixed)
+        every = argument_names(fun, args, kwargs)
+        names = tuple(chain.from_iterable([each for i, each in enumerate(every) if i not in fixed]))
         types = [_type_of(x, name) for x, name in zip(flat, names, strict=True)]
         out_trees = []
 
@@ -320,7 +330,7 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
             return found.values
 
         graph = stage_closed(function, types)
-        return Graph(graph, in_tree, out_trees[0], names)
+        return Graph(graph, in_tree, out_trees[0], names, result_names(fun, args, out_trees[0]))
 
     graph_of.__name__ = f"graph_of_{getattr(fun, '__name__', 'function')}"
     return graph_of
@@ -343,18 +353,18 @@ def load(path: File) -> Graph:
     graph, extra = read(path)
     name = str(path) if isinstance(path, str | os.PathLike) else f"<{type(path).__name__}>"
     if extra is None:  # a flat graph
-        return Graph(graph, *_flat_trees(graph), tuple([f"args[{i}]" for i in range(len(graph.in_types))]))
+        names = tuple([f"args[{i}]" for i in range(len(graph.in_types))])
+        out_names = tuple([f"output[{i}]" for i in range(len(graph.outputs))])
+        return Graph(graph, *_flat_trees(graph), names, out_names)
     try:
-        in_tree, out_tree, names = decode_tree(extra["in"]), decode_tree(extra["out"]), tuple(extra["names"])
+        in_tree, out_tree = decode_tree(extra["in"]), decode_tree(extra["out"])
+        names, out_names = [tuple(map(str, extra[what])) for what in ("names", "out_names")]
     except Exception as error:
         raise errors.bad_graph_file(name, f"its pytrees: {error}") from error
-    counts = in_tree.num_leaves, out_tree.num_leaves, len(names)
-    if counts != (len(graph.in_types), len(graph.outputs), len(graph.in_types)) or not _is_call(in_tree):
+    counts = in_tree.num_leaves, out_tree.num_leaves, len(names), len(out_names)
+    if counts != (len(graph.in_types), len(graph.outputs)) * 2 or not _is_call(in_tree):
         raise errors.bad_graph_file(name, "its pytrees do not fit its inputs and outputs")
-    out_names = tuple(map(str, extra.get("out_names", ())))
-    if len(out_names) not in (0, len(graph.outputs)):
-        raise errors.bad_graph_file(name, "its outputs have other names than there are outputs")
-    return Graph(graph, in_tree, out_tree, tuple(map(str, names)), out_names)
+    return Graph(graph, in_tree, out_tree, names, out_names)
 
 
 def _flat_trees(graph: FlatGraph) -> tuple[Any, Any]:
@@ -371,28 +381,6 @@ def _is_call(tree: Any) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-
-
-def _names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], fixed: set[int]) -> tuple[str, ...]:
-    """The readable path of every leaf of the arguments: ``x``, ``params['w'][0]``, ``args[2]``."""
-    try:
-        parameters = list(inspect.signature(fun).parameters.values())
-    except (TypeError, ValueError):  # a builtin, or a callable that hides its parameters
-        parameters = []
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    starred = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
-    found = []
-    for i, x in enumerate(args):
-        if i not in fixed:
-            name = named[i] if i < len(named) else f"{starred}[{i - len(named)}]"
-            found += _paths(x, name)
-    for name in sorted(kwargs):
-        found += _paths(kwargs[name], name)
-    return tuple(found)
-
-
-def _paths(tree: Any, name: str) -> list[str]:
-    return [name + tree_util.keystr(path) for path, _ in tree_util.tree_flatten_with_path(tree)[0]]
 
 
 def _type_of(x: Any, path: str) -> ShapedArray:

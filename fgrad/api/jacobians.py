@@ -17,6 +17,7 @@ from jax import lax
 from fgrad.api.arguments import Argnums, Leaves, argnums_tuple, check_function, leaves, resolve, with_positions
 from fgrad.api.called import Called, call, inexact_inputs, split_aux, with_weakness
 from fgrad.api.forward import jvp, linear_split
+from fgrad.api.names import Differentiation, marked
 from fgrad.api.reverse import arg_path, check_inputs, split, value_and_grad
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.regions import is_inexact
@@ -196,7 +197,7 @@ def _jacobian(
         jacobian = _nested(called, flat, outs[len(called.recorded.outputs) :], single, mode)
         return (jacobian, aux) if has_aux else jacobian
 
-    return jacobian_fun
+    return marked(jacobian_fun, Differentiation(fun, wanted, single, has_aux))
 
 
 def _nested(called: Called, flat: Leaves, blocks: Sequence[Any], single: bool, mode: "_Forward | _Reverse") -> Any:

@@ -12,6 +12,7 @@ from jax import tree_util
 from fgrad import errors
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve, with_positions
 from fgrad.api.called import call, inexact_inputs, split_aux, weak_as
+from fgrad.api.names import Differentiation, marked
 from fgrad.api.pullback import VJP, Pullback, zero
 from fgrad.api.recorded import close, record
 from fgrad.graph.graph import Graph
@@ -65,7 +66,7 @@ def grad(
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return grad_fun
+    return marked(grad_fun, _differentiation(fun, argnums, has_aux))
 
 
 def value_and_grad(
@@ -84,10 +85,18 @@ def value_and_grad(
     Arguments, errors and source: as for ``grad``.
     """
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
-    return boundary(functools.wraps(fun, assigned=_NAMES)(both))
+    derived = boundary(functools.wraps(fun, assigned=_NAMES)(both))
+    return marked(derived, _differentiation(fun, argnums, has_aux, with_value=True))
 
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def _differentiation(
+    fun: Callable[..., Any], argnums: Argnums, has_aux: bool, with_value: bool = False
+) -> Differentiation:
+    single = isinstance(argnums, int)
+    return Differentiation(fun, (argnums,) if single else tuple(argnums), single, has_aux, with_value)
 
 
 def _value_and_grad(

@@ -62,7 +62,7 @@ def stored_names(source: Source) -> tuple[str | None, ...]:
     >>> f()
     'mean'
     """
-    return _stored_names(source.code, source.offset)
+    return _stored_names(source.code, source.offset) if source.names is None else source.names
 
 
 @lru_cache(1 << 14)

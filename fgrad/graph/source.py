@@ -23,13 +23,18 @@ _hidden_files: dict[str, bool] = {}
 class Source:
     """A position in the user's code.
 
-    For a node of a derivative, ``of`` names the primitive or operation that it came from; ``module`` is the path of the
-    module of a network that it is in.
+    Attributes:
+      code: the user's code object.
+      offset: of the instruction in it.
+      of: for a node of a derivative, the primitive or operation it came from.
+      names: what the statement stores its value in, where that was read from a file; else it stands in the bytecode.
+      module: the path of the module of a network that it is in.
     """
 
     code: CodeType
     offset: int
     of: str | None = None
+    names: tuple[str | None, ...] | None = None
     module: str = ""
 
     @property
@@ -49,7 +54,7 @@ class Source:
         return self.code.co_qualname
 
     def derivative_of(self, name: str) -> "Source":
-        return Source(self.code, self.offset, name, self.module)
+        return Source(self.code, self.offset, name, self.names, self.module)
 
     def __str__(self) -> str:
         where = f"{os.path.basename(self.file)}:{self.line}{', ' if self.module else ''}{self.module}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad.graph.graph import Const, Graph, Node
 from fgrad.graph.importing import from_jaxpr
+from fgrad.graph.names import value_names
 from fgrad.graph.op import Kept
 from fgrad.graph.regions import Deferred
 from fgrad.jaxcore import ShapedArray, Tracer, eval_context, is_closed_jaxpr, is_open_jaxpr
@@ -33,15 +34,15 @@ def render(
     names: Sequence[str] | None = None,
     source: bool = True,
     limit: int | None = None,
-    out_names: Sequence[str] = (),
+    out_names: Sequence[str] | None = None,
 ) -> str:
     """The listing of a graph.
 
     Arguments:
       names: what to call the inputs, beside their numbers.
-      source: whether to say where in the user's code each node comes from.
+      source: whether to say where in the user's code each node comes from, and what is called how there.
       limit: how many nodes of one graph to print; the middle of a longer one is left out.
-      out_names: what to call the outputs.
+      out_names: what to call the outputs, in a comment.
 
     >>> import jax.numpy as jnp, jax
     >>> from fgrad.graph.importing import from_jaxpr
@@ -52,12 +53,7 @@ def render(
         %3: f32[3] = mul %2 2.0
         return %3
     """
-    lines = [*_lines(graph, "graph", names, source, limit)]
-    if out_names:
-        literals = literals_of(graph)
-        found = [f"{_value(i, literals)} {name}" for i, name in zip(graph.outputs, out_names, strict=True)]
-        lines[-1:] = [f"{INDENT}return (", *(f"{INDENT * 2}{text}," for text in found), f"{INDENT})"]
-    return "\n".join(lines)
+    return "\n".join([*_lines(graph, "graph", names, source, limit), *_returned(graph, (source and out_names) or ())])
 
 
 def node_text(graph: Graph, index: int, source: bool = True) -> str:
@@ -97,6 +93,7 @@ def dtype_text(dtype: Any) -> str:
 def _lines(graph: Graph, title: str, names: Sequence[str] | None, source: bool, limit: int | None) -> Iterator[str]:
     yield from _header(graph, title, names)
     literals = literals_of(graph)
+    called = value_names(graph, names or ()) if source else ()
     number = len(graph.in_types)
     for const in graph.consts:
         if number not in literals:
@@ -107,12 +104,26 @@ def _lines(graph: Graph, title: str, names: Sequence[str] | None, source: bool, 
         if i == left_out.start and left_out:
             yield f"{INDENT}... {len(left_out):,} nodes left out ..."
         if i not in left_out:
-            yield INDENT + node_line(node, number, literals, source)
+            yield INDENT + node_line(node, number, literals, source, called)
             for name, inner in subgraphs(node):
-                for line in _lines(inner, name, None, source, limit):
+                for line in (*_lines(inner, name, None, source, limit), *_returned(inner)):
                     yield INDENT * 2 + line
         number += len(node.op.out_types)
-    yield f"{INDENT}return {', '.join(_value(i, literals) for i in graph.outputs)}".rstrip()
+
+
+def _returned(graph: Graph, names: Sequence[str] = ()) -> Iterator[str]:
+    """The line that says what is returned; one for each output where they have names."""
+    literals = literals_of(graph)
+    values = [_value(i, literals) for i in graph.outputs]
+    if not names or tuple(names) == ("output",):
+        yield f"{INDENT}return {', '.join(values)}".rstrip()
+    elif len(values) == 1:
+        yield f"{INDENT + 'return ' + values[0]:<{COMMENT_COLUMN + len(INDENT)}}  # {names[0]}"
+    else:
+        yield f"{INDENT}return ("
+        for value, name in zip(values, names, strict=True):
+            yield f"{INDENT * 2 + value + ',':<{COMMENT_COLUMN + len(INDENT)}}  # {name}"
+        yield f"{INDENT})"
 
 
 def _header(graph: Graph, title: str, names: Sequence[str] | None) -> Iterator[str]:
@@ -136,14 +147,19 @@ def _left_out(count: int, limit: int | None) -> range:
     return range(first, count - (limit - first))
 
 
-def node_line(node: Node, number: int, literals: dict[int, str], source: bool = True) -> str:
-    """The line of a node whose first output has this number."""
+def node_line(node: Node, number: int, literals: dict[int, str], source: bool = True, names: Sequence[str] = ()) -> str:
+    """The line of a node whose first output has this number, with the names of all values where they are given."""
     types = node.op.out_types
-    outs = ", ".join(f"%{number + k}: {type_text(t)}" for k, t in enumerate(types))
+    outs = ", ".join(f"{_defined(number + k, names)}: {type_text(t)}" for k, t in enumerate(types))
     args = " ".join(_value(i, literals) for i in node.inputs)
     params = params_text(node)
     line = f"{outs}{' = ' if outs else ''}{node.op.name}{f'[{params}]' if params else ''}{' ' if args else ''}{args}"
     return f"{line:<{COMMENT_COLUMN}}  # {node.source}" if source and node.source else line
+
+
+def _defined(number: int, names: Sequence[str]) -> str:
+    name = names[number] if names else ""
+    return f"%{number} {name}" if name and not name.startswith("%") else f"%{number}"
 
 
 def _value(number: int, literals: dict[int, str]) -> str:

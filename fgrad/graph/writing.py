@@ -12,6 +12,7 @@ from fgrad import errors
 from fgrad.graph.check import WITH_RULES, Misfit, check_rule
 from fgrad.graph.encoding import NoCode, encode, encode_dtype, encode_type, key_dtypes
 from fgrad.graph.graph import Const, Graph, Node
+from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.parameters import check_parameters
 from fgrad.graph.regions import Deferred, VjpRule
@@ -163,14 +164,15 @@ class Writer:
     def source(self, source: Source | None) -> int | None:
         if source is None:
             return None
-        key = (source.code, source.offset, source.of)
+        key = (source.code, source.offset, source.of, source.names)
         found = self._source_of.get(key)
         if found is None:
             # the file's own name without its folders, which say nothing on another machine
-            data = (os.path.basename(source.file), source.line, source.function, source.of)
+            where = (os.path.basename(source.file), source.line, source.function, source.offset)
+            data = (*where, source.of, stored_names(source))
             found = self._source_of.get(data)
             if found is None:
-                self.sources.append(list(data))
+                self.sources.append([*where, source.of, list(data[-1])])
                 found = self._source_of[data] = len(self.sources) - 1
             self._source_of[key] = found
         return found

@@ -48,7 +48,7 @@ class Tape(Stager):
         key = raw, id(scope), of
         found = self.sources.get(key)
         if found is None and raw is not None:
-            found = self.sources[key] = Source(*raw, of, self._path(scope))
+            found = self.sources[key] = Source(*raw, of=of, module=self._path(scope))
         return found
 
     def _path(self, scope: Any) -> str:

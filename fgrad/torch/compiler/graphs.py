@@ -16,8 +16,8 @@ def capture(function: Callable[..., Any]) -> Callable[..., Graph]:
     Returns:
       A function of the same arguments.  Its result is the graph of the call as it would be made now: the inputs are the
       tensors that the call reads (arguments, parameters, buffers, ``.grad``, an optimiser's state, the state of the
-      generator) and its learning rates, and the outputs are the results and whatever the call writes.  ``graph.names`` and
-      ``graph.out_names`` say which is which; ``graph(*values)`` runs it on arrays in this order.
+      generator) and its learning rates, and the outputs are the results and whatever the call writes.
+      ``graph.names`` and ``graph.out_names`` say which is which; ``graph(*values)`` runs it on arrays in this order.
 
     Raises:
       CaptureError: the function needs a number that depends on its inputs (``if loss > 3``, ``loss.item()``); the
