@@ -78,6 +78,18 @@ class Stream:
 
 
 @define(eq=False)
+class Drawn:
+    """Random numbers that are drawn before the graph runs, by the draw that the function made."""
+
+    draw: Callable[..., np.ndarray]
+    sources: tuple[Any, ...]
+    input: Any
+    place: Place
+
+    written: ClassVar[bool] = False
+
+
+@define(eq=False)
 class Number:
     """A Python number from outside that an operation reads, in the dict that holds it."""
 
@@ -100,6 +112,9 @@ class Capture:
       counters: the version counters that were met, with what they said.
       streams: the streams that were drawn from.
       numbers: the Python numbers that became inputs, by their holder and key.
+      ahead: whether random numbers that depend on nothing are inputs, drawn before the graph runs.
+      draws_ahead: those that are, in their order.
+      effects: what the function does in Python that no graph can do.
     """
 
     world: World
@@ -108,6 +123,9 @@ class Capture:
     counters: dict[VersionCounter, tuple[int, Any]] = field(factory=dict)
     streams: dict[Any, Stream] = field(factory=dict)
     numbers: dict[tuple[int, Any], Number] = field(factory=dict)
+    ahead: bool = False
+    draws_ahead: list[Drawn] = field(factory=list)
+    effects: list[str] = field(factory=list)
     level: int = field(factory=next_level)
     #: the streams that the draw that is tried out has taken from, with their states before
     drawing: dict[Any, Any] | None = None
@@ -192,6 +210,10 @@ class Capture:
                 source.restore(state)
         if not drawn:
             return sample
+        if self.ahead and not parameters and not any(source in self.streams for source in drawn):
+            traced = self.tape.input(array_type(sample.shape, sample.dtype))
+            self.draws_ahead.append(Drawn(draw, tuple(drawn), traced, Place("drawn", ("drawn",))))
+            return traced
         streams = [self.stream(source) for source in drawn]
         function = Draw(draw_key(draw), draw, tuple(drawn), bool(parameters))
         graph = function.graph(tuple(array_type(tuple(p.shape), p.dtype) for p in parameters), sample)

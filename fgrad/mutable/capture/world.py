@@ -39,7 +39,8 @@ class Place:
         return Place(f"{self.path}.{name}" if self.path else name, (*self.keys, name))
 
     def item(self, key: Any) -> "Place":
-        return Place(f"{self.path}[{key!r}]", (*self.keys, key))
+        shown = repr(key) if key.__class__ in _PLAIN else type(key).__name__
+        return Place(f"{self.path}[{shown}]", (*self.keys, key))
 
 
 Children = Callable[["World", Any, Place], Iterable[tuple[Place, Any]]]
@@ -58,6 +59,8 @@ class World:
     streams: dict[Any, Place] = field(factory=dict)
     #: each container that was passed, by identity, with a copy of what it held
     containers: dict[int, tuple[Any, Any]] = field(factory=dict)
+    #: the containers that are not made anew for each call, by identity
+    lasting: set[int] = field(factory=set)
     #: the objects that were gone into, by identity
     objects: dict[int, tuple[Place, Any]] = field(factory=dict)
 

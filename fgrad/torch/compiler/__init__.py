@@ -9,5 +9,6 @@ from fgrad.torch.compiler.compile import (
     is_exporting as is_exporting,
     reset as reset,
 )
+from fgrad.torch.compiler.explanation import explain as explain
 from fgrad.torch.compiler.graphs import capture as capture
 from fgrad.torch.compiler.pure import pure as pure

@@ -25,7 +25,7 @@ from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
 from fgrad.mutable.values.evaluation import as_jax, constant
 from fgrad.passes.simplify import simplify
-from fgrad.torch.compiler.reached import roots
+from fgrad.torch.compiler.reached import world_of
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.optim.optimizer import Optimizer
@@ -93,14 +93,14 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
     """
 
     def of(*args: Any, **kwargs: Any) -> tuple[Pure, Any]:
-        first = Capture(World().walk(roots(function, args, kwargs)))
+        first = Capture(world_of(function, args, kwargs))
         try:
             first.run(function, args, kwargs)
             check_unchanged(first.world)
-            second = Capture(World().walk(roots(function, args, kwargs)))
+            second = Capture(world_of(function, args, kwargs))
             try:
                 result = second.run(function, args, kwargs)
-                step = Step(second, World().walk(roots(function, args, kwargs)), result)
+                step = Step(second, world_of(function, args, kwargs), result)
                 check_unchanged(second.world)
                 make = _made(step, first)
             finally:

@@ -1,11 +1,13 @@
 """What a step of training holds, by the names that its ``state_dict``s have: modules, optimisers, generators."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from attrs import frozen
+from jax import tree_util
 
 from fgrad.mutable.capture.world import CHILDREN, LATE, STREAMS, Place, World, roots_of
+from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.optim.optimizer import Optimizer
@@ -71,12 +73,23 @@ LATE.add(Optimizer)
 STREAMS.add(Generator)
 
 
-def roots(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """What a call of a function begins with: the default generator, what the function can reach, its arguments."""
-    yield Place("generator", ("generator",)), default_generator
-    found = roots_of(function)
-    yield from sorted(found, key=lambda root: not isinstance(root[1], Module))
-    for i, x in enumerate(args):
-        yield Place(f"args[{i}]", ("args", i)), x
-    for name, x in kwargs.items():
-        yield Place(name, ("kwargs", name)), x
+def world_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> World:
+    """What a call of a function can reach: the default generator, what the function names, and its arguments.
+
+    Containers among the arguments are made anew for each call; what is in ``world.lasting`` is not of them.
+    """
+    roots: list[tuple[Place, Any]] = [(Place("generator", ("generator",)), default_generator)]
+    roots += sorted(roots_of(function), key=lambda root: not isinstance(root[1], Module))
+    leaves = tree_util.tree_flatten_with_path((args, kwargs), is_leaf=is_tensor)[0]
+    given = [(_argument(path), x) for path, x in leaves]
+    world = World().walk([*roots, *[root for root in given if not is_tensor(root[1])]])
+    world.lasting = set(world.containers)
+    return world.walk([root for root in given if is_tensor(root[1])])
+
+
+def _argument(path: tuple[Any, ...]) -> Place:
+    """The place of an argument: ``args[0]``, ``args[1]['x']``, or a keyword's name."""
+    (_, first, *rest) = path
+    if path[0].idx:
+        return Place(f"{first.key}{tree_util.keystr(tuple(rest))}", ("kwargs", first.key, *map(str, rest)))
+    return Place("args" + tree_util.keystr(path[1:]), ("args", first.idx, *map(str, rest)))

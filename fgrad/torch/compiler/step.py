@@ -7,12 +7,14 @@ from attrs import define
 from jax import tree_util
 
 from fgrad.api.graphs import Graph
-from fgrad.mutable.capture.capture import Capture, Cell, Number, Stream
+from fgrad.mutable.capture.capture import Capture, Cell, Drawn, Number, Stream
 from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.simplify import simplify
-from fgrad.torch.compiler.reached import roots
+from fgrad.torch.compiler.reached import world_of
+
+Input = Cell | Stream | Number | Drawn
 
 
 @define(eq=False)
@@ -30,10 +32,15 @@ class Step:
     result: Any
 
     @property
-    def inputs(self) -> list[Cell | Stream | Number]:
+    def inputs(self) -> list[Input]:
         """What was met, in that order."""
         capture = self.capture
-        found = [*capture.cells.values(), *capture.streams.values(), *capture.numbers.values()]
+        found = [
+            *capture.cells.values(),
+            *capture.streams.values(),
+            *capture.numbers.values(),
+            *capture.draws_ahead,
+        ]
         return sorted(found, key=lambda each: each.input.number)
 
     def made(self) -> list[tuple[Tensor, Place]]:
@@ -49,7 +56,7 @@ class Step:
     def written(self) -> list[Cell | Stream]:
         """What was met and holds something else now, and can be reached still."""
         reached = {tensor._storage for tensor in self.after.tensors}
-        written = [x for x in self.inputs if x.written and not isinstance(x, Number)]
+        written = [x for x in self.inputs if isinstance(x, Cell | Stream) and x.written]
         return [x for x in written if isinstance(x, Stream) or x.storage in reached]
 
     def results(self) -> list[tuple[str, Tensor]]:
@@ -76,12 +83,16 @@ def _is_of_the_call(place: Place) -> bool:
 
 
 def captured(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], use: Callable[[Step], Any]
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    use: Callable[[Step], Any],
+    ahead: bool = False,
 ) -> Any:
     """What ``use`` makes of a captured call; everything is put back then, whatever happens."""
-    capture = Capture(World().walk(roots(function, args, kwargs)))
+    capture = Capture(world_of(function, args, kwargs), ahead=ahead)
     try:
         result = capture.run(function, args, kwargs)
-        return use(Step(capture, World().walk(roots(function, args, kwargs)), result))
+        return use(Step(capture, world_of(function, args, kwargs), result))
     finally:
         capture.put_back()
