@@ -138,6 +138,8 @@ class Capture:
         if tensor._level >= self.level:
             return
         if tensor not in self.world.tensors:
+            if tensor._storage in self.cells:
+                return  # a handle that was made inside, as by detach() or as a view: it has the level of the other
             self.reach(tensor, tensor._label or f"outside[{next(self._unnamed)}]")
         counter = tensor._counter
         if counter not in self.counters:
@@ -242,6 +244,10 @@ class Capture:
         """
         for tensor in list(self.world.tensors):
             self.meet(tensor)
+        return self.inside(function, *args, **kwargs)
+
+    def inside(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function that goes on with the capture."""
         with _Inside(self):
             return function(*args, **kwargs)
 

@@ -11,7 +11,9 @@ from fgrad.graph.names import stored_names
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.compiler import module
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
+from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.programs import Program, record
 from fgrad.torch.nn.modules.module import Module
 
@@ -228,7 +230,9 @@ def compile(
     if disable:
         return model
     if isinstance(model, Module):
-        return model  # see NOTE [Modules]
+        if isinstance(model, OptimizedModule):
+            return model
+        return OptimizedModule(model, functools.partial(_call, Compiled(model, fullgraph)))
     if getattr(model, "_fgrad_uncompiled", False):
         return model
     compiled = Compiled(getattr(model, "_torchdynamo_orig_callable", model), fullgraph)
@@ -240,6 +244,13 @@ def compile(
     call._torchdynamo_orig_callable = compiled.function  # type: ignore[attr-defined]
     call._compiled = compiled  # type: ignore[attr-defined]
     return call
+
+
+def _call(compiled: Compiled, *args: Any, **kwargs: Any) -> Any:
+    return compiled(args, kwargs)
+
+
+module.enter(compile)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

@@ -193,8 +193,8 @@ class Effects:
         self._counters.setdefault(tensor._counter, place)
         return place
 
-    def apply(self, found: Sequence[Tensor], outs: Sequence[Any]) -> Any:
-        """Leave the effects behind, all of them or, where a signal comes, none; the result of the call."""
+    def apply(self, found: Sequence[Tensor], outs: Sequence[Any]) -> tuple[list[Tensor], Any]:
+        """Leave the effects behind, all of them or, where a signal comes, none; the new tensors and the result."""
         made: list[Tensor] = []
         for each in self.made:
             made.append(each.make(outs, made))
@@ -205,7 +205,7 @@ class Effects:
             for function, args in reversed(undo):
                 function(*args)
             raise
-        return self.result(found, made)
+        return made, self.result(found, made)
 
     def _apply(self, found: Any, made: Any, outs: Any, undo: list[Any]) -> None:
         for at, output in self.writes:
