@@ -1,7 +1,7 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
 from fgrad.api.rules import define_rule
-from fgrad.errors import UndefinedDerivativeError
+from fgrad.errors import UndefinedDerivativeError, captured_number
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
@@ -19,7 +19,7 @@ from fgrad.questions.diagnosis import diagnosed
 from fgrad.questions.execution import Event, Execution, Frame, quietly
 from fgrad.questions.finding import Nonfinite
 from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
-from fgrad.record.recording import stage_closed
+from fgrad.record.recording import Stager, stage_closed
 from fgrad.run.cache import Cache
 from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.policy import PaceOf, active, operations, pieces
@@ -48,11 +48,13 @@ __all__ = [
     "Table",
     "ShapedArray",
     "Source",
+    "Stager",
     "Tracer",
     "UndefinedDerivativeError",
     "WIDE",
     "active",
     "bind",
+    "captured_number",
     "checks_each_primitive",
     "copied",
     "define_rule",

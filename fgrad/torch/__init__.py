@@ -81,7 +81,9 @@ from fgrad.torch.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
-from fgrad.torch.compiler import compile as compile
+from fgrad.torch.compiler.compile import compile as compile
+from fgrad.torch.compiler.graphs import capture as capture
+from fgrad.torch.compiler.pure import pure as pure
 from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as newaxis, pi as pi
 from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
 from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)

@@ -405,8 +405,11 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     """Add a gradient to a leaf's ``.grad``: in place, unless the sum is itself recorded; then run its hooks."""
     if grad is None:
         return
-    if leaf._level < modes.capture:
-        raise RuntimeError(CAPTURED)
+    if modes.level:
+        if leaf._level < modes.capture:
+            raise RuntimeError(CAPTURED)
+        if modes.capturing is not None:
+            modes.capturing.meet(leaf)
     if gradient_function(leaf) is not None:
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if elsewhere.exist:
