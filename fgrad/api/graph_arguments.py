@@ -8,7 +8,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.api.arguments import leaves
 from fgrad.graph.text import type_text
-from fgrad.jaxcore import ShapedArray, Tracer, copied, primitive, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, Tracer, as_typed, copied, primitive, tangent_dtype, typeof, widely
 
 
 def type_of(x: Any, path: str) -> ShapedArray:
@@ -34,7 +34,15 @@ def tangent_of(x: Any) -> jax.ShapeDtypeStruct:
 
 
 def fitted(value: Any, kind: ShapedArray, path: str) -> Any:
-    """A value with exactly the type of its input: only weakness is adapted, and Python numbers to the dtype."""
+    """A value with exactly the type of its input: only weakness is adapted, and Python numbers to the dtype.
+
+    An input of 64 bits takes what JAX makes of such an array where it has no such types.
+    """
+    narrow = jax.dtypes.canonicalize_dtype(kind.dtype, allow_extended_dtype=True)
+    if narrow != kind.dtype and isinstance(value, Tracer | jax.Array | np.ndarray):
+        given = typeof(as_typed(value))
+        if given.dtype in (kind.dtype, narrow) and given.shape == kind.shape:
+            return widely(jax.numpy.asarray, as_typed(value), kind.dtype)
     if not isinstance(value, Tracer | jax.Array):
         (value,) = leaves((value,), path, "a graph").values
     got = typeof(value)

@@ -22,18 +22,20 @@ from fgrad.api.graph_source import python_program
 from fgrad.api.names import argument_names, result_names
 from fgrad.graph.check import check
 from fgrad.graph.difference import Difference, difference
-from fgrad.graph.drawing import to_dot, to_mermaid
+from fgrad.graph.drawing.drawing import Drawing, Path
+from fgrad.graph.drawing.ladder import ladder_of
 from fgrad.graph.encoding import NoCode, decode_tree, encode_tree, shape_of
 from fgrad.graph.graph import Const, Graph as FlatGraph, Node
 from fgrad.graph.outline import CompileCost, Outline, compile_cost, outline
-from fgrad.graph.pages import to_html, to_svg
 from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render
 from fgrad.graph.values import Values, made_by, replaced
 from fgrad.jaxcore import ShapedArray, as_wide_as
+from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.executable import run
+from fgrad.run.summaries import summaries
 
 #: how many nodes ``repr`` and notebooks show
 SHOWN_NODES = 60
@@ -138,13 +140,16 @@ class Graph:
           got:      f32[3]
         Ways out: convert it (x.astype, jnp.reshape), or make another graph for this type with make_graph.
         """
+        return tree_util.tree_unflatten(self.out_tree, run(self.core, self._flat(args, kwargs)))
+
+    def _flat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of a call as the flat graph takes them."""
         flat, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise errors.graph_structure(self.in_tree, tree)
-        return tree_util.tree_unflatten(self.out_tree, as_wide_as(self.in_types, self._run, flat))
-
-    def _run(self, flat: Sequence[Any]) -> Sequence[Any]:
-        return run(self.core, [fitted(*each) for each in zip(flat, self.in_types, self.names, strict=True)])
+        return as_wide_as(
+            self.in_types, lambda: [fitted(*each) for each in zip(flat, self.in_types, self.names, strict=True)]
+        )
 
     # -- other graphs made from it --
 
@@ -289,21 +294,30 @@ class Graph:
         """The listing, one line per node; ``source`` adds the user's lines, ``limit`` leaves out the middle."""
         return render(self.core, self.names, source, limit, self.out_names)
 
-    def to_dot(self) -> str:
-        """The drawing in Graphviz's DOT language."""
-        return to_dot(self.core, self.names)
+    def to_dot(self, path: Path | None = None) -> str:
+        """The drawing in Graphviz's DOT language, also written to ``path``."""
+        return self._drawing().to_dot(path)
 
-    def to_mermaid(self) -> str:
-        """The drawing as a Mermaid flowchart, for Markdown pages."""
-        return to_mermaid(self.core, self.names)
+    def to_mermaid(self, path: Path | None = None) -> str:
+        """The drawing as a Mermaid flowchart, for Markdown pages, also written to ``path``."""
+        return self._drawing().to_mermaid(path)
 
-    def to_svg(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_svg(self, path: Path | None = None) -> str:
         """The drawing as an SVG image, also written to ``path``; nothing needs to be installed for it."""
-        return _written(to_svg(self.core, self.names), path)
+        return self._drawing().to_svg(path)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None, title: str = "graph") -> str:
-        """One HTML page with the drawing, whole and by function, and the listing, also written to ``path``."""
-        return _written(to_html(self.core, self.names, title), path)
+    def to_html(self, path: Path | None = None, title: str = "graph", args: Sequence[Any] | None = None) -> str:
+        """One HTML page with the drawing and the listing, also written to ``path``; it loads nothing from anywhere.
+
+        With ``args``, the arguments of a call, a click on a box also shows the numbers of its values.
+        """
+        return self._drawing(title).to_html(path, args=args)
+
+    def _drawing(self, title: str = "graph") -> Drawing:
+        def numbers(core: FlatGraph, args: Sequence[Any]) -> dict[int, str]:
+            return summaries(core, self._flat(tuple(args), {}))
+
+        return Drawing(ladder_of(self.core, self.names, self.out_names), title, rule_texts(self.core), numbers)
 
     def to_python(self, name: str = "program", constants: dict[str, Any] | None = None) -> str:
         """Source that runs: a function called ``name`` that takes and returns what the graph does.
@@ -370,7 +384,7 @@ class Graph:
         text = f"<pre>{html.escape(repr(self))}</pre>"
         if len(self) > SHOWN_NODES:
             return text
-        return f"{to_svg(self.core, self.names)}<details><summary>listing</summary>{text}</details>"
+        return f"{self.to_svg()}<details><summary>listing</summary>{text}</details>"
 
     def __copy__(self) -> "Graph":
         return self
@@ -493,10 +507,3 @@ def _is_call(tree: Any) -> bool:
 def _staged(function: Callable[..., Any], types: Sequence[ShapedArray]) -> FlatGraph:
     """The flat graph of a function of some values."""
     return stage_closed(lambda *args: leaves(function(*args), "result", "replace: the function's result").values, types)
-
-
-def _written(text: str, path: str | os.PathLike[str] | None) -> str:
-    if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    return text

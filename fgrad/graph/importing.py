@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax, tree_util
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Const, Graph, evaluate, sourced
+from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
 from fgrad.graph.references import Cells, Threaded, held_type, is_reference
 from fgrad.graph.regions import (
@@ -96,7 +96,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
             first = builder.emit(found, args, source)
             outs: Sequence[int] = range(first, first + len(found.out_types))
         else:  # what a function of JAX's does has no line of the user's but that of the call
-            outs = builder.splice(sourced(found, source), args)
+            outs = builder.splice(found, args, otherwise=source)
         number.update(zip(eqn.outvars, outs, strict=True))
     written = [i for i, v in enumerate(invars) if v in cells.written]
     new = [cells.values[invars[i]] for i in written]

@@ -1,5 +1,6 @@
 """Provenance: the user's line behind a node, kept as a code object and an offset until somebody asks."""
 
+import linecache
 import os
 import sys
 from types import CodeType, FrameType
@@ -7,15 +8,17 @@ from typing import Any
 
 import jax
 import numpy as np
+import opt_einsum
 from attrs import frozen
 
-_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np)) + (
+_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np, opt_einsum)) + (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
     os.path.dirname(os.__file__) + os.sep + "contextlib",
     os.path.dirname(os.__file__) + os.sep + "functools",
     "<attrs generated",
     "<frozen",
 )
+#: whether the code of a file is hidden, of those that were met
 _hidden_files: dict[str, bool] = {}
 
 
@@ -26,14 +29,16 @@ class Source:
     Attributes:
       code: the user's code object.
       offset: of the instruction in it.
-      of: for a node of a derivative, the primitive it came from.
+      of: for a node of a derivative, the primitive or operation it came from.
       names: what the statement stores its value in, where that was read from a file; else it stands in the bytecode.
+      module: the path of the module of a network that it is in.
     """
 
     code: CodeType
     offset: int
     of: str | None = None
     names: tuple[str | None, ...] | None = None
+    module: str = ""
 
     @property
     def file(self) -> str:
@@ -51,11 +56,16 @@ class Source:
     def function(self) -> str:
         return self.code.co_qualname
 
+    @property
+    def text(self) -> str:
+        """The line itself, stripped; empty where its file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
     def derivative_of(self, name: str) -> "Source":
-        return Source(self.code, self.offset, name, self.names)
+        return Source(self.code, self.offset, name, self.names, self.module)
 
     def __str__(self) -> str:
-        where = f"{os.path.basename(self.file)}:{self.line}"
+        where = f"{os.path.basename(self.file)}:{self.line}{', ' if self.module else ''}{self.module}"
         return f"{where}, derivative of {self.of}" if self.of else where
 
 
@@ -63,7 +73,7 @@ RawSource = tuple[CodeType, int]
 
 
 def is_hidden(code: CodeType) -> bool:
-    """Whether a frame of this code is fgrad's, JAX's or NumPy's own, and not the user's."""
+    """Whether a frame of this code is fgrad's, JAX's (opt_einsum is part of it) or NumPy's own, and not the user's."""
     # by file: Python keeps the hash of a string, and works out that of a code object each time
     hidden = _hidden_files.get(code.co_filename)
     if hidden is None:

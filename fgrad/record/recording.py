@@ -53,8 +53,11 @@ from fgrad.jaxcore import (
     traced_shard_map,
     typeof,
 )  # fmt: skip
+from fgrad.record import refusals
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
+from fgrad.record.operands import explain
+from fgrad.record.origin import Call
 from fgrad.record.references import reference_call
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.executable import TakesGraphs
@@ -98,6 +101,7 @@ class Recording(TakesGraphs):
         "lifted",
         "consts",
         "configuration",
+        "call",
     )
 
     #: what the recorded function is being, for messages
@@ -109,6 +113,8 @@ class Recording(TakesGraphs):
         self.requires_low = False
         self.order: int = next(_order)
         self.open: bool = True
+        #: which function is being recorded, for messages
+        self.call: Call | None = None
         self.configuration: tuple[Any, ...] = configuration()
         #: the operations, all their input numbers in a row, and the user's code object and offset for each
         self.ops: list[Op] = []
@@ -166,7 +172,7 @@ class Recording(TakesGraphs):
 
     def lift(self, value: Any) -> int:
         if type(value) is Tracer and not value._trace.open:
-            raise errors.leaked(value)
+            raise refusals.leaked(value)
         kind = typeof(value)
         self.consts.append(value)
         return self.append(_leaf(CONST, kind, kind), (), None)
@@ -467,15 +473,15 @@ def _scalar(value: Any) -> Const:
     return _scalars.setdefault(const, const)
 
 
-def stage(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Graph, list[Any]]:
+def stage(function: Any, in_types: Sequence[ShapedArray], call: Call | None = None) -> tuple[Graph, list[Any]]:
     """The graph of a flat function on values of these types, outside values as trailing inputs; and those values."""
-    stager, _, numbers = _staged(function, in_types)
+    stager, _, numbers = _staged(function, in_types, call)
     return stager.graph(numbers)
 
 
-def stage_closed(function: Any, in_types: Sequence[ShapedArray]) -> Graph:
+def stage_closed(function: Any, in_types: Sequence[ShapedArray], call: Call | None = None) -> Graph:
     """``stage`` with outside values embedded as constants."""
-    stager, _, numbers = _staged(function, in_types)
+    stager, _, numbers = _staged(function, in_types, call)
     return stager.closed_graph(numbers)
 
 
@@ -485,11 +491,17 @@ def _outputs(stager: Stager, function: Any, tracers: Sequence[Tracer]) -> tuple[
         return outs, [stager.number(x) for x in outs]
 
 
-def _staged(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Stager, Sequence[Any], list[int]]:
+def _staged(
+    function: Any, in_types: Sequence[ShapedArray], call: Call | None = None
+) -> tuple[Stager, Sequence[Any], list[int]]:
     """The finished tape of a flat function, its outputs, and their numbers on the tape."""
     stager = Stager()
+    stager.call = call
     tracers = [stager.new_input(t) for t in in_types]
     try:
         return stager, *as_wide_as(in_types, steadily, _outputs, stager, function, tracers)
+    except Exception as error:
+        explain(error)
+        raise
     finally:
         stager.open = False

@@ -18,10 +18,10 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from fgrad import errors
 from fgrad.graph.graph import Graph, unsourced
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
+from fgrad.record import refusals
 from fgrad.record.configuration import configuration, precision
 from fgrad.record.recording import Stager
 from fgrad.record.tracer import Tracer, new_tracer
@@ -57,7 +57,7 @@ class Template:
     def __call__(self, trace: Any, args: Sequence[Any], frame: Any) -> Any:
         """Write the template onto ``trace``'s tape."""
         if not trace.open:
-            raise errors.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
+            raise refusals.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
         op, code = self.op, frame.f_code
         source = (code, frame.f_lasti) if code is trace.code else trace.position(frame)
         if op is None:
@@ -241,6 +241,7 @@ def _record(
         stager.open = False
     if graph.effects or any(isinstance(const.value, JaxTracer) for const in graph.consts):
         return None
+    # the lines are those of each call
     return Template(graph, tree)
 
 

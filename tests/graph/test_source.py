@@ -55,8 +55,9 @@ def test_all_lines_are_the_users(name):
     function = FUNCTIONS[name]
     graph = fgrad.make_graph(lambda x: sum(jnp.sum(y) for y in jax.tree.leaves(function(x))))(X)
     for each in (graph, graph.grad(), graph.jvp()):
-        assert all(node.source is not None for node in each.core)
-        assert {node.source.file for node in nodes(each.core) if node.source} == {__file__}
+        assert {node.source and node.source.file for node in each.core} == {__file__}
+        # equal loops of several programs are one operation, whose body has the lines of the first
+        assert all("/tests/" in node.source.file for node in nodes(each.core) if node.source)
 
 
 def test_the_second_call_of_a_function_has_its_own_line():
