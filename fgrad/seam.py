@@ -1,6 +1,6 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
-from fgrad.api.graphs import Graph as FunctionGraph
+from fgrad.api.by_name import graph_by_name
 from fgrad.api.rules import define_rule
 from fgrad.errors import UndefinedDerivativeError, captured_number
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
@@ -34,7 +34,6 @@ __all__ = [
     "Executable",
     "Execution",
     "Frame",
-    "FunctionGraph",
     "Graph",
     "Node",
     "Nonfinite",
@@ -63,6 +62,7 @@ __all__ = [
     "dtype_text",
     "diagnosed",
     "evaluate",
+    "graph_by_name",
     "here",
     "is_hidden",
     "jvp",

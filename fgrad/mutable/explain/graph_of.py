@@ -15,17 +15,16 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from jax import tree_util
 
 from fgrad.mutable.explain.names import name_of, name_of_node
 from fgrad.mutable.operation.operation_node import IntegerNode, OperationNode, RefusedNode
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function
-from fgrad.seam import Builder, Const, FunctionGraph, ShapedArray, Source
+from fgrad.seam import Builder, Const, ShapedArray, Source, graph_by_name
 
 
-def graph_of(tensor: Tensor) -> FunctionGraph:
+def graph_of(tensor: Tensor) -> Any:
     """The graph that computed a tensor, as an ``fgrad.Graph`` from the leaves that require grad to the tensor.
 
     It is called ``graph(leaves, data)``, both dicts by name: the parameters and other leaves, and the tensors without
@@ -61,15 +60,8 @@ def graph_of(tensor: Tensor) -> FunctionGraph:
     names = rebuilt.leaves.names, rebuilt.data.names
     order = [sorted(range(len(each)), key=each.__getitem__) for each in names]
     inputs = [rebuilt.leaves.numbers[i] for i in order[0]] + [rebuilt.data.numbers[i] for i in order[1]]
-    trees = tuple([{each[i]: 0 for i in places} for each, places in zip(names, order, strict=True)])
-    called = tuple([each[i] for each, places in zip(names, order, strict=True) for i in places])
-    return FunctionGraph(
-        rebuilt.builder.finish([out], inputs),
-        tree_util.tree_structure((trees, {})),
-        tree_util.tree_structure(0),
-        called,
-        (_plain(name_of(tensor)) or "output",),
-    )
+    groups = [[each[i] for i in places] for each, places in zip(names, order, strict=True)]
+    return graph_by_name(rebuilt.builder.finish([out], inputs), groups, _plain(name_of(tensor)) or "output")
 
 
 def _plain(name: str | None) -> str | None:
