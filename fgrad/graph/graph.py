@@ -119,13 +119,9 @@ class Graph:
         return any(node.op.effects for node in self.nodes)
 
     @cached_property
-    def has_lines(self) -> bool:
-        """Whether any node knows the user's line that it came from."""
+    def sourced(self) -> bool:
+        """Whether any node has a line of its own."""
         return any(node.source is not None for node in self.nodes)
-
-    def without_lines(self) -> "Graph":
-        """The same graph, of no line."""
-        return Graph(self.in_types, self.consts, tuple([Node(n.op, n.inputs) for n in self.nodes]), self.outputs)
 
     @cached_property
     def _hash(self) -> int:
@@ -243,6 +239,12 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
         for i in dead:
             values[i] = None
     return [values[i] for i in graph.outputs]
+
+
+def unsourced(graph: Graph) -> Graph:
+    """The same graph without lines."""
+    nodes = tuple([Node(node.op, node.inputs) for node in graph.nodes])
+    return Graph(graph.in_types, graph.consts, nodes, graph.outputs)
 
 
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:

@@ -95,7 +95,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
         if isinstance(found, Op):
             first = builder.emit(found, args, source)
             outs: Sequence[int] = range(first, first + len(found.out_types))
-        else:
+        else:  # what a function of JAX's does has no line of the user's but that of the call
             outs = builder.splice(found, args, otherwise=source)
         number.update(zip(eqn.outvars, outs, strict=True))
     written = [i for i, v in enumerate(invars) if v in cells.written]

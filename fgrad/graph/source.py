@@ -3,14 +3,15 @@
 import linecache
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import jax
 import numpy as np
+import opt_einsum
 from attrs import frozen
 
-_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np)) + (
+_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np, opt_einsum)) + (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
     os.path.dirname(os.__file__) + os.sep + "contextlib",
     os.path.dirname(os.__file__) + os.sep + "functools",
@@ -18,7 +19,7 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m
     "<frozen",
 )
 #: whether the code of a file is hidden, of those that were met
-hidden_files: dict[str, bool] = {}
+_hidden_files: dict[str, bool] = {}
 
 
 @frozen
@@ -70,13 +71,13 @@ RawSource = tuple[CodeType, int]
 
 
 def is_hidden(code: CodeType) -> bool:
-    """Whether a frame of this code is fgrad's, JAX's or NumPy's own, and not the user's."""
+    """Whether a frame of this code is fgrad's, JAX's (opt_einsum is part of it) or NumPy's own, and not the user's."""
     # by file: Python keeps the hash of a string, and works out that of a code object each time
-    hidden = hidden_files.get(code.co_filename)
+    hidden = _hidden_files.get(code.co_filename)
     if hidden is None:
-        if len(hidden_files) > 1 << 16:
-            hidden_files.clear()
-        hidden = hidden_files[code.co_filename] = code.co_filename.startswith(_HIDDEN)
+        if len(_hidden_files) > 1 << 16:
+            _hidden_files.clear()
+        hidden = _hidden_files[code.co_filename] = code.co_filename.startswith(_HIDDEN)
     return hidden
 
 
@@ -85,8 +86,12 @@ def here(depth: int = 1) -> RawSource | None:
 
     A bare tuple, since the recorder asks once per operation; ``Source(*raw)`` makes it readable.
     """
-    frame = sys._getframe(depth)
-    known = hidden_files.get
+    return visible(sys._getframe(depth))
+
+
+def visible(frame: FrameType | None) -> RawSource | None:
+    """The innermost of the user's frames from this one outwards, which a library that the user called may have made."""
+    known = _hidden_files.get
     while frame is not None:
         code = frame.f_code
         hidden = known(code.co_filename)
@@ -94,16 +99,6 @@ def here(depth: int = 1) -> RawSource | None:
             return code, frame.f_lasti
         frame = frame.f_back
     return None
-
-
-def visible(frame: Any) -> Any:
-    """The innermost frame from this one outwards that is the user's; the frame itself where none is."""
-    found = frame
-    while found is not None:
-        if not is_hidden(found.f_code):
-            return found
-        found = found.f_back
-    return frame
 
 
 def from_traceback(traceback: Any) -> Source | None:

@@ -28,6 +28,7 @@ from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import rule_of_name
 from fgrad.questions.answer import Answer, Table
+from fgrad.record.origin import Call
 from fgrad.record.recording import stage_closed
 from fgrad.rules.kinds import Elementwise
 
@@ -232,7 +233,7 @@ def _cut(
 
     if not any(map(_is_type, inputs)):
         flat = leaves(tuple(inputs), "args", "residuals")
-        called = call(function, flat.values, has_aux, "residuals")
+        called = call(function, flat.values, has_aux, Call(fun, "residuals", flat.tree))
         known = {**_closed_over(fun), **dict(zip(map(id, everything), all_names, strict=True))}
         lifted = [known.get(id(x)) for x in called.recorded.values[len(inputs) :]]
         return split(called.recorded.graph(), called.count, len(wanted)), [*names, *lifted]

@@ -121,20 +121,19 @@ def module_path(node: Node) -> str:
 
     It is empty for what the outermost module does itself, or what no module does.
     """
-    return ".".join([_path(outer, inner) for outer, inner in pairwise(_modules(node))])
+    return ".".join([path_in(outer, inner) for outer, inner in pairwise(modules_around(node.scope))])
 
 
-def _modules(node: Node) -> Iterator[Any]:
-    """The modules around a node's operation that are still alive, the outermost first."""
+def modules_around(scope: Any) -> Iterator[Any]:
+    """The modules of a scope that are still alive, the outermost first."""
     found = []
-    scope = node.scope
     while scope is not None:
         module, scope = scope
         found.append(module())
     return reversed([module for module in found if module is not None])
 
 
-def _path(outer: Any, inner: Any) -> str:
+def path_in(outer: Any, inner: Any) -> str:
     """Where a module stands in another; its class if it does not."""
     for name, module in outer.named_modules():
         if module is inner and name:

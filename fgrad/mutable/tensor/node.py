@@ -70,6 +70,8 @@ class Node:
     full_name: ClassVar[str] = ""
     #: whether its work can be part of a program: see NOTE [A backward met often is one program]
     fusible: ClassVar[bool] = False
+    #: whether its work is a function of the user's, with lines of its own
+    calls_user: ClassVar[bool] = False
 
     next_edges: Sequence[Edge | None]
     #: the types of the operation's outputs: of the gradients that come in

@@ -58,6 +58,8 @@ class FunctionCtx:
 class FunctionNode(Node, FunctionCtx):
     """The context of one call of a function, and its node."""
 
+    calls_user = True
+
     _forward_cls: Any
 
     def __init__(self) -> None:
