@@ -111,7 +111,8 @@ def _stored(name: str, value: Any, arg: int | None, stack: list[Any]) -> list[tu
     if name in _STORES:
         return [(stack.pop(), value)]
     if name == "STORE_FAST_STORE_FAST":
-        return [(stack.pop(), each) for each in value]
+        # below the value lies what was computed before it, of which nothing is known
+        return [(stack.pop() if stack else None, each) for each in value]
     if name == "STORE_FAST_LOAD_FAST":
         found = [(stack.pop(), value[0])]
         stack.append(value[1])

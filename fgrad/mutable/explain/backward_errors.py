@@ -21,8 +21,6 @@ def _explain(error: Exception, node: Node, asked: RawSource | None) -> None:
     if getattr(error, "in_backward", False):
         return
     error.in_backward = True  # type: ignore[attr-defined]
-    if "\nWay out: " in str(error):  # it tells all this itself
-        return
     lines = [*_node(node), *_user_functions(node)]
     if asked is not None:
         lines += [f"The gradient was asked for at {place(asked)}.", *line_of(asked)]

@@ -59,6 +59,13 @@ def _named(saved_tensor: SavedTensor, node: Node) -> Iterator[str]:
         yield from line_of(maker.source)
 
 
+def _told(text: str) -> RuntimeError:
+    """An error in backward that says all there is to say of its node: see ``backward_errors.py``."""
+    error = RuntimeError(text)
+    error.in_backward = True  # type: ignore[attr-defined]
+    return error
+
+
 def _changed(saved_tensor: SavedTensor, node: Node, text: str) -> RuntimeError:
     tensor = saved_tensor.tensor
     assert tensor is not None
@@ -72,7 +79,7 @@ def _changed(saved_tensor: SavedTensor, node: Node, text: str) -> RuntimeError:
         *_named(saved_tensor, node),
         f"Way out: {_way_out(saved_tensor, writes)}",
     ]
-    return RuntimeError("\n".join(lines))
+    return _told("\n".join(lines))
 
 
 def _way_out(saved_tensor: SavedTensor, writes: list[Write]) -> str:
@@ -108,11 +115,11 @@ def _twice(node: Node) -> RuntimeError:
         "Way out: if that is a part which two backward passes share, compute it again for the second (usually: inside "
         "the loop), cut it off with detach(), or give the first pass retain_graph=True."
     )
-    return RuntimeError("\n".join(lines))
+    return _told("\n".join(lines))
 
 
 def _integers(node: Node) -> RuntimeError:
-    return RuntimeError(
+    return _told(
         f"{operation_node.INTEGERS}\n\n"
         f"A gradient came to {operation_of(node)}, at {place_of(node)}, where integers have a history: a "
         "differentiable value was written into a tensor of integers, which have no gradient.\n"
