@@ -87,7 +87,7 @@ def _compared(one: Measured, two: Measured) -> Comparison:
             continue
         lefts = apart(one.side, alignment.there, [i for i, _ in ends if i is not None])
         rights = apart(two.side, alignment.back, [j for _, j in ends if j is not None])
-        matched = paired(one.side, lefts, two.side, rights)
+        matched = paired(one, lefts, two, rights)
         taken = {i for i, _ in matched}, {j for _, j in matched}
         ends = [(i, j) for i, j in ends if i is not None and j is not None]
         matched += [(i, j) for i, j in ends if i not in taken[0] and j not in taken[1]]
