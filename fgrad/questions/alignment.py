@@ -61,6 +61,10 @@ def tolerance(one: Measured, i: int, two: Measured, j: int) -> float:
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
     """The Euclidean distance of two arrays of one shape; infinite where one has a NaN or Inf and the other has not."""
+    with np.errstate(all="ignore"):
+        gap = float(np.linalg.norm(a - b))
+    if np.isfinite(gap):
+        return gap
     finite = np.isfinite(a)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
         return float("inf")
@@ -108,20 +112,18 @@ def _counterparts(one: Measured, two: Measured) -> dict[int, int]:
         # the norms of values that are equal are as near as they are
         reach = ALLOWED * one.spreads[i] + UNITS * one.units(i) * norm
         reach = 2 * max([reach, *[ALLOWED * two.spreads[j] for _, j in _near(entries, norm, 1e-3 * norm)]])
-        candidates = [
-            j
-            for _, j in _near(entries, norm, reach)
-            if (i in one.side.forward) == (j in two.side.forward) and are_equal(one, i, two, j)
-        ]
-        if candidates:
-            found[i] = min(
-                candidates,
-                key=lambda j: (
-                    one.side.names[i] != two.side.names[j],
-                    one.numbers[i].shape != two.numbers[j].shape,
-                    abs(i / count - j / others),
-                ),
+        candidates = [j for _, j in _near(entries, norm, reach) if (i in one.side.forward) == (j in two.side.forward)]
+        # the likeliest first: most are equal to the first that is tried
+        candidates.sort(
+            key=lambda j: (
+                one.side.names[i] != two.side.names[j],
+                one.numbers[i].shape != two.numbers[j].shape,
+                abs(i / count - j / others),
             )
+        )
+        equal = next((j for j in candidates if are_equal(one, i, two, j)), None)
+        if equal is not None:
+            found[i] = equal
     return found
 
 

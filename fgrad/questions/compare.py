@@ -143,6 +143,9 @@ def _named(name: str, among: Iterable[str]) -> str | None:
         found = [
             other for other in among if _dotted(other).endswith(f".{wanted}") or wanted.endswith(f".{_dotted(other)}")
         ]
+    if not found:  # variables that hold the same kind of module may be called otherwise
+        rest = wanted.partition(".")[2]
+        found = [other for other in among if rest and _dotted(other).partition(".")[2] == rest]
     return found[0] if len(found) == 1 else None
 
 
