@@ -8,12 +8,11 @@ in another one of equal size.  Values of forward and of backward are kept apart.
 
 What differs is found from the ends: from a result, or a gradient, that has no equal the way goes back through values
 that have none either, until there are equal ones on both sides.  In between the programs part.  Values there are paired
-by name and by operation, in order.
+in order, so that those go together that are nearest, and of one name or operation.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,10 @@ from fgrad.questions.rounding import precision, spread
 ALLOWED = 4
 #: and this many units in the last place
 UNITS = 4
+#: of no more values that differ than have so many pairs is every one compared with every one
+MOST_PAIRS = 100_000
+#: how much two values must look like one, if any do so much
+NEAR = 0.3
 
 
 @define(eq=False)
@@ -58,6 +61,10 @@ def tolerance(one: Measured, i: int, two: Measured, j: int) -> float:
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
     """The Euclidean distance of two arrays of one shape; infinite where one has a NaN or Inf and the other has not."""
+    with np.errstate(all="ignore"):
+        gap = float(np.linalg.norm(a - b))
+    if np.isfinite(gap):
+        return gap
     finite = np.isfinite(a)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
         return float("inf")
@@ -105,20 +112,18 @@ def _counterparts(one: Measured, two: Measured) -> dict[int, int]:
         # the norms of values that are equal are as near as they are
         reach = ALLOWED * one.spreads[i] + UNITS * one.units(i) * norm
         reach = 2 * max([reach, *[ALLOWED * two.spreads[j] for _, j in _near(entries, norm, 1e-3 * norm)]])
-        candidates = [
-            j
-            for _, j in _near(entries, norm, reach)
-            if (i in one.side.forward) == (j in two.side.forward) and are_equal(one, i, two, j)
-        ]
-        if candidates:
-            found[i] = min(
-                candidates,
-                key=lambda j: (
-                    one.side.names[i] != two.side.names[j],
-                    one.numbers[i].shape != two.numbers[j].shape,
-                    abs(i / count - j / others),
-                ),
+        candidates = [j for _, j in _near(entries, norm, reach) if (i in one.side.forward) == (j in two.side.forward)]
+        # the likeliest first: most are equal to the first that is tried
+        candidates.sort(
+            key=lambda j: (
+                one.side.names[i] != two.side.names[j],
+                one.numbers[i].shape != two.numbers[j].shape,
+                abs(i / count - j / others),
             )
+        )
+        equal = next((j for j in candidates if are_equal(one, i, two, j)), None)
+        if equal is not None:
+            found[i] = equal
     return found
 
 
@@ -156,24 +161,51 @@ def _telling(side: Side) -> set[int]:
     return found | {i for i, type in enumerate(side.graph.types) if is_inexact(type)}
 
 
-def paired(one: Side, first: Sequence[int], two: Side, second: Sequence[int]) -> list[tuple[int, int]]:
-    """Pair values that differ, in order: those of one name, and between them those of one operation and size."""
-    common = {one.names[i] for i in first} & {two.names[j] for j in second}
-    keys = [_keys(one, first, common), _keys(two, second, common)]
-    blocks = SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks()
-    return [
-        (first[block.a + k], second[block.b + k])
-        for block in blocks
-        for k in range(block.size)
-        if np.size(one.values[first[block.a + k]]) == np.size(two.values[second[block.b + k]])
-    ]
+def paired(one: Measured, first: Sequence[int], two: Measured, second: Sequence[int]) -> list[tuple[int, int]]:
+    """Pair values that differ, in order, so that those go together that are near, of one name and of one operation."""
+    if len(first) * len(second) > MOST_PAIRS:
+        # of very many, those that come last: what differs first is found from the starts
+        first, second = first[-(MOST_PAIRS // len(second) or 1) :], second[-MOST_PAIRS:]
+    makers = one.side.makers(), two.side.makers()
+    scores = {(a, b): _likeness(one, i, two, j, makers) for a, i in enumerate(first) for b, j in enumerate(second)}
+    near = {at: score for at, score in scores.items() if score >= NEAR}
+    best = _best(near, len(first), len(second)) or _best(scores, len(first), len(second))
+    return [(first[a], second[b]) for a, b in best]
 
 
-def _keys(side: Side, numbers: Sequence[int], common: set[str]) -> list[Any]:
-    makers = side.makers()
-    keys: list[Any] = []
-    for i in numbers:
-        name, node = side.names[i], makers[i]
-        named = name in common and not name.startswith("%")
-        keys.append(name if named else (node and node.op.name, side.graph.types[i].size, i in side.forward))
-    return keys
+def _best(scores: dict[tuple[int, int], float], rows: int, columns: int) -> list[tuple[int, int]]:
+    """The pairs, in order on both sides, whose scores add up to most."""
+    kept = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for a in range(rows - 1, -1, -1):
+        for b in range(columns - 1, -1, -1):
+            score = scores.get((a, b))
+            kept[a][b] = max(kept[a + 1][b], kept[a][b + 1], kept[a + 1][b + 1] + score if score else 0.0)
+    found, a, b = [], 0, 0
+    while a < rows and b < columns:
+        if scores.get((a, b)) and kept[a][b] == kept[a + 1][b + 1] + scores[a, b]:
+            found.append((a, b))
+            a, b = a + 1, b + 1
+        elif kept[a][b] == kept[a + 1][b]:
+            a += 1
+        else:
+            b += 1
+    return found
+
+
+def _likeness(one: Measured, i: int, two: Measured, j: int, makers: Any) -> float:
+    """How much two values that differ look like one: by name, by distance (in powers of ten), by operation."""
+    a, b = one.numbers[i].ravel(), two.numbers[j].ravel()
+    if a.size != b.size or (i in one.side.forward) != (j in two.side.forward):
+        return 0.0
+    names = one.side.names[i], two.side.names[j]
+    score = 0.0
+    if not any(name.startswith("%") for name in names):
+        score = 1.0 if names[0] == names[1] else 0.2
+    nodes = makers[0][i], makers[1][j]
+    if None not in nodes and nodes[0].op.name == nodes[1].op.name:
+        score += 0.1
+    larger = max(one.norms[i], two.norms[j])
+    if larger and abs(one.norms[i] - two.norms[j]) < 0.5 * larger:
+        share = distance(a, b) / larger
+        score += min(max(-np.log10(share or 1.0), 0.0), 6.0) / 6
+    return score

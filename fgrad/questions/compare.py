@@ -87,7 +87,7 @@ def _compared(one: Measured, two: Measured) -> Comparison:
             continue
         lefts = apart(one.side, alignment.there, [i for i, _ in ends if i is not None])
         rights = apart(two.side, alignment.back, [j for _, j in ends if j is not None])
-        matched = paired(one.side, lefts, two.side, rights)
+        matched = paired(one, lefts, two, rights)
         taken = {i for i, _ in matched}, {j for _, j in matched}
         ends = [(i, j) for i, j in ends if i is not None and j is not None]
         matched += [(i, j) for i, j in ends if i not in taken[0] and j not in taken[1]]
@@ -143,6 +143,9 @@ def _named(name: str, among: Iterable[str]) -> str | None:
         found = [
             other for other in among if _dotted(other).endswith(f".{wanted}") or wanted.endswith(f".{_dotted(other)}")
         ]
+    if not found:  # variables that hold the same kind of module may be called otherwise
+        rest = wanted.partition(".")[2]
+        found = [other for other in among if rest and _dotted(other).partition(".")[2] == rest]
     return found[0] if len(found) == 1 else None
 
 

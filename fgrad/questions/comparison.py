@@ -45,6 +45,8 @@ class Place:
         return "" if self.source is None else linecache.getline(self.source.file, self.source.line).strip()
 
     def __str__(self) -> str:
+        if self.operation == "recorded":
+            return f"{self.name}, as it was recorded"
         what = f"{self.name} = {self.operation}" if self.name.startswith("%") else self.name
         kind = "derivative at " if self.backward else ""
         return f"{what}, {kind}{self.line}" + (f": {self.text}" if self.text else "")

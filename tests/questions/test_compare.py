@@ -240,6 +240,35 @@ def test_modules_are_compared_with_their_parameters():
     assert fgrad.compare(one, two)(x)
 
 
+class Block(nn.Module):
+    def __init__(self, normed_after):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(D), nn.LayerNorm(D)
+        self.attention = nn.MultiheadAttention(D, HEADS, batch_first=True)
+        self.feed = nn.Sequential(nn.Linear(D, D), nn.GELU(), nn.Linear(D, D))
+        self.normed_after = normed_after
+
+    def forward(self, x):
+        h = self.first(x)
+        x = x + self.attention(h, h, h, need_weights=False)[0]
+        if self.normed_after:
+            return self.second(x + self.feed(x))
+        return x + self.feed(self.second(x))
+
+
+def test_a_transformer_whose_last_block_is_normed_elsewhere():
+    def made(last):
+        torch.manual_seed(0)
+        return nn.Sequential(Block(False), Block(last))
+
+    before, after = made(False), made(True)
+    found = fgrad.compare(lambda x: (before(x) ** 2).mean(), lambda x: (after(x) ** 2).mean())(*arrays((2, T, D)))
+    assert found.first.one.line == line(Block, "return x + self.feed")
+    assert found.first.two.line == line(Block, "return self.second(")
+    # parameters go together by their paths, though the modules are called differently
+    assert {"d x", "d before.0.attention.in_proj_weight", "d before.1.feed.2.bias"} <= {x.name for x in found.gradients}
+
+
 # -- others ----------------------------------------------------------------------------------------------------------
 
 

@@ -167,9 +167,9 @@ def _outcome(run: Callable[[], Any], given: dict[str, Tensor]) -> tuple[Any, dic
     return result, {name: np.array(concrete(tensor._value())) for name, tensor in named.items()}
 
 
-def _differences(torch: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> Iterator[Difference]:
+def _differences(ruled: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> Iterator[Difference]:
     for name, b in right.items():
-        a = torch.get(name)
+        a = ruled.get(name)
         if a is None or a.shape != b.shape or np.array_equal(a, b, equal_nan=b.dtype.kind in "fc"):
             continue
         gap = np.abs(a.astype(np.complex128) - b)
