@@ -1,25 +1,27 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
 from fgrad.api.rules import define_rule
-from fgrad.errors import UndefinedDerivativeError
-from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate
+from fgrad.errors import UndefinedDerivativeError, captured_number
+from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.source import RawSource, Source, here, is_hidden
+from fgrad.graph.text import dtype_text
 from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, widely
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
-from fgrad.passes.trim import trim
+from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
 from fgrad.questions.answer import Answer, Table
 from fgrad.questions.culprit import Run, main_event
 from fgrad.questions.diagnosis import diagnosed
 from fgrad.questions.execution import Event, Execution, Frame, quietly
 from fgrad.questions.finding import Nonfinite
-from fgrad.record.recording import stage_closed
+from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
+from fgrad.record.recording import Stager, stage_closed
 from fgrad.run.cache import Cache
-from fgrad.run.executable import SILENT, Executable
+from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.policy import PaceOf, active, operations, pieces
 
 __all__ = [
@@ -37,24 +39,33 @@ __all__ = [
     "Op",
     "PaceOf",
     "RawSource",
+    "Reader",
     "Region",
+    "Residual",
+    "Residuals",
     "Run",
     "SILENT",
     "Table",
     "ShapedArray",
     "Source",
+    "Stager",
     "Tracer",
     "UndefinedDerivativeError",
     "WIDE",
     "active",
+    "bind",
+    "captured_number",
     "checks_each_primitive",
     "copied",
     "define_rule",
+    "dtype_text",
     "diagnosed",
     "evaluate",
     "here",
     "is_hidden",
     "jvp",
+    "needed_inputs",
+    "numbered",
     "main_event",
     "operations",
     "pieces",
@@ -64,6 +75,7 @@ __all__ = [
     "stored_names",
     "tangent_type",
     "trim",
+    "unsourced",
     "vjp",
     "widely",
 ]

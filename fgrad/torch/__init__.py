@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fgrad.mutable.backward import replay as _replay  # noqa: F401  (fills its port)
+from fgrad.mutable.context.emulation import compat as compat, inplace as inplace
 from fgrad.mutable.context.modes import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -19,16 +20,18 @@ from fgrad.mutable.context.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from fgrad.mutable.explain import explain as _explain  # noqa: F401  (fills its ports)
-from fgrad.mutable.explain.diagnosis import (
-    audit as audit,
-    compat as compat,
-    inplace as inplace,
-    why_no_grad as why_no_grad,
+from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
+    backward_errors as _backward_errors,
+    calls as _calls,
+    explain as _explain,
 )
+from fgrad.mutable.explain.audit import audit as audit
 from fgrad.mutable.explain.hook_schedule import hook_schedule as hook_schedule
 from fgrad.mutable.explain.nonfinite import nonfinite as nonfinite
+from fgrad.mutable.explain.residuals import residuals as residuals
+from fgrad.mutable.explain.views import views as views
 from fgrad.mutable.explain.watch import watch as watch
+from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats
 from fgrad.mutable.types.devices import (
@@ -78,12 +81,17 @@ from fgrad.torch.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
-from fgrad.torch.compiler import compile as compile
+from fgrad.torch.compiler.compile import compile as compile
+from fgrad.torch.compiler.graphs import capture as capture
+from fgrad.torch.compiler.pure import pure as pure
 from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as newaxis, pi as pi
 from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
 from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)
 from fgrad.torch.cuda import amp as _cuda_amp  # noqa: F401
-from fgrad.torch.func import vmap as vmap
+from fgrad.torch.func import (
+    comparison as _comparison,  # noqa: F401  (enters the layer)
+    vmap as vmap,
+)
 from fgrad.torch.func.functionalization import functionalize as functionalize
 from fgrad.torch.futures import Future as Future
 from fgrad.torch.installation import install as install, uninstall as uninstall

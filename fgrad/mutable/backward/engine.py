@@ -130,6 +130,15 @@ class _Anomaly:
 anomaly: _Anomaly = _Anomaly()
 
 
+class _Explanation:
+    """What lengthens an error of backward; ``fgrad.mutable.explain.backward_errors`` enters it when it is defined."""
+
+    raised: Any = staticmethod(lambda error, node, asked: None)
+
+
+explanation: _Explanation = _Explanation()
+
+
 def run_backward(
     roots: Sequence[tuple[Edge, Tensor | None]],
     keep_graph: bool,
@@ -189,7 +198,11 @@ def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> N
     while ready:
         node = heapq.heappop(ready).node
         task.node = node
-        found = step(task, node, task.buffers.pop(node, None), captured)
+        try:
+            found = step(task, node, task.buffers.pop(node, None), captured)
+        except Exception as error:
+            explanation.raised(error, node, task.source)
+            raise
         for edge, grad in zip(node.next_edges, found, strict=False) if found is not None else ():
             if edge is None:
                 continue
@@ -392,8 +405,11 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     """Add a gradient to a leaf's ``.grad``: in place, unless the sum is itself recorded; then run its hooks."""
     if grad is None:
         return
-    if leaf._level < modes.capture:
-        raise RuntimeError(CAPTURED)
+    if modes.level:
+        if leaf._level < modes.capture:
+            raise RuntimeError(CAPTURED)
+        if modes.capturing is not None:
+            modes.capturing.meet(leaf)
     if gradient_function(leaf) is not None:
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if elsewhere.exist:

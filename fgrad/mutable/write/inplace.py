@@ -31,6 +31,7 @@ from fgrad.mutable.operation.operation import (
     has_normal,
     levels,
     node_of,
+    note_origin,
 )
 from fgrad.mutable.operation.operation_node import OperationNode, zeros
 from fgrad.mutable.operation.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
@@ -91,7 +92,12 @@ _OF_EITHER = frozenset(
 
 
 def check_captured(tensor: Tensor, operation: str, operands: Sequence[Any] = ()) -> None:
-    """Raise PyTorch's error if a function that is differentiated is about to write a tensor from outside of it."""
+    """Raise PyTorch's error if a function that is differentiated is about to write a tensor from outside of it.
+
+    A capture is told of the write.
+    """
+    if modes.capturing is not None:
+        modes.capturing.meet(tensor)
     view = tensor._view
     root = tensor if view is None else view.base if view.dual is None else view.dual
     if root._level >= modes.derived:
@@ -182,7 +188,13 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     if modes.dual_level >= 0:
         forward_mode.push(plan, operands, (tensor,))
     write(tensor, outs[0], operation.name, node)
+    if recorded and not modes.grad and tensor._requires_grad and any(map(_has_history, operands[1:])):
+        note_origin(f"{operation.name}_", operands[1:], (tensor,), here(3))
     return tensor
+
+
+def _has_history(x: Any) -> bool:
+    return isinstance(x, Tensor) and is_tracked(x)
 
 
 #: the bytes that a kernel handles at once

@@ -8,6 +8,7 @@ from fgrad.graph.source import here
 from fgrad.mutable.backward.engine import queue_callback
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.explain.explain import non_leaf
 from fgrad.mutable.operation.operation import note_origin
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.storage import VersionCounter
@@ -45,15 +46,6 @@ TRANSFORMED_RETAIN = (
     "This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
     "call retain_grad() outside of a function being transformed instead."
 )
-
-
-class _Explanation:
-    """What lengthens the warning; ``fgrad.mutable.explain.explain`` enters it when it is defined."""
-
-    non_leaf: Any = staticmethod(lambda tensor, text: text)
-
-
-explanation: _Explanation = _Explanation()
 
 
 def method(function: Any) -> Any:
@@ -104,7 +96,15 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     if self._inference and value and not modes.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+    if modes.level:
+        _note(self)
     self._requires_grad = value
+
+
+def _note(tensor: Tensor) -> None:
+    """Tell a capture that a tensor's own fields are about to change."""
+    if modes.capturing is not None:
+        modes.capturing.meet(tensor)
 
 
 Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)  # type: ignore[attr-defined]
@@ -133,11 +133,13 @@ def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward has left here, or None."""
     # the node as it stands: to read .grad must not fail because a view could not renew its own
     if self._grad is None and not self._retains_grad and self._grad_fn is not None:
-        warn(explanation.non_leaf(self, NON_LEAF), UserWarning)
+        warn(non_leaf(self, NON_LEAF), UserWarning)
     return self._grad
 
 
 def _set_grad(self: Tensor, value: Any) -> None:
+    if modes.level:
+        _note(self)
     if value is None:
         self._grad = None
         return
@@ -165,7 +167,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
 
 
 def _delete_grad(self: Tensor) -> None:
-    self._grad = None
+    _set_grad(self, None)
 
 
 Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
@@ -196,6 +198,8 @@ def retain_grad(self: Tensor) -> None:
     # as PyTorch, which does not make the node of a view anew to see whether there is any
     if self._grad_fn is None or self._retains_grad:
         return
+    if modes.level:
+        _note(self)
     node = gradient_function(self)
     assert node is not None
     if node.retains is None:
@@ -265,6 +269,7 @@ def detach_(self: Tensor) -> Tensor:
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
+    _without_history(self, self, "detach")
     self._requires_grad = False
     self._grad_fn = None
     self._output_nr = 0
@@ -303,6 +308,8 @@ def _set_data(self: Tensor, other: Any) -> None:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     if is_tracked(self) and not other._type.inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    if modes.level:
+        _note(self)
     geometry = other._geometry or other._storage.home
     if other._type.dtype is not self._type.dtype:
         self._accumulator = None

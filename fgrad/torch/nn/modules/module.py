@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Self
 
+from fgrad.mutable.context.entrance import explanation
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
@@ -23,6 +24,15 @@ from fgrad.torch.nn.modules.hooks import (
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
 from fgrad.torch.nn.modules.state import State, _IncompatibleKeys as _IncompatibleKeys
+
+
+class _Compiling:
+    """How a module is compiled; ``fgrad.torch.compiler`` enters it when it is defined."""
+
+    compile: Any = None
+
+
+compiling: _Compiling = _Compiling()
 
 
 class Module(State):
@@ -58,6 +68,9 @@ class Module(State):
         try:
             modes.module = (weakref.ref(self), outer)
             return (self.forward if self._is_unhooked() else _Call(self).run)(*args, **kwargs)
+        except Exception as error:
+            explanation.passing(error, (*args, *kwargs.values()), self)
+            raise
         finally:
             modes.module = outer
 
@@ -74,7 +87,8 @@ class Module(State):
         )
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted as in PyTorch; the module stays as it is, see ``torch.compile``."""
+        """Compile this module's calls from now on; the arguments are those of ``torch.compile``."""
+        compiling.compile(self, *args, **kwargs)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
