@@ -247,6 +247,7 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
+    node: Any = None
     try:
         for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
             for out in node.op.bind([values[i] for i in node.inputs]):

@@ -105,9 +105,9 @@ def _unnamed(run: Run, cell: int) -> str:
     event = run.execution.makers[cell]
     if event is None:
         return "a constant"
-    if event.op is None:
+    if event.op is None and event.reads:
         return _unnamed(run, event.reads[0])
-    return f"{event.op.name}(...)"
+    return f"{operation_of(event)}(...)"
 
 
 def _loops(event: Event) -> Iterator[tuple[Source | None, int]]:

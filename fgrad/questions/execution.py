@@ -357,18 +357,6 @@ def numbers(value: Any) -> np.ndarray:
     return array if array.dtype.kind in "biufc" else array.astype(np.float32)
 
 
-def loops_in(graph: Graph) -> set[Op]:
-    """The loops of a graph and of the graphs in it that an execution could go into."""
-    found: set[Op] = set()
-    todo = [graph]
-    while todo:
-        for node in todo.pop().nodes:
-            if isinstance(node.op.primitive, Scan | While):
-                found.add(node.op)
-            todo += bodies(node.op)
-    return found
-
-
 def bodies(op: Op) -> list[Graph]:
     """The graphs that an execution of an operation goes into."""
     called = _called(op)

@@ -26,6 +26,9 @@ from fgrad.questions.traps import TRAPS, Trap
 #: how many traps are mended, one after another
 MENDS = 6
 
+#: what is said of a mend that does not help alone
+NOT_ENOUGH = "Tried: it is not enough here by itself."
+
 
 def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, library: str) -> Mend | None:
     if is_variance(event):
@@ -37,31 +40,34 @@ def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, libr
     at = in_trap(event, trap)
     if at.of is not None and not has_rule_of_its_own(at.of):
         return None  # an operation of a derivative's, which the user did not write
+    outcome = UNTRIED
     if again is not None and shut(run, at, trap).any():
-        guard = _tried(run, at, trap.guarded(*_action(at)), again, True)
-        if guard is not None:
-            return Mend(_guard_text(run, at, trap, library), *guard)
+        helps, outcome = _tried(run, at, trap.guarded(*_action(at)), again, True)
+        if helps:
+            return Mend(_guard_text(run, at, trap, library), helps, outcome)
         if trap.bound is not None:
-            bound = _tried(run, at, trap.kept_out(*_action(at)), again, False)
-            if bound is not None:
-                return Mend(_bound_text(run, at, trap, library), *bound)
+            helps, outcome = _tried(run, at, trap.kept_out(*_action(at)), again, False)
+            if helps:
+                return Mend(_bound_text(run, at, trap, library), helps, outcome)
     # NaN in backward: what came back there was 0, since the result was not chosen
     backward = is_derived(event) or event.of is not None
     masked = trap.call and backward and np.isnan(numbers(run.execution.values[run.bad()[0][1]])).any()
     text = (_guard_text if masked else _bound_text)(run, at, trap, library)
-    return Mend(text, False, UNTRIED) if text else None
+    return Mend(text, False, outcome) if text else None
 
 
-def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> tuple[bool, str] | None:
-    """Whether everything is finite with a graph in place of a node, and what is said of it; None if it does not help.
+def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> tuple[bool, str]:
+    """Whether everything is finite with a graph in place of a node, and what is said of it.
 
     ``unchanged``: only if the outputs stay what they were.  Where another trap comes next, that is mended too.
     """
     replaced = {_key(at): graph}
     others: list[str] = []
     after = again(replaced)
-    if after is None or (unchanged and not _same_outputs(run, after)):
-        return None
+    if after is None:
+        return False, UNTRIED
+    if unchanged and not _same_outputs(run, after):
+        return False, NOT_ENOUGH
     for _ in range(MENDS):
         bad = after.bad()
         if not bad:
@@ -83,7 +89,7 @@ def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> 
         after = again(replaced)
         if after is None:
             break
-    return None
+    return False, NOT_ENOUGH
 
 
 def _key(event: Event) -> int:

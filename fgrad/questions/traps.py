@@ -100,7 +100,8 @@ def _of_exp(name: str, both: bool = False) -> Trap:
         backward=f"{name} overflows, and its slope with it",
         call=f"{{np}}.{name}({{x}})",
         safe=0.0,
-        bound=lambda x: jnp.clip(x, -_largest(x) + 1 if both else None, _largest(x) - 1),
+        # far below what overflows, since what comes after adds and multiplies
+        bound=lambda x: jnp.clip(x, -min(80.0, _largest(x) - 1) if both else None, min(80.0, _largest(x) - 1)),
         bounded="{np}.clip({x}, max=80.0)",
         advice="Better than a bound, if it is one of these: softmax, logsumexp, log_softmax, logaddexp and softplus as "
         "functions of the library subtract the maximum first.",

@@ -204,3 +204,9 @@ def test_nan_checks_see_every_primitive():
     graph, args = graph_of(lambda x: x / x, (np.zeros(3),))
     with jax.debug_nans(True), pytest.raises(FloatingPointError):
         interpret(graph, args, kernel_as_xla)
+
+
+def test_a_function_applied_at_places_is_no_plain_scatter():
+    graph, args = graph_of(lambda x: x.at[0].apply(jnp.sin), (jnp.array([0.5, 1.0]),))
+    (found,) = interpret(graph, args, kernel_as_xla)
+    np.testing.assert_allclose(found, [np.sin(0.5), 1.0], rtol=1e-6)

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from fgrad.mutable.backward import engine
 from fgrad.mutable.backward.engine import GraphTask, validated
 from fgrad.mutable.backward.order import order
-from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.context.modes import enable_grad, modes, no_grad
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node, names_of_results, place
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING
@@ -71,7 +72,7 @@ def _answer(loss: Tensor, name: str | None) -> Nonfinite:
     history = History([(edge, None)], {edge: loss._value()}, called)
     run = history.run({})
     assert run is not None
-    return diagnosed(run, history.run, "torch", f"the values, and the gradient of {called}")
+    return history.told(diagnosed(run, history.run, "torch", f"the values, and the gradient of {called}"))
 
 
 def explained(task: GraphTask) -> str:
@@ -82,7 +83,7 @@ def explained(task: GraphTask) -> str:
         history = History(task.roots, {}, called)
         run = history.run({})
         assert run is not None
-        return diagnosed(run, history.run, "torch", "")
+        return history.told(diagnosed(run, history.run, "torch", ""))
 
     try:
         with _unwatched():
@@ -141,6 +142,8 @@ class History:
         self.results: dict[Node, dict[int, Any]] = {}
         #: names of operands without history
         self.names: dict[Edge, str] = {}
+        #: where a node that is no operation of the table, by its name, made NaN or Inf in its own backward
+        self.inside: dict[str, Nonfinite] = {}
         #: the graph of each operation, with nodes of its own
         self.graphs: dict[Node, Graph] = {}
         for node in self.nodes:
@@ -179,6 +182,20 @@ class History:
                 self.names[node, at] = _bare(name_of(saved.tensor)) or saved.name
         # a result that backward reads is what it was when it was saved, whatever was written since
 
+    def told(self, found: Nonfinite) -> Nonfinite:
+        """An answer with what is known of the inside of the guilty node."""
+        inner = self.inside.get(found.operation or "")
+        if inner is None or not inner or found.phase != "backward":
+            return found
+        return evolve(
+            found,
+            source=inner.source,
+            places=inner.places,
+            count=inner.count,
+            reason=f"{inner.operation}: {inner.reason}" if inner.reason else f"it is made by {inner.operation}",
+            mend=inner.mend,
+        )
+
     # -- running -----------------------------------------------------------------------------------------------------
 
     def run(self, replaced: Mapping[int, Graph]) -> Run | None:
@@ -202,18 +219,28 @@ class _HistoryRun:
         self.changed: set[Node] = set()
 
     def finished(self) -> Run | None:
-        history = self.history
-        for node in reversed(history.nodes):
+        """Forward and backward."""
+        for node in reversed(self.history.nodes):
             if not self._forward(node):
                 return None
-        results: list[tuple[str, int]] = []
-        for edge, _ in history.roots:
+        values = self._values()
+        gradients = [(f"d {self.history.called} / d {name}", cell) for name, cell in self._backward()]
+        return Run(self.execution, [*values, *gradients], len(values), self.names, frozenset(self.given))
+
+    def forward_alone(self) -> Run:
+        """Forward, with nothing replaced."""
+        for node in reversed(self.history.nodes):
+            self._forward(node)
+        values = self._values()
+        return Run(self.execution, values, len(values), self.names, frozenset(self.given))
+
+    def _values(self) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for edge, _ in self.history.roots:
             if edge in self.cells:
-                self.names.setdefault(self.cells[edge], history.called)
-                results.append((history.called, self.cells[edge]))
-        outputs = len(results)
-        results += [(f"d {history.called} / d {name}", cell) for name, cell in self._backward()]
-        return Run(self.execution, results, outputs, self.names, frozenset(self.given))
+                self.names.setdefault(self.cells[edge], self.history.called)
+                found.append((self.history.called, self.cells[edge]))
+        return found
 
     def _forward(self, node: Node) -> bool:
         """Run a node's operation, or take its results as they are known; whether that is right."""
@@ -370,7 +397,23 @@ class _HistoryRun:
         self.execution.events.append(event)
         cells = [None if grad is None else self.execution.given(event, grad._value()) for grad in found]
         event.writes = tuple([cell for cell in cells if cell is not None])
+        bad = next((i for i, cell in enumerate(cells) if cell is not None and not self.execution.is_finite(cell)), None)
+        if bad is not None and all(map(self.execution.is_finite, reads)):
+            self._look_inside(node, tensors, bad)
         return cells
+
+    def _look_inside(self, node: Node, grads: Sequence[Tensor | None], place: int) -> None:
+        """Run a node's backward again, recorded, and find the guilty operation in it."""
+        for grad in grads:
+            if grad is not None:
+                grad._requires_grad = grad._type.inexact
+        with enable_grad():
+            found = node.apply(grads)[place]
+        edge = None if found is None else gradient_edge(found)
+        if edge is None or found is None:
+            return
+        run = _HistoryRun(History([(edge, None)], {edge: found._value()}, "the gradient"), {}).forward_alone()
+        self.history.inside[node.name()] = diagnosed(run, None, "torch", "")
 
 
 def _called(node: Node) -> str:

@@ -209,6 +209,11 @@ def _scattering(op: Op, write: Callable[[Any, Any, Any], None]) -> Compute | Non
     return compute
 
 
+def _scatter(op: Op) -> Compute | None:
+    # with a function it is ``x.at[i].apply(f)``, which takes no updates
+    return _scattering(op, setitem) if op.params.get("update_jaxpr") is None else None
+
+
 def _scatter_add(op: Op) -> Kernel | None:
     numbers, (operand, _, updates) = op.params["dimension_numbers"], op.in_types
     compute = _scattering(op, np.add.at) if operand.dtype in REALS else None
@@ -255,7 +260,7 @@ MOVEMENT: dict[str, Entry] = {
     "real": _moving(lambda op: np.real, FREE),
     "reshape": _moving(_reshape, FREE),
     "rev": _with(np.flip, "dimensions"),
-    "scatter": _moving(lambda op: _scattering(op, setitem)),
+    "scatter": _moving(_scatter),
     "scatter-add": _scatter_add,
     "slice": _moving(_slice, FREE),
     "sort": _sort,

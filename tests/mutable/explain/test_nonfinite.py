@@ -193,6 +193,8 @@ def test_a_custom_function():
     x = leaf(1.0, 0.0)
     found = torch.nonfinite(Divided.apply(x).sum())
     assert (found.phase, found.operation) == ("backward", "DividedBackward")
+    assert "return grad / x" in found.source.text and found.reason.startswith("div: ")
+    assert [p.value for p in found.places] == [1.0, 0.0]
 
 
 def test_views_and_writes():
