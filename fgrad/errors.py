@@ -275,7 +275,7 @@ class PytreeError(ValueError, SystemError):
     """
 
 
-def integer_input(path: str, kind: str, what: str) -> ArgumentTypeError:
+def integer_input(path: str, kind: str, what: str, named: str = "") -> ArgumentTypeError:
     if kind.startswith("key<") or kind == "uint32[2]":
         ways = (
             f"{'It is' if kind.startswith('key<') else 'It looks like'} a PRNG key, which has no derivative.\n"
@@ -287,7 +287,10 @@ def integer_input(path: str, kind: str, what: str) -> ArgumentTypeError:
             "Ways out: pass a float (1.0 instead of 1, x.astype(float)), leave the argument out of argnums, or pass "
             "allow_int=True for a float0 gradient."
         )
-    return ArgumentTypeError(f"{what} needs floating-point or complex inputs, but {path} has type {kind}.\n{ways}")
+    also = f" (it is {named})" if named else ""
+    return ArgumentTypeError(
+        f"{what} needs floating-point or complex inputs, but {path} has type {kind}{also}.\n{ways}"
+    )
 
 
 def integer_output(what: str, dtype: Any) -> ArgumentTypeError:

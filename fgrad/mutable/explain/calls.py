@@ -21,7 +21,7 @@ from fgrad.mutable.context import entrance
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.explain.names import modules_around, name_of, path_in, place
 from fgrad.mutable.explain.ways_out import way_out
-from fgrad.mutable.tensor.tensor import Tensor, gradient_function
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import is_hidden
 
 #: so many tensors are shown
@@ -123,7 +123,7 @@ def _operands(args: Iterable[Any]) -> Iterator[str]:
         if shown == SHOWN:
             yield "  ..."
             return
-        node = gradient_function(tensor)
+        node = tensor._grad_fn  # as it stands: an error must not renew the node of a view
         made = "" if node is None or node.source is None else f", made by {node.name()} at {place(node.source)}"
         yield f"  {name_of(tensor) or 'a tensor'}: {_type(tensor)}{made}"
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from fgrad.mutable.tensor.node import Node
-from fgrad.mutable.tensor.tensor import Tensor, gradient_function
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import RawSource, Source, is_hidden, stored_names
 
 
@@ -51,7 +51,7 @@ def _name_of(tensor: Tensor) -> str | None:
                         if inside is not None:
                             return f"'{inside}' of '{name}'"
         frame = frame.f_back
-    node = gradient_function(tensor)
+    node = tensor._grad_fn  # as it stands: to look for a name must not renew the node of a view
     found = None if node is None else name_of_node(node)
     return None if found is None else f"'{found}'"
 
