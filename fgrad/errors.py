@@ -3,7 +3,6 @@
 The classes derive from the built-in (or JAX) error that users of JAX would catch in the same place.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -136,7 +135,6 @@ def blame(error: Exception, name: str, mode: str, rule: Any) -> None:
         f"This was raised in the {mode} rule {getattr(rule, '__name__', repr(rule))!r}{where} of the primitive "
         f"{name!r}, which its author registered with JAX."
     )
-    error.blamed = True  # type: ignore[attr-defined]
 
 
 class MissingCustomRuleError(MissingRuleError, AttributeError):
@@ -251,17 +249,6 @@ def _ways(value: Any) -> str:
         f"definition: jax.tree_util.register_dataclass({kind.__name__}, data_fields={fields}, meta_fields={others}) "
         "if its constructor takes these fields by name, else jax.tree_util.register_pytree_node; or"
     )
-
-
-def add_unmapped(error: ValueError, arguments: Sequence[str]) -> None:
-    """Add to JAX's error at a call of a mapped function which arguments lack the axis."""
-    if arguments and not getattr(error, "located", False):
-        error.args = (
-            f"{error}\n\nWithout the axis: {', '.join(arguments)}.\n"
-            "Way out: give in_axes an entry for each argument, with None for one that is not mapped: "
-            "in_axes=(0, None).",
-        )
-        error.located = True  # type: ignore[attr-defined]
 
 
 class PytreeError(ValueError, SystemError):
@@ -468,18 +455,36 @@ def graph_argument(path: str, expected: str, got: str) -> GraphArgumentError:
     )
 
 
-def locate(error: Exception, source: Any) -> None:
-    """Add to a refusal, or to what a foreign rule raised, the user's line of the guilty operation, once."""
+def locate(error: Exception, source: Any, asked: Any) -> None:
+    """Add to an error that a derivative rule raised the user's line of the operation, and of the call that wants its
+    derivative: once."""
     if source is None or getattr(error, "located", False):
         return
-    where = f"The operation was called at {source.file}:{source.line} (in {source.function})."
+    lines = [f"The operation was called at {source.file}:{source.line} (in {source.function})."]
+    lines += [f"    {source.text}"] * bool(source.text)
+    if asked is not None:
+        lines.append(f"Its derivative was asked for at {asked.file}:{asked.line} (in {asked.function}).")
+        lines += [f"    {asked.text}"] * bool(asked.text)
+    _lengthen(error, "\n".join(lines))
+    error.located = True  # type: ignore[attr-defined]
+
+
+def in_rule(error: Exception, rule: str, name: str, function: Any) -> None:
+    """Add to an error which of the user's rules has raised it, or has returned what it must not: once."""
+    if getattr(error, "in_rule", False):
+        return
+    code = getattr(function, "__code__", None)
+    where = f", at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+    _lengthen(error, f"This was in the {rule} rule of {name!r}: {getattr(function, '__qualname__', function)}{where}.")
+    error.in_rule = True  # type: ignore[attr-defined]
+
+
+def _lengthen(error: Exception, where: str) -> None:
+    """Add to the text of an error of ours; to any other as a note."""
     if isinstance(error, REFUSALS) and error.args:
         error.args = (f"{error.args[0]}\n{where}", *error.args[1:])
-    elif getattr(error, "blamed", False):
-        error.add_note(where)
     else:
-        return
-    error.located = True  # type: ignore[attr-defined]
+        error.add_note(where)
 
 
 #: the errors that refuse a derivative, to which the passes add the line of the operation

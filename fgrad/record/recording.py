@@ -17,6 +17,7 @@ every tuple again and again, which made a long recording more than twice as dear
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import partial
+from types import CodeType, FrameType
 from typing import Any
 
 import jax
@@ -34,7 +35,7 @@ from fgrad.graph.importing import (
 from fgrad.graph.op import Op, intern
 from fgrad.graph.references import MAKERS, THREADED, is_reference, whole
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall
-from fgrad.graph.source import RawSource, Source, here
+from fgrad.graph.source import RawSource, Source, here, is_hidden, visible
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
@@ -93,6 +94,7 @@ class Recording(TakesGraphs):
         "open",
         "ops",
         "args",
+        "code",
         "codes",
         "offsets",
         "count",
@@ -119,6 +121,8 @@ class Recording(TakesGraphs):
         self.args: list[int] = []
         self.codes: list[Any] = []
         self.offsets: list[int] = []
+        #: the code of the user's that called the fast lane last, to be known again without a look-up
+        self.code: CodeType | None = None
         self.count = 0
         #: values of enclosing scopes that were met, by identity (each is held, so that its identity stays its own):
         #: number, value, type
@@ -127,16 +131,23 @@ class Recording(TakesGraphs):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | None) -> int:
+    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | Source | None) -> int:
         """Write one operation; the number of its first output."""
         number = self.count
         self.ops.append(op)
         self.args.extend(inputs)
-        self._note(source)
+        self.note(source)
         self.count = number + len(op.out_types)
         return number
 
-    def _note(self, source: Any) -> None:
+    def position(self, frame: FrameType) -> RawSource | None:
+        """The user's line at which a frame stands, which is one of JAX's where the user called a function of JAX."""
+        if is_hidden(frame.f_code):
+            return visible(frame)
+        self.code = frame.f_code
+        return frame.f_code, frame.f_lasti
+
+    def note(self, source: Any) -> None:
         """Keep where an operation comes from: a raw position, or a ``Source`` that a spliced node brought along."""
         if type(source) is tuple:
             self.codes.append(source[0])
@@ -174,7 +185,7 @@ class Recording(TakesGraphs):
             held = self.lifted[id(const)] = (number, const, const.type)
         return held[0]
 
-    def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
+    def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
         """Record ``op`` on values; the tracers of its outputs."""
         if isinstance(op.primitive, PythonCall):
             with set_trace(self):
@@ -183,7 +194,10 @@ class Recording(TakesGraphs):
         return [new_tracer(self, t, first + i) for i, t in enumerate(op.out_types)]
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
-        """Record a whole graph applied to values; its outputs (values that pass through come back as they were)."""
+        """Record a whole graph applied to values; its outputs (values that pass through come back as they were).
+
+        ``source`` is the line of those nodes that have none of their own: a function of JAX's is called there.
+        """
         numbers = [self.number(x) for x in args]
         n = len(numbers)
         for const in graph.consts:
@@ -198,9 +212,9 @@ class Recording(TakesGraphs):
                 numbers.extend(range(count, count + k))
                 count += k
             self.count: int = count
-            if source is None:
+            if source is None or graph.sourced:
                 for node in graph.nodes:
-                    self._note(node.source)
+                    self.note(node.source or source)
             else:
                 self.codes.extend([source[0]] * len(graph.nodes))
                 self.offsets.extend([source[1]] * len(graph.nodes))
@@ -214,7 +228,7 @@ class Recording(TakesGraphs):
             ),
         ]
         for node in graph.nodes:
-            values += self.emit(node.op, [values[i] for i in node.inputs], source)
+            values += self.emit(node.op, [values[i] for i in node.inputs], node.source or source)
         return [values[i] for i in graph.outputs]
 
     # -- reading ------------------------------------------------------------------------------------------------------

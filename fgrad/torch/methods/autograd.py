@@ -257,6 +257,7 @@ def detach_(self: Tensor) -> Tensor:
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
+    _without_history(self, self, "detach")
     self._requires_grad = False
     self._grad_fn = None
     self._output_nr = 0
