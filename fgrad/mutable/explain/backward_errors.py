@@ -21,7 +21,8 @@ def _explain(error: Exception, node: Node, asked: RawSource | None) -> None:
     if getattr(error, "in_backward", False):
         return
     error.in_backward = True  # type: ignore[attr-defined]
-    if "\nWay out: " in str(error):  # it tells all this itself
+    # one that tells all this itself; the call in a rule that raised tells of itself alone
+    if "\nWay out: " in str(error) and not hasattr(error, "explained"):
         return
     lines = [*_node(node), *_user_functions(node)]
     if asked is not None:

@@ -230,8 +230,8 @@ def no_history(y: Any, text: str) -> str:
         lines += [f"  {each.how} at {place(each.source)}" for each in read]
     else:
         lines[0] += (
-            ": call requires_grad_() on what is to be differentiated before computing with it. If it is a gradient, give "
-            "the grad() or backward() that made it create_graph=True."
+            ": call requires_grad_() on what is to be differentiated before computing with it. If it is a gradient, "
+            "give the grad() or backward() that made it create_graph=True."
         )
     return "\n".join(lines)
 
