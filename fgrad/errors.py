@@ -43,6 +43,16 @@ class NotConcreteError(
         TypeError.__init__(self, message)
 
 
+class CaptureError(NotConcreteError):
+    """A program on tensors needs a number while it is captured as one graph.
+
+    >>> import fgrad.torch as torch
+    >>> torch.capture(lambda x: x if x.sum() > 0 else -x)(torch.ones(2))  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    fgrad.errors.CaptureError: ...
+    """
+
+
 class CopiedOutError(jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
     """A traced value would be copied out of its recording as a plain number, and its derivative silently lost.
 
@@ -64,6 +74,19 @@ class NumPyFunctionError(CopiedOutError, NotImplementedError):
     Traceback (most recent call last):
     fgrad.errors.NumPyFunctionError: ...
     """
+
+
+def captured_number(source: Any, asked: Any, name: str | None) -> CaptureError:
+    value = f"'{name}'" if name else "a tensor"
+    made = f"{source.file}:{source.line} (in {source.function})" if source else "outside of the function"
+    where = f"{asked.file}:{asked.line} (in {asked.function})" if asked else "an unknown line"
+    return CaptureError(
+        f"The number behind {value} is needed at {where}, and the function is being captured as one graph: only types "
+        f"are known there.\nThe value comes from {made}.\n"
+        "Ways out: return the tensor from the function and read it after the call; torch.where, torch.clamp and masks "
+        "instead of Python's if; torch.compile without fullgraph=True, which runs such a function in pieces; or take "
+        "the line out of the function."
+    )
 
 
 class PositionError(ValueError, TypeError):

@@ -1,8 +1,8 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
 from fgrad.api.rules import define_rule
-from fgrad.errors import UndefinedDerivativeError
-from fgrad.graph.graph import Builder, Const, Graph, evaluate, unsourced
+from fgrad.errors import UndefinedDerivativeError, captured_number
+from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.source import RawSource, Source, here, is_hidden
@@ -14,8 +14,12 @@ from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
 from fgrad.questions.answer import Answer, Table
+from fgrad.questions.culprit import Run, main_event
+from fgrad.questions.diagnosis import diagnosed
+from fgrad.questions.execution import Event, Execution, Frame, quietly
+from fgrad.questions.finding import Nonfinite
 from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
-from fgrad.record.recording import stage_closed
+from fgrad.record.recording import Stager, stage_closed
 from fgrad.run.cache import Cache
 from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.policy import PaceOf, active, operations, pieces
@@ -25,8 +29,13 @@ __all__ = [
     "Builder",
     "Cache",
     "Const",
+    "Event",
     "Executable",
+    "Execution",
+    "Frame",
     "Graph",
+    "Node",
+    "Nonfinite",
     "Op",
     "PaceOf",
     "RawSource",
@@ -34,27 +43,33 @@ __all__ = [
     "Region",
     "Residual",
     "Residuals",
+    "Run",
     "SILENT",
+    "Table",
     "ShapedArray",
     "Source",
-    "Table",
+    "Stager",
     "Tracer",
     "UndefinedDerivativeError",
     "WIDE",
     "active",
     "bind",
+    "captured_number",
     "checks_each_primitive",
     "copied",
     "define_rule",
     "dtype_text",
+    "diagnosed",
     "evaluate",
     "here",
     "is_hidden",
     "jvp",
     "needed_inputs",
     "numbered",
+    "main_event",
     "operations",
     "pieces",
+    "quietly",
     "simplify",
     "stage_closed",
     "stored_names",

@@ -27,7 +27,7 @@ ROOMS = (
     ("operation",),
     ("write", "transforms"),
     ("backward",),
-    ("explain",),
+    ("capture", "explain"),
 )
 
 #: JAX's own differentiation

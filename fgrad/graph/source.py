@@ -29,14 +29,16 @@ class Source:
     Attributes:
       code: the user's code object.
       offset: of the instruction in it.
-      of: for a node of a derivative, the primitive it came from.
+      of: for a node of a derivative, the primitive or operation it came from.
       names: what the statement stores its value in, where that was read from a file; else it stands in the bytecode.
+      module: the path of the module of a network that it is in.
     """
 
     code: CodeType
     offset: int
     of: str | None = None
     names: tuple[str | None, ...] | None = None
+    module: str = ""
 
     @property
     def file(self) -> str:
@@ -60,10 +62,10 @@ class Source:
         return linecache.getline(self.file, self.line).strip()
 
     def derivative_of(self, name: str) -> "Source":
-        return Source(self.code, self.offset, name, self.names)
+        return Source(self.code, self.offset, name, self.names, self.module)
 
     def __str__(self) -> str:
-        where = f"{os.path.basename(self.file)}:{self.line}"
+        where = f"{os.path.basename(self.file)}:{self.line}{', ' if self.module else ''}{self.module}"
         return f"{where}, derivative of {self.of}" if self.of else where
 
 

@@ -26,7 +26,11 @@ from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
     explain as _explain,
 )
 from fgrad.mutable.explain.audit import audit as audit
+from fgrad.mutable.explain.hook_schedule import hook_schedule as hook_schedule
+from fgrad.mutable.explain.nonfinite import nonfinite as nonfinite
 from fgrad.mutable.explain.residuals import residuals as residuals
+from fgrad.mutable.explain.views import views as views
+from fgrad.mutable.explain.watch import watch as watch
 from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats
@@ -77,7 +81,9 @@ from fgrad.torch.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
-from fgrad.torch.compiler import compile as compile
+from fgrad.torch.compiler.compile import compile as compile
+from fgrad.torch.compiler.graphs import capture as capture
+from fgrad.torch.compiler.pure import pure as pure
 from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as newaxis, pi as pi
 from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
 from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)

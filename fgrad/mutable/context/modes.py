@@ -48,6 +48,8 @@ class Modes(threading.local):
     #: the same of ``functionalize`` alone, and of the transformations that differentiate
     capture = 0
     derived = 0
+    #: the capture that is running; it is asked inside a level only (NOTE [Capture])
+    capturing: Any = None
     forward_grad = True
     #: (pack, unpack) pairs of saved_tensors_hooks, the innermost last
     saved_hooks: tuple[Any, ...] = ()

@@ -1,6 +1,6 @@
 """Functions of tensors as functions of arrays: recorded once, run as one program.
 
-NOTE [Capture]
+NOTE [Fused functions]
 Nothing in a tensor is really mutated: an operation on a tensor that holds a traced value points its storage to another
 traced value.  So a function that makes tensors, writes into views of them and calls ``backward`` is, run on traced
 values, a pure function of those values; its graph is what the functional core differentiates, maps and compiles.
@@ -13,7 +13,7 @@ from typing import Any
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.operation.operands import number
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType, type_of
@@ -55,6 +55,8 @@ def fused(update: Callable[..., Any], trees: Sequence[Any], numbers: dict[str, f
       The pytree of tensors that ``update`` returns, without history.
     """
     leaves, structure = flatten(tuple(trees))
+    if modes.capturing is not None:
+        modes.capturing.operands(leaves)
     names = tuple(numbers)
     key = (update, structure, tuple([x._type for x in leaves]), names)
     found = _captured.get(key)
@@ -93,5 +95,7 @@ def wrapped_number(array: Any) -> Tensor:
 def assign(tensors: Sequence[Tensor], new: Sequence[Tensor], writes: int = 1) -> None:
     """Write the elements of ``new`` into tensors of the same types, unrecorded, and count ``writes`` writes of each."""
     source = here(4)
+    if modes.capturing is not None:
+        modes.capturing.operands(tensors)
     for tensor, value in zip(tensors, new, strict=True):
         tensor._overwrite(value._value(), "optimizer step", source, writes)

@@ -4,6 +4,8 @@ import weakref
 from collections import OrderedDict
 from typing import Any
 
+from fgrad.mutable.context.modes import modes
+
 
 class RemovableHandle:
     """Removes a hook again, by ``remove()`` or at the end of a ``with`` block.
@@ -55,6 +57,8 @@ def _reference(hooks: Any) -> Any:
 
 def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:
     """Enter a hook at the end of a dict of hooks."""
+    if modes.capturing is not None:
+        modes.capturing.effects.append("a hook is registered")
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle

@@ -48,6 +48,11 @@ class MapLevel:
     around: tuple[int, int]
 
 
+def next_level() -> int:
+    """The number of a new level."""
+    return next(_numbers)
+
+
 class mapping(Scope):
     """Opens a level of ``vmap`` for a block."""
 
@@ -177,6 +182,8 @@ def drawn(draw: Callable[[Ints], Any]) -> Any:
       RuntimeError: a level refuses random numbers.
     """
     different = _different()
+    if modes.capturing is not None and not modes.maps:
+        return modes.capturing.drawn(draw)
     return _batched(draw(tuple([level.size for level in different])), different)
 
 
@@ -189,6 +196,8 @@ def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
       RuntimeError: a level refuses random numbers, or wants the same ones for parameters that differ.
     """
     different = _different()
+    if modes.capturing is not None and not modes.maps:
+        return modes.capturing.drawn(draw, *parameters)
     rank = max([len(value.shape) for value in parameters])
     arrays = []
     for value in parameters:
@@ -308,6 +317,8 @@ def _crossed(
 
 def lifted(operands: Sequence[Any]) -> Sequence[Any]:
     """Operands with those that come from outside and have history lifted into the levels between."""
+    if modes.capturing is not None:
+        modes.capturing.operands(operands)
     if not modes.grad:
         return operands
     inside = modes.level

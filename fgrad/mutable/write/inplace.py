@@ -92,7 +92,12 @@ _OF_EITHER = frozenset(
 
 
 def check_captured(tensor: Tensor, operation: str, operands: Sequence[Any] = ()) -> None:
-    """Raise PyTorch's error if a function that is differentiated is about to write a tensor from outside of it."""
+    """Raise PyTorch's error if a function that is differentiated is about to write a tensor from outside of it.
+
+    A capture is told of the write.
+    """
+    if modes.capturing is not None:
+        modes.capturing.meet(tensor)
     view = tensor._view
     root = tensor if view is None else view.base if view.dual is None else view.dual
     if root._level >= modes.derived:

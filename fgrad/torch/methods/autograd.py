@@ -96,7 +96,15 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     if self._inference and value and not modes.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+    if modes.level:
+        _note(self)
     self._requires_grad = value
+
+
+def _note(tensor: Tensor) -> None:
+    """Tell a capture that a tensor's own fields are about to change."""
+    if modes.capturing is not None:
+        modes.capturing.meet(tensor)
 
 
 Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)  # type: ignore[attr-defined]
@@ -130,6 +138,8 @@ def _get_grad(self: Tensor) -> Tensor | None:
 
 
 def _set_grad(self: Tensor, value: Any) -> None:
+    if modes.level:
+        _note(self)
     if value is None:
         self._grad = None
         return
@@ -157,7 +167,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
 
 
 def _delete_grad(self: Tensor) -> None:
-    self._grad = None
+    _set_grad(self, None)
 
 
 Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
@@ -188,6 +198,8 @@ def retain_grad(self: Tensor) -> None:
     # as PyTorch, which does not make the node of a view anew to see whether there is any
     if self._grad_fn is None or self._retains_grad:
         return
+    if modes.level:
+        _note(self)
     node = gradient_function(self)
     assert node is not None
     if node.retains is None:
@@ -296,6 +308,8 @@ def _set_data(self: Tensor, other: Any) -> None:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     if is_tracked(self) and not other._type.inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    if modes.level:
+        _note(self)
     geometry = other._geometry or other._storage.home
     if other._type.dtype is not self._type.dtype:
         self._accumulator = None

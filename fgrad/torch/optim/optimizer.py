@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from fgrad.mutable.context.entrance import entrance
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor
@@ -129,6 +130,8 @@ class Optimizer:
         @functools.wraps(func)
         def step(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
+            if modes.capturing is not None:
+                modes.capturing.reach(self, "optimizer")
             for hook in chain(_step_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
                 result = hook(self, args, kwargs)
                 if result is None:
@@ -145,6 +148,10 @@ class Optimizer:
 
         step.hooked = True  # type: ignore[attr-defined]
         return step
+
+    def _state_before(self, group: Group, param: Tensor) -> dict[str, Any]:
+        """A state of a parameter from which a later step does what the first one does; empty where none is known."""
+        return {}
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or fill them with zeros.

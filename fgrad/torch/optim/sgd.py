@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch import ops
 from fgrad.torch.optim.checks import check_implementation, check_not_negative
 from fgrad.torch.optim.optimizer import Group, Parameters
 from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer
@@ -102,6 +103,11 @@ class SGD(UpdateOptimizer):
         }
         super().__init__(params, defaults)
         check_implementation(fused, foreach, differentiable)
+
+    def _state_before(self, group: Group, param: Tensor) -> State:
+        # the first velocity is the gradient itself, which dampening does not touch
+        known = group["momentum"] != 0 and group["dampening"] == 0
+        return {"momentum_buffer": ops.zeros_like(param)} if known else {}
 
     def _update(self, group: Group) -> Update:
         return _Descent(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from attrs import frozen
 
-from fgrad.mutable.context.modes import enable_grad, recording
+from fgrad.mutable.context.modes import enable_grad, modes, recording
 from fgrad.mutable.operation.capture import assign, fused
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
@@ -138,6 +138,10 @@ class UpdateOptimizer(Optimizer):
         """The state of a parameter before its first step."""
         return {}
 
+    def _state_before(self, group: Group, param: Tensor) -> State:
+        """A state from which the rule for later steps does what the first step does."""
+        return self._initial_state(group, param)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
@@ -178,7 +182,7 @@ class UpdateOptimizer(Optimizer):
                 initial = self._initial_state(group, param)
                 if initial:
                     self.state[param].update(initial)
-        numbers = {key: _without_axes(value) for key, value in self._numbers(group).items()}
+        numbers = {key: _without_axes(value) for key, value in self._numbers(_traced(group)).items()}
         advance = _advance_differentiably if group.get("differentiable") else _advance
         update = self._update(group)
         for separate in apart(params):
@@ -193,6 +197,12 @@ class UpdateOptimizer(Optimizer):
                 raise AssertionError(f"If capturable=True, {self.captured} must be on supported devices: {devices}.")
         if group.get("foreach") and group.get("differentiable"):
             raise AssertionError("_foreach ops don't support autograd")
+
+
+def _traced(group: Group) -> Group:
+    """The options of a group, of which a capture makes the learning rate an input: schedulers change it."""
+    capture = modes.capturing
+    return group if capture is None or "lr" not in group else {**group, "lr": capture.number(group, "lr")}
 
 
 def check_fused(param: Tensor) -> None:

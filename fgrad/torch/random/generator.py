@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias, cast
 import attrs
 import numpy as np
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.random.scalars import Array
 
@@ -160,6 +161,14 @@ class Generator:
             self.next_float_normal_sample = float(fields["float"]) if fields["has_float"] else None
         return self
 
+    def saved(self) -> Array:
+        """The whole state as bytes, whatever the class has it as."""
+        return Generator.get_state(self)
+
+    def restore(self, state: Array) -> None:
+        """Continues from a state that ``saved`` returned."""
+        Generator.set_state(self, state)
+
     def clone_state(self) -> "Generator":
         """Another generator that continues as this one would."""
         return type(self)().set_state(Generator.get_state(self))
@@ -181,6 +190,8 @@ class Generator:
 
     def _raw(self, count: int) -> Array:
         """The next words of 32 bits, in 64 bits each."""
+        if modes.capturing is not None:
+            modes.capturing.draws(self)
         with self.lock:
             self._unused = self._unused and count == 0
             self.ahead = None
@@ -188,6 +199,8 @@ class Generator:
 
     def skip(self, count: int) -> None:
         """Goes on by words of which the numbers were made before."""
+        if modes.capturing is not None:
+            modes.capturing.draws(self)
         with self.lock:
             self._unused = self._unused and count == 0
             self._engine.random_raw(count, False)

@@ -26,6 +26,15 @@ from fgrad.torch.nn.modules.hooks import (
 from fgrad.torch.nn.modules.state import State, _IncompatibleKeys as _IncompatibleKeys
 
 
+class _Compiling:
+    """How a module is compiled; ``fgrad.torch.compiler`` enters it when it is defined."""
+
+    compile: Any = None
+
+
+compiling: _Compiling = _Compiling()
+
+
 class Module(State):
     """The base of all layers and models: parameters, buffers and submodules are its attributes.
 
@@ -78,7 +87,8 @@ class Module(State):
         )
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted as in PyTorch; the module stays as it is, see ``torch.compile``."""
+        """Compile this module's calls from now on; the arguments are those of ``torch.compile``."""
+        compiling.compile(self, *args, **kwargs)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False

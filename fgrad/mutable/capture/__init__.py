@@ -1,0 +1,1 @@
+"""Eighth floor: capture, by which a mutable program becomes a graph."""

@@ -1,0 +1,272 @@
+"""Capture: a function runs once on traced values, and what it read and wrote makes a graph of it.
+
+NOTE [Capture]
+Nothing in a tensor is really mutated: an operation on a tensor that holds a traced value points its storage to another
+traced value.  So a function that makes tensors, writes into views of them and calls ``backward`` is, run on traced
+values, a pure function of those values.  What it touches from outside is a matter of where it is met:
+
+- A tensor from outside is *met* when the walk finds it (NOTE [The world of a function]), or else when an operation or
+  ``backward`` is about to read or write it.  Then its storage is given a traced value, an input of the graph, and what
+  the storage, its counter and the tensor's own fields were is noted.  Operations ask inside a level anyway
+  (``modes.level``, NOTE [Levels]), and tensors made inside bear that level: outside of a capture nothing is asked that
+  was not asked before, and inside nobody takes an old tensor for a new one.
+- A stream of random numbers is met when numbers are drawn from it.  Its state is an input; a draw is an operation that
+  gives numbers and the next state.
+- When the function has returned, a storage that holds another value than its input was written.  A second walk finds
+  what was made: a first ``.grad``, an optimiser's state.  These are outputs.
+
+Then everything is put back: storages, counters, fields, containers, streams.  So an error in the middle leaves nothing
+behind, and capturing changes nothing.  Who wants the effects (a compiled call) carries them out with the values that
+the program gives.  Only Python's own effects outside of the world (a file, a global of another module) are as they are.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from attrs import define, field
+
+from fgrad.mutable.capture.draws import Draw, draw_key
+from fgrad.mutable.capture.tape import Tape
+from fgrad.mutable.capture.world import Place, World
+from fgrad.mutable.context.modes import Scope
+from fgrad.mutable.tensor.storage import Storage, VersionCounter
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
+from fgrad.mutable.transforms.levels import next_level
+from fgrad.mutable.values.device_of_value import CPU, place_of
+from fgrad.mutable.values.evaluation import array_type, is_abstract
+from fgrad.seam import Tracer
+
+NOT_HERE = "torch.capture: {} cannot be captured as an input of a graph: it {}."
+
+
+@define(eq=False)
+class Cell:
+    """A storage from outside: what it held, and the input that stands for it."""
+
+    storage: Storage
+    array: Any
+    input: Any
+    place: Place
+    #: what else a resize would change
+    layout: tuple[Any, ...]
+
+    @property
+    def value(self) -> Any:
+        return self.storage.array
+
+    @property
+    def written(self) -> bool:
+        return self.storage.array is not self.input
+
+
+@define(eq=False)
+class Stream:
+    """A stream of random numbers from outside: its state before and, traced, now."""
+
+    source: Any
+    state: Any
+    input: Any
+    value: Any
+    place: Place
+
+    @property
+    def written(self) -> bool:
+        return self.value is not self.input
+
+
+@define(eq=False)
+class Drawn:
+    """Random numbers that are drawn before the graph runs, by the draw that the function made."""
+
+    draw: Callable[..., np.ndarray]
+    sources: tuple[Any, ...]
+    input: Any
+    place: Place
+
+    written: ClassVar[bool] = False
+
+
+@define(eq=False)
+class Number:
+    """A Python number from outside that an operation reads, in the dict that holds it."""
+
+    holder: dict[Any, Any]
+    key: Any
+    input: Any
+    place: Place
+
+    written: ClassVar[bool] = False
+
+
+@define(eq=False)
+class Capture:
+    """One run of a function on traced values.
+
+    Attributes:
+      tape: what was recorded.
+      world: what the function could reach before.
+      cells: the storages that were met.
+      counters: the version counters that were met, with what they said.
+      streams: the streams that were drawn from.
+      numbers: the Python numbers that became inputs, by their holder and key.
+      ahead: whether random numbers that depend on nothing are inputs, drawn before the graph runs.
+      draws_ahead: those that are, in their order.
+      effects: what the function does in Python that no graph can do.
+    """
+
+    world: World
+    tape: Tape = field(factory=Tape)
+    cells: dict[Storage, Cell] = field(factory=dict)
+    counters: dict[VersionCounter, tuple[int, Any]] = field(factory=dict)
+    streams: dict[Any, Stream] = field(factory=dict)
+    numbers: dict[tuple[int, Any], Number] = field(factory=dict)
+    ahead: bool = False
+    draws_ahead: list[Drawn] = field(factory=list)
+    effects: list[str] = field(factory=list)
+    level: int = field(factory=next_level)
+    #: the streams that the draw that is tried out has taken from, with their states before
+    drawing: dict[Any, Any] | None = None
+    _unnamed: Any = field(factory=itertools.count)
+
+    # -- what is met -------------------------------------------------------------------------------------------------
+
+    def meet(self, tensor: Tensor) -> None:
+        """Make a tensor from outside an input, the first time that it is met."""
+        if tensor._level >= self.level:
+            return
+        if tensor not in self.world.tensors:
+            if tensor._storage in self.cells:
+                return  # a handle that was made inside, as by detach() or as a view: it has the level of the other
+            self.reach(tensor, tensor._label or f"outside[{next(self._unnamed)}]")
+        counter = tensor._counter
+        if counter not in self.counters:
+            self.counters[counter] = counter.value, None if counter.writes is None else counter.writes.copy()
+        storage = tensor._storage
+        if storage in self.cells:
+            return
+        array = storage.array
+        if is_abstract(array) and not isinstance(array, Tracer):
+            raise RuntimeError(NOT_HERE.format(self.world.tensors[tensor].path, "is on the device meta, or mapped"))
+        if place_of(array) != CPU:
+            raise RuntimeError(NOT_HERE.format(self.world.tensors[tensor].path, "is not on the CPU"))
+        traced = self.tape.input(array_type(tuple(array.shape), array.dtype))
+        layout = storage.strides, storage.home
+        self.cells[storage] = Cell(storage, array, traced, self.world.tensors[tensor], layout)
+        storage.array = traced
+
+    def reach(self, value: Any, name: str) -> None:
+        """Meet something that the walk has not found, and whatever it holds."""
+        known = len(self.world.tensors)
+        self.world.walk([(Place(name, (name,)), value)])
+        for found in [*self.world.tensors][known:]:
+            self.meet(found)
+
+    def operands(self, operands: Iterable[Any]) -> None:
+        """Meet those operands of an operation that come from outside."""
+        for x in operands:
+            if isinstance(x, Tensor) and x._level < self.level:
+                self.meet(x)
+
+    # -- Python numbers ----------------------------------------------------------------------------------------------
+
+    def number(self, holder: dict[Any, Any], key: Any) -> Any:
+        """What a dict from outside holds under a key: a float as a tensor that is an input, anything else as it is."""
+        value = holder[key]
+        _, before = self.world.containers.get(id(holder), (None, {}))
+        if value.__class__ is not float or before.get(key) is not value:
+            return value  # the function itself has made it
+        found = self.numbers.get((id(holder), key))
+        if found is None:
+            traced = self.tape.input(NUMBER_TYPES[float].array)
+            place, _ = self.world.objects[id(holder)]
+            found = self.numbers[id(holder), key] = Number(holder, key, traced, place.item(key))
+        return new_tensor(found.input, type_of(found.input))
+
+    # -- random numbers ----------------------------------------------------------------------------------------------
+
+    def draws(self, source: Any) -> None:
+        """Note that numbers are about to be drawn from a stream.
+
+        Raises:
+          RuntimeError: no operation draws them, so that they would be the same at every run.
+        """
+        if self.drawing is None:
+            raise RuntimeError(
+                "torch.capture: random numbers are drawn into Python here, where they would be constants of the graph. "
+                "Draw them outside of the function and pass them as an argument."
+            )
+        if source not in self.drawing:
+            self.drawing[source] = source.saved()
+
+    def drawn(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
+        """The traced value of what ``draw`` gives for arrays: an operation on the states of the streams it uses."""
+        before, self.drawing = self.drawing, {}
+        try:
+            sample = draw(*[np.ones(p.shape, p.dtype) for p in parameters]) if parameters else draw(())
+        finally:
+            drawn, self.drawing = self.drawing, before
+            for source, state in drawn.items():
+                source.restore(state)
+        if not drawn:
+            return sample
+        if self.ahead and not parameters and not any(source in self.streams for source in drawn):
+            traced = self.tape.input(array_type(sample.shape, sample.dtype))
+            self.draws_ahead.append(Drawn(draw, tuple(drawn), traced, Place("drawn", ("drawn",))))
+            return traced
+        streams = [self.stream(source) for source in drawn]
+        function = Draw(draw_key(draw), draw, tuple(drawn), bool(parameters))
+        graph = function.graph(tuple(array_type(tuple(p.shape), p.dtype) for p in parameters), sample)
+        value, *states = self.tape.splice(graph, [*parameters, *(stream.value for stream in streams)])
+        for stream, state in zip(streams, states, strict=True):
+            stream.value = state
+        return value
+
+    def stream(self, source: Any) -> Stream:
+        """A stream from outside, its state an input from the first time that it is met."""
+        found = self.streams.get(source)
+        if found is None:
+            state = source.saved()
+            traced = self.tape.input(array_type(state.shape, state.dtype))
+            place = self.world.streams.get(source, Place("generator", ("generator",)))
+            found = self.streams[source] = Stream(source, state, traced, traced, place)
+        return found
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the function on traced values; what it returns.
+
+        Raises:
+          CaptureError: it asked for a number.
+        """
+        for tensor in list(self.world.tensors):
+            self.meet(tensor)
+        return self.inside(function, *args, **kwargs)
+
+    def inside(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function that goes on with the capture."""
+        with _Inside(self):
+            return function(*args, **kwargs)
+
+    def put_back(self) -> None:
+        """Give everything from outside back what it was, and end the recording."""
+        self.tape.open = False
+        for cell in self.cells.values():
+            cell.storage.strides, cell.storage.home = cell.layout
+            cell.storage.array = cell.array
+        for counter, (value, writes) in self.counters.items():
+            counter.value, counter.writes = value, writes
+        self.world.put_back()
+
+
+class _Inside(Scope):
+    """A block that runs on traced values."""
+
+    def __init__(self, capture: Capture):
+        self.capture = capture
+
+    def values(self) -> dict[str, Any]:
+        return {"level": self.capture.level, "capturing": self.capture}

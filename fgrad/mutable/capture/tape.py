@@ -1,0 +1,95 @@
+"""The tape of a capture: a staging whose entries know the user's line, the module, and the node that backward ran."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.mutable.context.modes import modes
+from fgrad.seam import (
+    Builder,
+    Graph,
+    RawSource,
+    ShapedArray,
+    Source,
+    Stager,
+    captured_number,
+    here,
+    stored_names,
+    widely,
+)
+
+
+class Tape(Stager):
+    """Records what runs on its values, by types alone; inputs come as they are met.
+
+    Nothing is recorded of what depends on none of them: that runs at once, and is a constant of the graph.
+    """
+
+    __slots__ = ("sources", "paths", "places")
+    purpose = "captured"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sources: dict[Any, Source | None] = {}
+        #: paths of modules, by identity of the scope, which is held
+        self.paths: dict[int, tuple[Any, str]] = {}
+        #: the numbers of the inputs, in the order in which they were met
+        self.places: list[int] = []
+
+    def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
+        return super().splice(graph, args, (self._source(), 0))  # type: ignore[arg-type]
+
+    def _source(self) -> Source | None:
+        """The user's line that runs, or whose backward runs, and the module it is in."""
+        node = modes.evaluating
+        plan = getattr(node, "plan", None)
+        raw = here(4) if plan is None else node.source
+        scope = modes.module if plan is None else node.scope
+        of = None if plan is None else plan.operation.name
+        key = raw, id(scope), of
+        found = self.sources.get(key)
+        if found is None and raw is not None:
+            found = self.sources[key] = Source(*raw, of=of, module=self._path(scope))
+        return found
+
+    def _path(self, scope: Any) -> str:
+        """The path of a module from the outermost one that was called."""
+        if scope is None:
+            return ""
+        kept = self.paths.get(id(scope))
+        if kept is None:
+            names = []
+            around = scope
+            while around is not None and around[1] is not None:
+                inner, outer = around[0](), around[1][0]()
+                names.append(next((n for n, m in outer.named_modules() if m is inner and n), type(inner).__name__))
+                around = around[1]
+            kept = self.paths[id(scope)] = scope, ".".join(reversed(names))
+        return kept[1]
+
+    def input(self, type: ShapedArray) -> Any:
+        """A new input, as it is met."""
+        tracer = self.new_input(type)
+        self.places.append(tracer.number)
+        return tracer
+
+    def concrete(self, number: int) -> Any:
+        names = () if (source := self.source_of(number)) is None else stored_names(source)
+        asked = here(2)
+        raise captured_number(source, None if asked is None else Source(*asked), names[0] if len(names) == 1 else None)
+
+    def closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
+        """The graph from some inputs to some values, in the order given; what is from nowhere is a constant of it."""
+        graph = widely(self._whole, outputs)
+        builder = Builder(graph.in_types)
+        outs = builder.splice(graph, builder.inputs)
+        places = {number: place for place, number in enumerate(self.places)}
+        return builder.finish(outs, [places[x.number] for x in inputs])
+
+    def _whole(self, outputs: Sequence[Any]) -> Graph:
+        return self.closed_graph([self.number(x) for x in outputs])
+
+    def used(self, outputs: Sequence[Any]) -> set[int]:
+        """The numbers of the inputs that some values depend on."""
+        graph = widely(self._whole, outputs)
+        read = {i for node in graph.nodes for i in node.inputs}.union(graph.outputs)
+        return {number for place, number in enumerate(self.places) if place in read}

@@ -1,0 +1,14 @@
+"""``torch.compiler``: programs on mutable tensors captured as graphs, and PyTorch's functions of that name."""
+
+from fgrad.torch.compiler.compile import (
+    allow_in_graph as allow_in_graph,
+    assume_constant_result as assume_constant_result,
+    disable as disable,
+    is_compiling as is_compiling,
+    is_dynamo_compiling as is_dynamo_compiling,
+    is_exporting as is_exporting,
+    reset as reset,
+)
+from fgrad.torch.compiler.explanation import explain as explain
+from fgrad.torch.compiler.graphs import capture as capture
+from fgrad.torch.compiler.pure import pure as pure

@@ -1,0 +1,297 @@
+"""``torch.compile``: calls of a function of tensors as compiled programs, with everything as it would be uncompiled."""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+
+from fgrad.graph.names import stored_names
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.capture import flatten
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.compiler import module
+from fgrad.torch.compiler.guards import is_ordinary, modes_now
+from fgrad.torch.compiler.module import OptimizedModule
+from fgrad.torch.compiler.programs import Program, record
+from fgrad.torch.nn.modules.module import Module
+
+#: so many programs a function has at most; a function that needs more runs as uncompiled
+LIMIT = 8
+#: the arguments that are no tensors, as guards: those that can be compared by value
+_VALUES = (type(None), bool, int, float, complex, str, bytes)
+
+
+class _Settings:
+    """Settings of all compiled functions."""
+
+    #: every so many calls a program is recorded again and compared
+    check_every = 1000
+    #: whether anything is compiled at all
+    enabled = True
+
+
+settings: _Settings = _Settings()
+_running = threading.local()
+
+
+@define(eq=False)
+class Compiled:
+    """The programs of one function.
+
+    Attributes:
+      programs: by structure, statics and modes.
+      recorded: how many programs have been made.
+      given_up: whether it runs as uncompiled from now on.
+    """
+
+    function: Callable[..., Any]
+    fullgraph: bool = False
+    programs: dict[Any, list[Program]] = field(factory=dict)
+    recorded: int = 0
+    given_up: bool = False
+    warned: bool = False
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.given_up or not settings.enabled or not is_ordinary() or getattr(_running, "inside", False):
+            return self.function(*args, **kwargs)
+        leaves, structure = flatten((args, kwargs))
+        tensors = [x for x in leaves if isinstance(x, Tensor)]
+        try:
+            key = structure, tuple([_static(x) for x in leaves]), modes_now()
+            programs = self.programs.get(key)
+        except TypeError:  # an argument without a hash
+            return self.function(*args, **kwargs)
+        for program in programs or ():
+            if not program.guards.hold():
+                continue
+            if program.refused is not None:
+                return self._uncompiled(args, kwargs)
+            found = program.find(tensors)
+            if program.guards.fit(found):
+                return self._again(key, program, found, tensors, args, kwargs)
+        return self._first(key, tensors, args, kwargs)
+
+    def _uncompiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.function(*args, **kwargs)
+
+    def _first(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+        """Record a call that no program fits."""
+        if self.recorded >= LIMIT:
+            self.given_up = True
+            warn(
+                f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time with something "
+                "changed that it depends on; it runs as uncompiled from now on. torch.compiler.explain shows what its "
+                "programs depend on."
+            )
+            return self._uncompiled(args, kwargs)
+        program = self._record(args, kwargs)
+        self.recorded += 1
+        self.programs.setdefault(key, []).insert(0, program)
+        if program.refused is not None:
+            return self._uncompiled(args, kwargs)
+        program.calls = 1
+        return program.run(program.find(tensors))
+
+    def _again(
+        self, key: Any, program: Program, found: list[Any], tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> Any:
+        program.calls += 1
+        if program.calls == 2 or not program.calls % settings.check_every:
+            checked = self._record(args, kwargs)
+            if not program.same_as(checked):
+                self._differ(program, checked)
+                checked.calls = 1
+                self.programs[key] = [checked if x is program else x for x in self.programs[key]]
+                if checked.refused is not None:
+                    return self._uncompiled(args, kwargs)
+                return checked.run(checked.find(tensors))
+        return program.run(found)
+
+    def _record(self, args: Any, kwargs: Any) -> Program:
+        try:
+            _running.inside = True
+            return record(self.function, args, kwargs, self.fullgraph)
+        finally:
+            _running.inside = False
+
+    def _differ(self, old: Program, new: Program) -> None:
+        """Say once what a second recording did otherwise."""
+        if not self.warned:
+            self.warned = True
+            warn(
+                f"torch.compile: {_name(self.function)}, called again with nothing changed that could be seen, does "
+                f"something else: {difference(old, new)}. What it depends on there (a global, a file, a random choice) "
+                "is no input of a program; pass it as an argument. The new program is used from now on."
+            )
+
+
+def difference(old: Program, new: Program) -> str:
+    """Where two recordings of a call begin to differ."""
+    if old.refused is not None or new.refused is not None:
+        return f"{old.refused or 'it was captured'}, and now {new.refused or 'it is captured'}"
+    for one, two in zip(old.graph.nodes, new.graph.nodes, strict=False):
+        if one != two or [old.graph.types[i] for i in one.inputs] != [new.graph.types[i] for i in two.inputs]:
+            names = () if two.source is None else stored_names(two.source)
+            called = f", '{names[0]}'" if len(names) == 1 and names[0] else ""
+            return f"{one.op.name} at {one.source} is now {two.op.name} at {two.source}{called}"
+    for one, two in zip(old.graph.consts, new.graph.consts, strict=False):
+        if one != two:
+            return f"a constant was {one.value} and is now {two.value}"
+    least = min(len(old.graph.nodes), len(new.graph.nodes))
+    for more, graph in (("is new", new.graph), ("is gone", old.graph)):
+        if len(graph.nodes) > least:
+            return f"{graph.nodes[least].op.name} at {graph.nodes[least].source} {more}"
+    assert old.effects is not None and new.effects is not None
+    before, after = old.effects.signature(), new.effects.signature()
+    return f"it leaves other tensors behind: {before} and now {after}"
+
+
+def _static(x: Any) -> Any:
+    """An argument that is no tensor, as a part of the key."""
+    if isinstance(x, Tensor):
+        return Tensor
+    return (x.__class__, x if x == x else repr(x)) if isinstance(x, _VALUES) else _Same(x)
+
+
+class _Same:
+    """An object that equals itself alone."""
+
+    __slots__ = ("object",)
+
+    def __init__(self, object: Any):
+        self.object = object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.object is self.object
+
+    def __hash__(self) -> int:
+        return id(self.object)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+# -- torch.compile ---------------------------------------------------------------------------------------------------
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """A function whose calls are captured once and then run as one program of XLA's; without one, a decorator.
+
+    After each call tensors, gradients, versions, an optimiser's state, buffers and generators are as they would be
+    uncompiled.  A call that cannot be captured runs as uncompiled; ``torch.compiler.explain`` says why.
+
+    Arguments:
+      model: a function, a whole step of training for one, or a module.
+      fullgraph: raise an error where a call cannot be captured because it needs a number.
+      dynamic, backend, mode, options: accepted as in PyTorch.  A program is made for each combination of types.
+      disable: give back what was given.
+
+    Raises:
+      RuntimeError: both ``mode`` and ``options`` are given, or the mode is unknown.
+      TypeError: ``model`` cannot be called.
+
+    >>> import fgrad.torch as torch
+    >>> w = torch.ones(2, requires_grad=True)
+    >>> optimizer = torch.optim.SGD([w], lr=0.5)
+    >>> @torch.compile
+    ... def step(x):
+    ...     optimizer.zero_grad()
+    ...     loss = (w * x).square().sum()
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return loss.detach()
+    >>> [step(torch.tensor([1.0, 0.5])).item() for _ in range(3)]
+    [1.25, 0.140625, 0.0791015625]
+
+    Source: `torch.compile <https://docs.pytorch.org/docs/2.13/generated/torch.compile.html>`_.
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if model is None:
+        return lambda model: compile(
+            model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
+    if not callable(model):
+        raise TypeError(f"torch.compile takes a function or a module, got {type(model).__name__}")
+    if disable:
+        return model
+    if isinstance(model, Module):
+        if isinstance(model, OptimizedModule):
+            return model
+        return OptimizedModule(model, functools.partial(_call, Compiled(model, fullgraph)))
+    if getattr(model, "_fgrad_uncompiled", False):
+        return model
+    compiled = Compiled(getattr(model, "_torchdynamo_orig_callable", model), fullgraph)
+
+    @functools.wraps(model)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return compiled(args, kwargs)
+
+    call._torchdynamo_orig_callable = compiled.function  # type: ignore[attr-defined]
+    call._compiled = compiled  # type: ignore[attr-defined]
+    return call
+
+
+def _call(compiled: Compiled, *args: Any, **kwargs: Any) -> Any:
+    return compiled(args, kwargs)
+
+
+module.enter(compile)
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """A function that ``torch.compile`` leaves as it is; without one, a decorator."""
+    if fn is None:
+        return lambda fn: disable(fn, recursive, reason=reason)
+    if isinstance(fn, Module):
+        return fn
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    call._fgrad_uncompiled = True  # type: ignore[attr-defined]
+    return call
+
+
+def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it is."""
+    return fn
+
+
+def assume_constant_result(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it is."""
+    return fn
+
+
+def is_compiling() -> bool:
+    """Whether a function is being captured for ``torch.compile`` on this thread."""
+    return getattr(_running, "inside", False)
+
+
+def is_dynamo_compiling() -> bool:
+    """As ``is_compiling``."""
+    return is_compiling()
+
+
+def is_exporting() -> bool:
+    """Whether a program is being exported: never."""
+    return False
+
+
+def reset() -> None:
+    """Accepted as in PyTorch; programs belong to the functions that ``torch.compile`` gives."""

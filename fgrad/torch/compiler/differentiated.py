@@ -1,0 +1,185 @@
+"""Compiled functions whose results can be differentiated: a forward program, one node, and a backward program.
+
+NOTE [Forward and backward]
+Where a result has a history, the capture goes on: the engine sends a traced gradient through that history, to the
+tensors from outside that require grad.  So ``detach``, ``no_grad`` and custom Functions inside count as they do
+uncompiled.  What was recorded is cut where it begins to depend on the gradients of the results; the first half is the
+forward program, with what the second reads for residuals.  The tensors from outside that the nodes of the history have
+saved are saved by the one node too, so that a write to one before backward is the error that it is uncompiled.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from attrs import define, frozen
+
+from fgrad.graph.graph import Graph as FlatGraph, evaluate
+from fgrad.jaxcore import widely
+from fgrad.mutable.backward.engine import run_backward
+from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor.node import TWICE, Edge, Node
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.seam import RawSource
+
+DOUBLE = "torch.compile with aot_autograd does not currently support double backward"
+
+
+@frozen(eq=False)
+class Derivative:
+    """The gradients of a captured call, as traced values.
+
+    Attributes:
+      results: the results that have a history, in their order.
+      cotangents: the traced gradients of these.
+      wanted: the tensors from outside that get gradients.
+      gradients: theirs.
+      saved: the tensors from outside that the history had saved.
+    """
+
+    results: list[Tensor]
+    cotangents: list[Any]
+    wanted: list[Tensor]
+    gradients: list[Any]
+    saved: list[Tensor]
+
+
+def as_leaves(capture: Capture) -> Callable[[], None]:
+    """Make leaves of the tensors from outside that have a history; what gives it back to them."""
+    cut = [x for x in capture.world.tensors if x._grad_fn is not None and x._view is None]
+    held = [(x, x._grad_fn, x._output_nr, x._requires_grad) for x in cut]
+    for x in cut:
+        x._grad_fn, x._output_nr, x._requires_grad = None, 0, True
+
+    def give_back() -> None:
+        for x, node, number, requires in held:
+            x._grad_fn = node
+            for name, value in (("_output_nr", number), ("_requires_grad", requires)):
+                if value == getattr(Tensor, name):
+                    vars(x).pop(name, None)
+                else:
+                    setattr(x, name, value)
+
+    return give_back
+
+
+def derivative_of(capture: Capture, results: Sequence[Tensor]) -> Derivative | None:
+    """The gradients of the results that have a live history; None if there are none.  The history is over then."""
+    live = [x for x in dict.fromkeys(results) if x._grad_fn is not None and x._level >= capture.level]
+    live = [x for x in live if not _is_over(x._grad_fn)]
+    if not live:
+        return None
+    saved = _saved(capture, [x._grad_fn for x in live])  # type: ignore[misc]
+    wanted = [x for x in capture.world.tensors if is_tracked(x) and x._type.inexact]
+    edges: list[Edge | None] = [gradient_edge(x) for x in wanted]
+    cotangents = [new_tensor(capture.tape.input(x._type.array), x._type) for x in live]
+    roots = [(gradient_edge(x), c) for x, c in zip(live, cotangents, strict=True)]
+    found = run_backward(roots, False, False, edges, False)  # type: ignore[arg-type]
+    for x in live:
+        x._grad_fn = None
+    reached = [(x, g) for x, g in zip(wanted, found, strict=True) if g is not None]
+    return Derivative(
+        live, [c._storage.array for c in cotangents], [x for x, _ in reached], [g._value() for _, g in reached], saved
+    )
+
+
+def _saved(capture: Capture, nodes: Sequence[Node]) -> list[Tensor]:
+    """The tensors from outside that a history has saved."""
+    stack, seen = list(nodes), set(nodes)
+    places: dict[Any, Tensor] = {}
+    for tensor in reversed(capture.world.tensors):
+        places[tensor._storage, tensor._counter] = tensor
+    found: dict[Tensor, None] = {}
+    while stack:
+        node = stack.pop()
+        for each in getattr(node, "saved", ()):
+            held = each.tensor if isinstance(each, SavedTensor) else None
+            outside = None if held is None else places.get((held._storage, held._counter))
+            if outside is not None:
+                found[outside] = None
+        for edge in node.next_edges:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    return list(found)
+
+
+def _is_over(node: Any) -> bool:
+    return bool(getattr(node, "released", False))
+
+
+@define(eq=False)
+class BackwardProgram:
+    """The second half of a captured call.
+
+    Attributes:
+      graph: from the residuals and the gradients of the results to the gradients of ``wanted``.
+      results: the places of the results among the new tensors.
+      types: of the results.
+      wanted: the places of the tensors that get gradients among those of the call.
+      residuals: their places among the outputs of the first half.
+      saved: the places of the tensors whose versions are checked.
+    """
+
+    graph: FlatGraph
+    results: list[int]
+    types: list[TensorType]
+    wanted: list[int]
+    given: list[TensorType]
+    residuals: list[int]
+    saved: list[int]
+    _xla: Any = None
+
+    def attach(
+        self, found: Sequence[Tensor], made: Sequence[Tensor], outs: Sequence[Any], source: RawSource | None
+    ) -> None:
+        """Make a new node the maker of the results of a call."""
+        edges = [gradient_edge(found[at]) for at in self.wanted]
+        node = CompiledFunctionBackward(edges, self.types, source)
+        node.program = self
+        node.residuals = [outs[output] for output in self.residuals]
+        node.saved = [SavedTensor(found[at], "input") for at in self.saved]
+        for number, place in enumerate(self.results):
+            made[place]._grad_fn, made[place]._output_nr = node, number
+
+    def compute(self, values: Sequence[Any]) -> Sequence[Any]:
+        if self._xla is None:
+            graph = self.graph
+            self._xla = jax.jit(lambda *flat: tuple(evaluate(graph, flat)))
+        return widely(self._xla, *values) if self.graph.wide else self._xla(*values)
+
+
+class CompiledFunctionBackward(Node):
+    """The node of a compiled call."""
+
+    __slots__ = ("program", "saved", "residuals", "released")
+
+    program: BackwardProgram
+    residuals: list[Any]
+    saved: list[SavedTensor]
+
+    def __init__(self, edges: Sequence[Edge | None], types: Sequence[TensorType], source: RawSource | None):
+        super().__init__(edges, types, source)
+        self.released = False
+
+    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        if self.released:
+            raise RuntimeError(TWICE)
+        if modes.grad:
+            raise RuntimeError(DOUBLE)
+        program = self.program
+        for saved in self.saved:
+            saved.value(self)  # where its version is checked
+        given = [(zeros(t) if g is None else g)._value() for g, t in zip(grads, program.types, strict=True)]
+        values = [*self.residuals, *given]
+        outs = program.compute(values)
+        return [new_tensor(value, type) for value, type in zip(outs, program.given, strict=True)]
+
+    def release(self, source: RawSource | None = None) -> None:
+        for saved in self.saved:
+            saved.release()
+        self.residuals, self.released = [], True

@@ -1,0 +1,351 @@
+"""What a captured call leaves behind, as something that can be done again with other arrays.
+
+NOTE [Effects]
+After a compiled call everything is as it would be uncompiled.  The capture has run the function once, and the second
+walk has seen what became of everything; here that is written down: which storages get which output, how far counters
+go on, which entries of dicts (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.
+New tensors are made anew at each call.  What has no such form (a Python number that counts calls, a list that grows, a
+view of what was made inside) is ``Irregular``: such a call runs as uncompiled.
+"""
+
+import copy
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+from jax import tree_util
+
+from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.operation.capture import flatten, is_tensor
+from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.storage import WRITES_KEPT, Storage, VersionCounter
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
+from fgrad.torch.compiler.step import Step
+
+#: fields of tensors that say nothing that the user can see, and come back by themselves
+_PASSING = frozenset(("_cache", "_accumulator", "_origin", "_level"))
+_KEPT = (type(None), bool, int, float, complex, str, bytes)
+
+
+class Irregular(Exception):
+    """A call has effects that cannot be done again without running the function."""
+
+
+@frozen(eq=False)
+class Made:
+    """A tensor that each call makes anew: with a storage of its own, or that of one made before."""
+
+    output: int | None
+    like: Tensor
+    #: the place of the tensor among those made whose storage, or whose counter, it shares
+    storage: int | None
+    counter: int | None
+
+    def make(self, outs: Sequence[Any], made: Sequence[Tensor]) -> Tensor:
+        like = self.like
+        if self.storage is None:
+            found = new_tensor(outs[self.output], like._type, like._storage.strides)  # type: ignore[index]
+        else:
+            found = new_tensor(None, like._type)
+            found._storage = made[self.storage]._storage
+        if self.counter is not None:
+            found._counter = made[self.counter]._counter
+        else:
+            found._counter.value = like._counter.value
+        if like._requires_grad:
+            found._requires_grad = True
+        if like._grad_fn is not None:
+            found._grad_fn, found._output_nr = copy.copy(like._grad_fn), like._output_nr
+        return found
+
+
+@define(eq=False)
+class Located:
+    """The tensors from outside that a call reads or changes, and how each call finds them.
+
+    A tensor is one of the arguments, by its place; the ``.grad`` of another, which may be a new one at each call; or
+    the very object that it was.
+    """
+
+    capture: Capture
+    arguments: Sequence[Tensor]
+    tensors: list[Tensor] = field(factory=list)
+    ways: list[tuple[str, Any]] = field(factory=list)
+    _numbers: dict[int, int] = field(factory=dict)
+    _owners: dict[int, Tensor] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        world = self.capture.world
+        for tensor in world.tensors:
+            gradient = world.containers[id(vars(tensor))][1].get("_grad")
+            if gradient is not None:
+                self._owners[id(gradient)] = tensor
+
+    def number(self, tensor: Tensor) -> int:
+        """The place of a tensor among those that are found at each call."""
+        found = self._numbers.get(id(tensor))
+        if found is not None:
+            return found
+        at = next((i for i, x in enumerate(self.arguments) if x is tensor), None)
+        owner = self._owners.get(id(tensor))
+        way: tuple[str, Any] = ("fixed", tensor)
+        if at is not None:
+            way = "argument", at
+        elif owner is not None:
+            way = "gradient", self.number(owner)
+        self._numbers[id(tensor)] = len(self.tensors)
+        self.tensors.append(tensor)
+        self.ways.append(way)
+        return len(self.tensors) - 1
+
+    def of_storage(self, storage: Storage) -> int:
+        return self.number(next(x for x in self.capture.world.tensors if x._storage is storage))
+
+    def of_counter(self, counter: VersionCounter) -> int:
+        return self.number(next(x for x in self.capture.world.tensors if x._counter is counter))
+
+    def finder(self) -> Callable[[Sequence[Tensor]], list[Any]]:
+        """What finds the tensors of a call, from its arguments."""
+        ways = self.ways
+
+        def find(arguments: Sequence[Tensor]) -> list[Any]:
+            found: list[Any] = []
+            for kind, at in ways:
+                if kind == "fixed":
+                    found.append(at)
+                else:
+                    found.append(arguments[at] if kind == "argument" else found[at]._grad)
+            return found
+
+        return find
+
+
+Value = Callable[[Sequence[Tensor], Sequence[Tensor]], Any]
+
+
+@define(eq=False)
+class Effects:
+    """The effects of one call, on the tensors that ``located`` finds.
+
+    Attributes:
+      outputs: the traced values that a program has to give.
+      made: the new tensors.
+      writes: tensors whose storage was written, and the outputs that they get.
+      counts: tensors whose version counter went on, how far, and the writes that it noted.
+      fields: tensor, field, and what gives its value from the tensors of the call and the new ones.
+      entries: the same of dicts.
+      result: the same of the result.
+    """
+
+    located: Located
+    outputs: list[Any] = field(factory=list)
+    made: list[Made] = field(factory=list)
+    writes: list[tuple[int, int]] = field(factory=list)
+    counts: list[tuple[int, int, list[Any]]] = field(factory=list)
+    fields: list[tuple[int, str, Value]] = field(factory=list)
+    entries: list[tuple[dict[Any, Any], Any, Value]] = field(factory=list)
+    result: Value = field(default=None)
+    _places: dict[int, int] = field(factory=dict)
+    _storages: dict[Storage, int] = field(factory=dict)
+    _counters: dict[VersionCounter, int] = field(factory=dict)
+
+    def signature(self) -> Any:
+        """What two calls share that leave the same behind."""
+        return (
+            tuple([(m.output, m.like._type, m.like._storage.strides, m.storage, m.counter) for m in self.made]),
+            tuple([(m.like._counter.value, m.like._requires_grad, m.like._grad_fn is None) for m in self.made]),
+            tuple(self.writes),
+            tuple([(at, delta) for at, delta, _ in self.counts]),
+            tuple([(at, name) for at, name, _ in self.fields]),
+            tuple([(id(container), key) for container, key, _ in self.entries]),
+        )
+
+    def output(self, value: Any) -> int:
+        self.outputs.append(value)
+        return len(self.outputs) - 1
+
+    def value(self, value: Any) -> Value:
+        """What gives a value anew."""
+        capture = self.located.capture
+        if not is_tensor(value):
+            return lambda found, made: value
+        if value in capture.world.tensors:
+            number = self.located.number(value)
+            return lambda found, made: found[number]
+        place = self.place_of(value)
+        return lambda found, made: made[place]
+
+    def place_of(self, tensor: Tensor) -> int:
+        """The place of a new tensor among those that are made."""
+        known = self._places.get(id(tensor))
+        if known is not None:
+            return known
+        check_plain(tensor, self.located.capture)
+        storage, place = tensor._storage, len(self.made)
+        shared, counter = self._storages.get(storage), self._counters.get(tensor._counter)
+        output = self.output(storage.array) if shared is None else None
+        self.made.append(Made(output, tensor, shared, counter))
+        self._places[id(tensor)] = place
+        self._storages.setdefault(storage, place)
+        self._counters.setdefault(tensor._counter, place)
+        return place
+
+    def apply(self, found: Sequence[Tensor], outs: Sequence[Any]) -> tuple[list[Tensor], Any]:
+        """Leave the effects behind, all of them or, where a signal comes, none; the new tensors and the result."""
+        made: list[Tensor] = []
+        for each in self.made:
+            made.append(each.make(outs, made))
+        undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        try:
+            self._apply(found, made, outs, undo)
+        except BaseException:
+            for function, args in reversed(undo):
+                function(*args)
+            raise
+        return made, self.result(found, made)
+
+    def _apply(self, found: Any, made: Any, outs: Any, undo: list[Any]) -> None:
+        for at, output in self.writes:
+            storage = found[at]._storage
+            undo.append((setattr, (storage, "array", storage.array)))
+            storage.array = outs[output]
+        for at, delta, writes in self.counts:
+            counter = found[at]._counter
+            undo.append((setattr, (counter, "value", counter.value)))
+            before, counter.value = counter.value, counter.value + delta
+            if writes:
+                if counter.writes is None:
+                    counter.writes = deque(maxlen=WRITES_KEPT)
+                counter.writes.extend([w._replace(version=before + k + 1) for k, w in enumerate(writes)])
+        for at, name, value in self.fields:
+            held = vars(found[at])
+            undo.append(_entry_undo(held, name))
+            held[name] = value(found, made)
+        for container, key, value in self.entries:
+            undo.append(_entry_undo(container, key))
+            container[key] = value(found, made)
+
+
+def _entry_undo(container: dict[Any, Any], key: Any) -> Any:
+    return (container.__setitem__, (key, container[key])) if key in container else (container.pop, (key, None))
+
+
+def check_plain(tensor: Tensor, capture: Capture) -> None:
+    """Raise ``Irregular`` if a new tensor is more than a storage, a type and a history that is over."""
+    storage = tensor._storage
+    if type(tensor) is not Tensor or tensor._geometry is not None or tensor._view is not None:
+        raise Irregular("the function makes a view, or a tensor of a class of its own, that outlives it")
+    if storage in capture.cells or tensor._counter in capture.counters:
+        raise Irregular("the function makes another handle on a tensor from outside")
+    if storage.home is not None or storage.memory is not None or tensor._inference:
+        raise Irregular("the function makes a tensor whose memory is resized or exported, or an inference tensor")
+    if set(vars(tensor)) - set(Tensor.__annotations__) or tensor._backward_hooks or tensor._tangents:
+        raise Irregular("the function makes a tensor with attributes, hooks or tangents")
+    if tensor._grad is not None:
+        raise Irregular("the function makes a tensor with a gradient")
+    if tensor._grad_fn is not None:
+        check_released(tensor._grad_fn)
+
+
+def check_released(node: Node) -> None:
+    """Raise ``Irregular`` if a backward can still pass through a node: its saved values are traced."""
+    stack, seen = [node], {node}
+    while stack:
+        each = stack.pop()
+        if not isinstance(each, OperationNode | AccumulateGrad):
+            raise Irregular(f"a result has a history that can be differentiated again ({each.name()})")
+        if (
+            isinstance(each, OperationNode)
+            and not each.released
+            and any(isinstance(s, SavedTensor) for s in each.saved)
+        ):
+            raise Irregular("a result has a history that can be differentiated again")
+        for edge in each.next_edges:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+
+
+def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
+    """What a captured call leaves behind; the function has run, and nothing is put back yet.
+
+    Raises:
+      Irregular: it cannot be done again.
+    """
+    capture = step.capture
+    if capture.effects:
+        raise Irregular(capture.effects[0])
+    found = Effects(Located(capture, arguments))
+    for cell in capture.cells.values():
+        if cell.written:
+            if (cell.storage.strides, cell.storage.home) != cell.layout:
+                raise Irregular("the memory of a tensor from outside is resized")
+            found.writes.append((found.located.of_storage(cell.storage), found.output(cell.value)))
+    for counter, (before, _) in capture.counters.items():
+        delta = counter.value - before
+        if delta:
+            noted = [] if counter.writes is None else list(counter.writes)[-delta:]
+            found.counts.append((found.located.of_counter(counter), delta, noted))
+    owners = {id(vars(tensor)): tensor for tensor in capture.world.tensors}
+    for container, before in capture.world.changed():
+        if not isinstance(container, dict):
+            raise Irregular("a list, a set or an object with slots is changed")
+        owner = owners.get(id(container))
+        if owner is not None:
+            _fields(found, owner, before)
+        else:
+            _entries(found, container, before)
+    _result(found, step)
+    return found
+
+
+def _fields(found: Effects, tensor: Tensor, before: dict[str, Any]) -> None:
+    """The fields of a tensor from outside that were set."""
+    for name in {**before, **vars(tensor)}:
+        value = vars(tensor).get(name, getattr(Tensor, name, None))
+        if name in _PASSING or value is before.get(name, getattr(Tensor, name, None)):
+            continue
+        if name != "_grad" and not (name == "_requires_grad" and isinstance(value, bool)):
+            raise Irregular(f"a tensor from outside gets another history or memory ({name})")
+        found.fields.append((found.located.number(tensor), name, found.value(value)))
+
+
+def _entries(found: Effects, container: dict[Any, Any], before: dict[Any, Any]) -> None:
+    """The entries of a dict, or the attributes of an object, that were set."""
+    for key in before:
+        if key not in container:
+            raise Irregular(f"an entry is taken away: {_shown(key)}")
+    for key, value in container.items():
+        old = before.get(key, found)
+        if value is old:
+            continue
+        if isinstance(value, _KEPT):
+            if value.__class__ is old.__class__ and value == old:
+                continue
+            if value is not None and not isinstance(value, bool):
+                raise Irregular(f"a value of Python's changes: {_shown(key)} becomes {value!r}")
+        elif not is_tensor(value):
+            raise Irregular(f"an object of Python's is made that lives on: {_shown(key)}, a {type(value).__name__}")
+        found.entries.append((container, key, found.value(value)))
+
+
+def _shown(key: Any) -> str:
+    return repr(key) if isinstance(key, _KEPT) else f"an entry of a {type(key).__name__}"
+
+
+def _result(found: Effects, step: Step) -> None:
+    leaves, structure = flatten(step.result)
+    makers = []
+    for leaf in leaves:
+        if not is_tensor(leaf) and not isinstance(leaf, _KEPT):
+            raise Irregular(f"the result has a {type(leaf).__name__} in it")
+        makers.append(found.value(leaf))
+    if len(makers) == 1 and step.result is leaves[0]:
+        found.result = makers[0]
+    else:
+        found.result = lambda tensors, made: tree_util.tree_unflatten(
+            structure, [maker(tensors, made) for maker in makers]
+        )

@@ -1,0 +1,98 @@
+"""``torch.compiler.explain``: what a compiled call consists of."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from fgrad.api.graphs import Graph
+from fgrad.questions.answer import Answer, Table
+from fgrad.torch.compiler.programs import Program, record
+
+
+@frozen(repr=False)
+class Explanation(Answer):
+    """What ``torch.compile`` makes of a call.
+
+    Attributes:
+      graphs: the graphs that run: one, or none where the call runs as uncompiled.
+      inputs, outputs: their names.
+      guards: what has to be as it was for the program to be used again.
+      breaks: why the call runs as uncompiled, with the line.
+      seconds: what recording and running took, by name.
+    """
+
+    graphs: tuple[Graph, ...] = field(eq=False)
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    guards: tuple[str, ...]
+    breaks: tuple[str, ...]
+    seconds: dict[str, float] = field(eq=False)
+
+    @property
+    def graph_count(self) -> int:
+        return len(self.graphs)
+
+    @property
+    def graph_break_count(self) -> int:
+        return len(self.breaks)
+
+    def findings(self) -> Sequence[Any]:
+        return self.graphs or self.breaks
+
+    def parts(self) -> Iterable[str | Table]:
+        for graph in self.graphs:
+            yield f"One program of {len(graph)} operations."
+        for reason in self.breaks:
+            yield f"Runs as uncompiled: {reason}"
+        for title, names in (("inputs", self.inputs), ("outputs", self.outputs), ("guards", self.guards)):
+            if names:
+                yield Table((title,), [(name,) for name in names])
+        yield Table(("time", "ms"), [(name, round(seconds * 1e3, 1)) for name, seconds in self.seconds.items()])
+
+
+def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
+    """A function that says what ``torch.compile`` makes of a call, and changes nothing.
+
+    Arguments:
+      function: what is or would be compiled.
+
+    Returns:
+      A function of the same arguments that gives an ``Explanation``.
+
+    >>> import fgrad.torch as torch
+    >>> def halves(x):
+    ...     return x * 2 if x.sum() > 1 else x
+    >>> found = torch.compiler.explain(halves)(torch.ones(2))
+    >>> found.graph_count, found.graph_break_count
+    (0, 1)
+    """
+    function = getattr(function, "_torchdynamo_orig_callable", function)
+
+    def explained(*args: Any, **kwargs: Any) -> Explanation:
+        program = record(function, args, kwargs, strict=False)
+        seconds = {"recording": program.seconds}
+        if program.refused is not None:
+            return Explanation((), (), (), (), (program.refused,), seconds)
+        return Explanation((program.named(),), program.names, program.out_names, _guards(program), (), seconds)
+
+    return explained
+
+
+def _guards(program: Program) -> tuple[str, ...]:
+    guards, effects = program.guards, program.effects
+    assert effects is not None
+    world = effects.located.capture.world
+    found = []
+    for tensor in effects.located.tensors:
+        place = world.tensors[tensor]
+        leaf = ", requires grad" if tensor._requires_grad else ""
+        found.append(f"{place.path}: {tensor._type}{leaf}")
+    places = {id(getattr(held, "__dict__", None)): place for place, held in world.objects.values()}
+    places |= {id(held): place for place, held in world.objects.values()}
+    for container, _ in guards.containers:
+        place = places.get(id(container))
+        if place is not None:
+            found.append(f"{place.path}: the same attributes or entries")
+    found += [f"{name}: the same object" for _, name, _ in guards.variables if name]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,49 @@
+"""What ``torch.compile`` gives for a module: a module whose call is compiled."""
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+from fgrad.torch.nn.modules import module as modules
+from fgrad.torch.nn.modules.module import Module
+
+
+class OptimizedModule(Module):
+    """A module around another one; its call is compiled, all else is the other's.
+
+    Source: PyTorch: torch/_dynamo/eval_frame.py, ``OptimizedModule``.
+    """
+
+    _orig_mod: Module
+
+    def __init__(self, module: Module, compiled: Callable[..., Any]):
+        super().__init__()
+        self._orig_mod = module
+        self.__dict__["_compiled_call"] = compiled
+        self.training = module.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_compiled_call"](*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self.__dict__["_modules"]["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("_orig_mod", "training") or name in self.__dict__:
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+
+def compile_in_place(module: Module, compile: Callable[[Any], Any]) -> None:
+    """Have a module's own calls compiled, as ``Module.compile`` does."""
+    module.__dict__["forward"] = compile(MethodType(type(module).forward, module))
+
+
+def enter(compile: Callable[..., Any]) -> None:
+    """Tell modules how they are compiled."""
+    modules.compiling.compile = lambda module, *args, **named: compile_in_place(
+        module, lambda forward: compile(forward, *args, **named)
+    )

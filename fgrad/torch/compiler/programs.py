@@ -1,0 +1,241 @@
+"""Captured calls as programs: recorded, guarded, compiled by XLA, checked by recording again.
+
+NOTE [Nothing stale]
+What a capture cannot see (a global of a library, a random branch, a number in a slot of C's) is checked: graphs are
+values, so the second call of a program, and every n-th after that, records the function again and compares.  Where the
+two differ, the new one is taken, and a warning says once which line differs.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import define, field, frozen
+
+from fgrad.api.graphs import Graph
+from fgrad.errors import CaptureError
+from fgrad.graph.graph import Graph as FlatGraph, evaluate
+from fgrad.graph.source import here
+from fgrad.jaxcore import widely
+from fgrad.mutable.capture.capture import Capture, Cell, Drawn, Number, Stream
+from fgrad.mutable.capture.world import World
+from fgrad.mutable.operation.capture import flatten, is_tensor
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.passes.partition import partition
+from fgrad.passes.simplify import simplify
+from fgrad.torch.compiler.differentiated import BackwardProgram, Derivative, as_leaves, derivative_of
+from fgrad.torch.compiler.effects import Effects, Irregular, effects_of
+from fgrad.torch.compiler.guards import Guards, guards_of
+from fgrad.torch.compiler.reached import world_of
+from fgrad.torch.compiler.step import Step
+from fgrad.torch.nn.modules.module import Module
+
+
+@frozen(eq=False)
+class Source:
+    """Where a program's input comes from at each call."""
+
+    read: Callable[[Sequence[Any]], Any]
+    name: str
+
+
+@define(eq=False)
+class Program:
+    """One captured call: what it is for, what it computes, what it leaves behind.
+
+    Attributes:
+      guards: what has to be as it was.
+      refused: why the call runs as uncompiled, if it does.
+      graph: from the inputs that are read to the outputs.
+      sources: where the inputs come from.
+      draws: random numbers that are drawn before it runs.
+      calls: how often it was called.
+      seconds: what recording took.
+    """
+
+    guards: Guards
+    refused: str | None
+    graph: Any = None
+    names: tuple[str, ...] = ()
+    out_names: tuple[str, ...] = ()
+    effects: Effects | None = None
+    find: Any = None
+    sources: list[Source] = field(factory=list)
+    draws: list[Drawn] = field(factory=list)
+    streams: list[tuple[Any, int]] = field(factory=list)
+    backward: BackwardProgram | None = None
+    calls: int = 0
+    seconds: float = 0.0
+    _xla: Any = None
+
+    def run(self, found: Sequence[Tensor]) -> Any:
+        """Run on the tensors of a call, and leave the effects behind; the result."""
+        if not self.draws and not self.streams:
+            return self._leave(found, self.compute([source.read(found) for source in self.sources]))
+        generators = {id(s): s for draw in self.draws for s in draw.sources} | {id(s): s for s, _ in self.streams}
+        before = [(source, source.saved()) for source in generators.values()]
+        try:
+            drawn = {id(draw): draw.draw(()) for draw in self.draws}
+            outs = self.compute([source.read((found, drawn)) for source in self.sources])
+            for source, output in self.streams:
+                source.restore(np.ascontiguousarray(outs[output]))
+            return self._leave(found, outs)
+        except BaseException:
+            for source, state in before:
+                source.restore(state)
+            raise
+
+    def _leave(self, found: Sequence[Tensor], outs: Sequence[Any]) -> Any:
+        """Leave the effects of a call behind; its result, with its history."""
+        assert self.effects is not None
+        made, result = self.effects.apply(found, outs)
+        if self.backward is not None:
+            self.backward.attach(found, made, outs, here(2))
+        return result
+
+    def compute(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Run XLA's program."""
+        program = self._xla
+        if program is None:
+            graph = self.graph
+            program = self._xla = jax.jit(lambda *flat: tuple(evaluate(graph, flat)))
+        return widely(program, *values) if self.graph.wide else program(*values)
+
+    def named(self) -> Graph:
+        """The graph with its names."""
+        structures = [
+            jax.tree_util.tree_structure(tree)
+            for tree in (((0,) * len(self.names), {}), (0,) * len(self.graph.outputs))
+        ]
+        return Graph(self.graph, *structures, self.names, self.out_names)
+
+    def same_as(self, other: "Program") -> bool:
+        """Whether another recording of the same call computes and leaves behind the same."""
+        if self.refused is not None or other.refused is not None:
+            return self.refused == other.refused
+        assert self.effects is not None and other.effects is not None
+        return (
+            self.graph == other.graph
+            and self.names == other.names
+            and self.effects.signature() == other.effects.signature()
+            and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
+        )
+
+
+def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool) -> Program:
+    """Capture a call as a program; nothing has been changed then.
+
+    Arguments:
+      strict: raise what says that the function cannot be captured, instead of noting it.
+
+    Raises:
+      CaptureError: the function needs a number, and ``strict``.
+    """
+    start = time.perf_counter()
+    arguments = [x for x in flatten((args, kwargs))[0] if is_tensor(x)]
+    capture = Capture(world_of(function, args, kwargs), ahead=True)
+    refused: str | None = None
+    effects: Effects | None = None
+    made: Any = None
+    try:
+        check_hooks(capture)
+        give_back = as_leaves(capture)
+        step = Step(capture, World(), capture.run(function, args, kwargs))
+        derivative = capture.inside(derivative_of, capture, [x for _, x in step.results()])
+        give_back()
+        step.after = world_of(function, args, kwargs)
+        effects = effects_of(step, arguments)
+        made = _written(step, effects, derivative)
+    except Irregular as reason:
+        refused = str(reason)
+    except CaptureError as error:
+        if strict:
+            raise
+        refused = str(error)
+    except Exception as error:  # the call itself says what is wrong with it
+        refused = f"{type(error).__name__}: {error}"
+    finally:
+        capture.put_back()
+    if made is None or effects is None:
+        return Program(guards_of(capture, None, function), refused, seconds=time.perf_counter() - start)
+    graph, ins, names, out_names, streams, backward = made
+    program = Program(guards_of(capture, effects, function), None, graph, names, out_names, effects)
+    program.find = effects.located.finder()
+    program.draws = capture.draws_ahead
+    program.streams, program.backward = streams, backward
+    lent = bool(program.draws or streams)
+    program.sources = [Source(_reader(x, effects, lent), name) for x, name in zip(ins, names, strict=True)]
+    program.seconds = time.perf_counter() - start
+    return program
+
+
+def check_hooks(capture: Capture) -> None:
+    """Raise ``Irregular`` if a tensor or a module has hooks: they are Python's, and fire at each call."""
+    if any(x._backward_hooks or x._post_accumulate_grad_hooks for x in capture.world.tensors):
+        raise Irregular("a tensor has hooks")
+    for place, held in capture.world.objects.values():
+        if isinstance(held, Module) and not held._is_unhooked():
+            raise Irregular(f"the module {place.path} has hooks")
+
+
+def _written(step: Step, effects: Effects, derivative: Derivative | None) -> Any:
+    """The graph of a call, its inputs, the names, the streams with their outputs, and the backward."""
+    tape = step.capture.tape
+    streams = [(x.source, effects.output(x.value)) for x in step.capture.streams.values() if x.written]
+    outputs = [*effects.outputs, *([] if derivative is None else derivative.gradients)]
+    used = tape.used(outputs)
+    ins = [x for x in step.inputs if x.input.number in used]
+    for x in ins:
+        if isinstance(x, Cell):
+            effects.located.of_storage(x.storage)
+    traced = [x.input for x in ins]
+    if derivative is None:
+        graph, backward = simplify(tape.closed(traced, effects.outputs)), None
+    else:
+        whole = simplify(tape.closed([*traced, *derivative.cotangents], outputs))
+        graph, backward = _halves(whole, ins, effects, derivative)
+    names: dict[int, str] = {}
+    for at, output in effects.writes:
+        names[output] = f"{step.capture.world.tensors[effects.located.tensors[at]].path} (written)"
+    made = {id(m.like): m.output for m in effects.made}
+    for tensor, place in step.after.tensors.items():
+        if made.get(id(tensor)) is not None:
+            names.setdefault(made[id(tensor)], f"{place.path} (written)")  # type: ignore[arg-type]
+    for name, tensor in step.results():
+        if made.get(id(tensor)) is not None:
+            names[made[id(tensor)]] = name  # type: ignore[index]
+    for _, output in streams:
+        names[output] = "generator (written)"
+    out_names = tuple([names.get(i, f"residual[{i}]") for i in range(len(graph.outputs))])
+    return graph, ins, tuple([x.place.path for x in ins]), out_names, streams, backward
+
+
+def _halves(whole: FlatGraph, ins: Sequence[Any], effects: Effects, derivative: Derivative) -> Any:
+    """The forward graph and the backward program: see NOTE [Forward and backward]."""
+    count, known = len(ins), len(effects.outputs)
+    late = range(count, count + len(derivative.cotangents))
+    kept = [False] * known + [True] * len(derivative.gradients)
+    halves = partition(whole, late, kept)
+    located = effects.located
+    residuals = list(range(known, len(halves.known.outputs)))
+    saved = [located.number(x) for x in derivative.saved]
+    places = [effects.place_of(x) for x in derivative.results]
+    wanted = [located.number(x) for x in derivative.wanted]
+    types = [x._type for x in derivative.results]
+    given = [x._type for x in derivative.wanted]
+    return halves.known, BackwardProgram(halves.unknown, places, types, wanted, given, residuals, saved)
+
+
+def _reader(x: Any, effects: Effects, lent: bool) -> Callable[[Any], Any]:
+    """What reads an input at each call; where numbers are drawn ahead, these come beside the tensors."""
+    if isinstance(x, Cell):
+        at = effects.located.of_storage(x.storage)
+        return (lambda found: found[0][at]._storage.array) if lent else (lambda found: found[at]._storage.array)
+    if isinstance(x, Drawn):
+        return lambda found: found[1][id(x)]
+    if isinstance(x, Stream):
+        return lambda found: x.source.saved()
+    assert isinstance(x, Number)
+    return lambda found: np.float64(x.holder[x.key])

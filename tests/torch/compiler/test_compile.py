@@ -1,0 +1,269 @@
+"""``torch.compile`` of whole steps: after each call everything is as it would be uncompiled."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fgrad
+import fgrad.torch as torch
+from fgrad.torch.compiler.compile import settings
+from tests.torch.compiler.programs import classifier, close, of_tensor, same
+from tests.torch.compiler.test_pure import OPTIMIZERS
+
+
+def programs(step):
+    return [each for held in step._compiled.programs.values() for each in held]
+
+
+def is_compiled(step):
+    return any(each.refused is None for each in programs(step))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_leaves_what_it_leaves_uncompiled(name):
+    plain, compiled = classifier(OPTIMIZERS[name]), classifier(OPTIMIZERS[name])
+    step = torch.compile(compiled.step)
+    for k in range(6):
+        stream = torch.get_rng_state()
+        wanted = plain.step(*plain.batches[k % 4])
+        expected = plain.state()
+        torch.set_rng_state(stream)
+        found = step(*compiled.batches[k % 4])
+        same(compiled.state(), expected)
+        close(found.numpy(), wanted.numpy(), exact=False)
+        assert found.requires_grad == wanted.requires_grad and found._version == wanted._version
+    assert is_compiled(step) and programs(step)[0].calls >= 3
+
+
+def linear_step(**options):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step, torch.compile(step, **options)
+
+
+def test_the_loss_that_is_returned_has_its_history_which_is_over():
+    _, _, step, compiled = linear_step()
+    x = torch.ones(2, 3)
+    for _ in range(4):
+        loss = compiled(x)
+    assert loss.requires_grad and not loss.is_leaf and loss.grad_fn.name() == "MeanBackward0"
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+
+
+def test_a_learning_rate_that_changes_compiles_nothing_new():
+    model, optimizer, step, compiled = linear_step()
+    twin, other, uncompiled, _ = linear_step()
+    scheduler, second = [torch.optim.lr_scheduler.ExponentialLR(o, 0.5) for o in (optimizer, other)]
+    x = torch.ones(2, 3)
+    for _ in range(5):
+        compiled(x)
+        uncompiled(x)
+        scheduler.step()
+        second.step()
+    close(model.weight.detach().numpy(), twin.weight.detach().numpy(), exact=False)
+    assert compiled._compiled.recorded == 2  # without gradients, and with
+
+
+def test_what_changes_from_outside_is_seen():
+    model, optimizer, step, compiled = linear_step()
+    twin, other, uncompiled, _ = linear_step()
+    x = torch.ones(2, 3)
+
+    def both(change=lambda model, optimizer: None):
+        change(model, optimizer)
+        change(twin, other)
+        for _ in range(3):
+            one, two = compiled(x), uncompiled(x)
+            close(one.detach().numpy(), two.detach().numpy(), exact=False)
+        close(model.weight.detach().numpy(), twin.weight.detach().numpy(), exact=False)
+
+    both()
+    both(lambda model, _: model.weight.data.mul_(2))
+    both(lambda model, _: setattr(model.weight, "data", model.weight.data.clone() * 0.5))
+    both(lambda model, _: model.bias.requires_grad_(False))
+    both(lambda _, optimizer: optimizer.param_groups[0].update(weight_decay=0.1))
+
+
+def test_types_shapes_and_modes_make_programs_of_their_own():
+    compiled = torch.compile(lambda x: x * 2)
+    assert compiled(torch.ones(2)).tolist() == [2, 2]
+    assert compiled(torch.ones(3)).tolist() == [2, 2, 2]
+    assert compiled(torch.ones(2, dtype=torch.int64)).dtype == torch.int64
+    assert compiled(torch.ones(2, 2).t()).stride() == (1, 2)
+    model = torch.nn.Dropout(0.5)
+    drop = torch.compile(lambda x: model(x).sum())
+    assert drop(torch.ones(8)).item() != 8 or drop(torch.ones(8)).item() != 8
+    model.eval()
+    assert [drop(torch.ones(8)).item() for _ in range(3)] == [8, 8, 8]
+
+
+def test_tensors_that_share_memory_are_told_apart():
+    def write(x, y):
+        x.add_(1)
+        return y.sum()
+
+    compiled = torch.compile(write)
+    for _ in range(3):
+        a, b = torch.zeros(2), torch.zeros(2)
+        assert compiled(a, b).item() == 0 and a.tolist() == [1, 1] and a._version == 1
+    for _ in range(3):
+        a = torch.zeros(2)
+        assert compiled(a, a).item() == 2
+    for _ in range(3):
+        a = torch.zeros(2)
+        assert compiled(a, a.view(2)).item() == 2
+
+
+def test_a_global_that_changes_is_guarded_and_what_no_guard_sees_is_checked():
+    hidden = iter([1.0, 1.0, 2.0, 2.0, 2.0])
+    compiled = torch.compile(lambda x: x * next(hidden))
+    assert compiled(torch.ones(1)).item() == 1
+    before = settings.check_every
+    try:
+        settings.check_every = 3
+        assert compiled(torch.ones(1)).item() == 1
+        with pytest.warns(UserWarning, match="does something else.*test_compile.py"):
+            assert compiled(torch.ones(1)).item() == 2
+    finally:
+        settings.check_every = before
+
+
+SCALE = 2.0
+
+
+def test_globals_are_guarded(monkeypatch):
+    compiled = torch.compile(lambda x: x * SCALE)
+    assert [compiled(torch.ones(1)).item() for _ in range(3)] == [2, 2, 2]
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert compiled(torch.ones(1)).item() == 3
+
+
+def test_where_a_number_is_needed_it_runs_as_uncompiled():
+    def branch(x):
+        return x * 2 if x.sum() > 1 else x
+
+    compiled = torch.compile(branch)
+    assert compiled(torch.ones(2)).tolist() == [2, 2] and compiled(torch.zeros(2)).tolist() == [0, 0]
+    with pytest.raises(fgrad.errors.CaptureError, match=r"test_compile.py:\d+"):
+        torch.compile(branch, fullgraph=True)(torch.ones(2))
+
+
+def test_an_error_is_that_of_the_function_and_changes_nothing():
+    model, optimizer, step, compiled = linear_step()
+    before = of_tensor(model.weight)
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        compiled(torch.ones(2, 4))
+    assert np.array_equal(of_tensor(model.weight)[0], before[0])
+    for _ in range(3):
+        compiled(torch.ones(2, 3))
+
+
+def test_gradients_are_accumulated_over_calls():
+    w, v = [torch.ones(2, requires_grad=True) for _ in range(2)]
+
+    def accumulate(w, x):
+        (w * x).sum().backward()
+
+    compiled = torch.compile(lambda x: accumulate(w, x))
+    for k in range(5):
+        x = torch.full((2,), float(k))
+        compiled(x)
+        accumulate(v, x)
+        assert w.grad.tolist() == v.grad.tolist() and w.grad._version == v.grad._version
+    w.grad = None
+    compiled(torch.ones(2))
+    assert w.grad.tolist() == [1, 1]
+
+
+def test_hooks_fire_at_each_call():
+    model, _, step, compiled = linear_step()
+    seen = []
+    for _ in range(3):
+        compiled(torch.ones(2, 3))
+    model.register_forward_hook(lambda *_: seen.append(1))
+    for _ in range(3):
+        compiled(torch.ones(2, 3))
+    assert len(seen) == 3
+    handle = model.weight.register_hook(lambda grad: seen.append(grad.sum().item()))
+    compiled(torch.ones(2, 3))
+    assert len(seen) == 5
+    handle.remove()
+
+
+def test_draws_continue_the_stream_to_the_bit():
+    def draw():
+        return torch.rand(3) + torch.randn(3), torch.randint(0, 9, (2,)), torch.bernoulli(torch.full((4,), 0.5))
+
+    compiled = torch.compile(draw)
+    torch.manual_seed(1)
+    wanted = [draw() for _ in range(4)]
+    torch.manual_seed(1)
+    for each in wanted:
+        for a, b in zip(compiled(), each, strict=True):
+            assert a.dtype == b.dtype and np.array_equal(a.numpy(), b.numpy())
+    assert is_compiled(compiled)
+
+
+def test_an_interrupt_while_the_program_runs_changes_nothing(monkeypatch):
+    program = classifier()
+    step = torch.compile(program.step)
+    for _ in range(4):
+        step(*program.batches[0])
+    before = program.state()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    (first, *_) = [each for each in programs(step) if each.refused is None]
+    monkeypatch.setattr(first, "_xla", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step(*program.batches[0])
+    same(program.state(), before, exact=True)
+
+
+def test_what_always_changes_is_given_up_with_a_warning():
+    counter = {"calls": 0}
+
+    def count(x):
+        counter["calls"] += 1
+        return x * counter["calls"]
+
+    compiled = torch.compile(count)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert [compiled(torch.ones(1)).item() for _ in range(10)] == list(range(1, 11))
+    assert [w for w in seen if "runs as uncompiled from now on" in str(w.message)]
+
+
+def test_explain_lists_what_a_call_consists_of():
+    program = classifier()
+    program.step(*program.batches[0])
+    found = torch.compiler.explain(program.step)(*program.batches[0])
+    assert found and found.graph_count == 1 and not found.breaks
+    assert "model.0.weight" in found.inputs and "model.0.weight (written)" in found.outputs
+    assert any("model.0.weight" in guard for guard in found.guards)
+    assert "recording" in str(found)
+    found = torch.compiler.explain(lambda x: x.sum().item())(torch.ones(2))
+    assert "test_compile.py" in found.breaks[0] and "Runs as uncompiled" in str(found)
+
+
+def test_the_arguments_of_pytorch_are_taken():
+    assert torch.compile(fullgraph=True, mode="max-autotune")(lambda x: x + 1)(torch.ones(1)).item() == 2
+
+    def f(x):
+        return x
+
+    assert torch.compile(f, disable=True) is f
+    assert torch.compile(torch.compiler.disable(f))(torch.ones(1)).item() == 1
+    assert torch.compile(lambda x: x * 2 if torch.compiler.is_compiling() else x)(torch.ones(1)).item() == 2

@@ -1,0 +1,141 @@
+"""``torch.compile`` of modules and losses: a forward program, one node, a backward program."""
+
+import pytest
+
+import fgrad.torch as torch
+from tests.torch.compiler.programs import close
+
+
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(3, 4, bias=False), torch.nn.BatchNorm1d(4), torch.nn.Tanh(), torch.nn.Linear(4, 1)
+    )
+
+
+def gradients(model):
+    found = [p.grad.numpy().copy() for p in model.parameters()]
+    model.zero_grad()
+    return found
+
+
+def test_a_loss_has_one_node_and_the_gradients_that_it_has_uncompiled():
+    model, twin = network(), network()
+    compiled = torch.compile(lambda x: model(x).square().sum(), fullgraph=True)
+    x = torch.randn(5, 3)
+    for _ in range(4):
+        loss, wanted = compiled(x), twin(x).square().sum()
+        assert loss.grad_fn.name() == "CompiledFunctionBackward" and loss.requires_grad
+        loss.backward()
+        wanted.backward()
+        for a, b in zip(gradients(model), gradients(twin), strict=True):
+            close(a, b, exact=False)
+        close(model[1].running_mean.numpy(), twin[1].running_mean.numpy(), exact=False)
+        assert model[1].num_batches_tracked.item() == twin[1].num_batches_tracked.item()
+    (program,) = [p for held in compiled._compiled.programs.values() for p in held]
+    assert program.refused is None and program.calls == 4
+
+
+def test_gradients_flow_to_arguments_and_through_what_made_them():
+    model = network().eval()
+    compiled = torch.compile(lambda x: model(x).sin().sum(), fullgraph=True)
+    for _ in range(3):
+        x = torch.ones(2, 3, requires_grad=True)
+        compiled(x * 2).backward()
+        (wanted,) = torch.autograd.grad(model(x * 2).sin().sum(), x)
+        close(x.grad.numpy(), wanted.numpy(), exact=False)
+    leaf = torch.ones(2, 3, requires_grad=True)
+    compiled(leaf).backward()
+    assert leaf.grad is not None and leaf.is_leaf
+
+
+def test_what_is_detached_inside_has_no_gradient():
+    w = torch.tensor([2.0], requires_grad=True)
+
+    def f(x):
+        with torch.no_grad():
+            scale = w * 3
+        return (w * x * scale + w.detach() * x).sum()
+
+    compiled = torch.compile(f, fullgraph=True)
+    for _ in range(3):
+        w.grad = None
+        compiled(torch.ones(1)).backward()
+        assert w.grad.item() == 6
+
+
+def test_several_results_some_without_a_gradient():
+    w = torch.tensor([2.0], requires_grad=True)
+    compiled = torch.compile(lambda x: {"a": w * x, "b": (w * w, x + 1)}, fullgraph=True)
+    for _ in range(3):
+        w.grad = None
+        found = compiled(torch.ones(1))
+        assert not found["b"][1].requires_grad and found["a"].grad_fn is found["b"][0].grad_fn
+        found["b"][0].backward()
+        assert w.grad.item() == 4
+
+
+def test_a_write_between_forward_and_backward_is_the_error_that_it_is():
+    model = network().eval()
+    compiled = torch.compile(lambda x: model(x).sum())
+    for _ in range(3):
+        loss = compiled(torch.ones(2, 3))
+    with torch.no_grad():
+        model[3].weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_backward_twice_and_of_a_gradient_are_errors():
+    w = torch.tensor([2.0], requires_grad=True)
+    compiled = torch.compile(lambda: (w * w).sum())
+    for _ in range(3):
+        loss = compiled()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    assert w.grad.item() == 8
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+    with pytest.raises(RuntimeError, match="does not currently support double backward"):
+        torch.autograd.grad(compiled(), w, create_graph=True)
+
+
+def test_a_module_is_wrapped():
+    model = network()
+    compiled = torch.compile(model)
+    x = torch.randn(4, 3)
+    for _ in range(3):
+        compiled(x).sum().backward()
+        found = gradients(compiled)
+    model.eval()
+    close(compiled.eval()(x).detach().numpy(), model(x).detach().numpy(), exact=False)
+    assert compiled._orig_mod is model and len(found) == 5
+    assert list(compiled.state_dict())[0] == "_orig_mod.0.weight"
+    assert compiled.__getitem__(0) is model[0]
+
+
+def test_a_module_compiles_itself():
+    model, twin = network(), network()
+    model.compile()
+    x = torch.randn(4, 3)
+    for _ in range(3):
+        model(x).sum().backward()
+        twin(x).sum().backward()
+        for a, b in zip(gradients(model), gradients(twin), strict=True):
+            close(a, b, exact=False)
+    assert list(model.state_dict()) == list(twin.state_dict())
+
+
+def test_an_optimisers_step_alone():
+    model, twin = network(), network()
+    optimizer, other = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (model, twin)]
+    step = torch.compile(optimizer.step)
+    x = torch.randn(4, 3)
+    for _ in range(5):
+        for m, update in ((model, step), (twin, other.step)):
+            m.zero_grad()
+            m(x).square().sum().backward()
+            update()
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        close(a.detach().numpy(), b.detach().numpy(), exact=False)
+    assert any(p.refused is None for held in step._compiled.programs.values() for p in held)

@@ -1,0 +1,274 @@
+"""``torch.pure``: a step of training as a function of arrays, which JAX's transformations take."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+import fgrad.torch as torch
+from fgrad.errors import GraphArgumentError
+from tests.torch.compiler.programs import classifier, close, same
+
+OPTIMIZERS = {
+    "sgd": lambda params: torch.optim.SGD(params, lr=0.1),
+    "nesterov": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "adam": lambda params: torch.optim.Adam(params, lr=0.01),
+    "amsgrad": lambda params: torch.optim.Adam(params, lr=0.01, amsgrad=True, weight_decay=0.01),
+    "adamw": lambda params: torch.optim.AdamW(params, lr=0.01),
+    "rmsprop": lambda params: torch.optim.RMSprop(params, lr=0.01, momentum=0.5, centered=True),
+    "adagrad": lambda params: torch.optim.Adagrad(params, lr=0.01),
+    "adadelta": lambda params: torch.optim.Adadelta(params, lr=0.5),
+    "adamax": lambda params: torch.optim.Adamax(params, lr=0.01),
+    "nadam": lambda params: torch.optim.NAdam(params, lr=0.01),
+    "radam": lambda params: torch.optim.RAdam(params, lr=0.01),
+    "asgd": lambda params: torch.optim.ASGD(params, lr=0.01),
+    "rprop": lambda params: torch.optim.Rprop(params, lr=0.01),
+}
+
+
+def arrays(batch):
+    return [x.numpy() for x in batch]
+
+
+def stacked(batches):
+    return [jnp.stack([batch[i].numpy() for batch in batches]) for i in range(len(batches[0]))]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_epoch_is_one_program(name):
+    program = classifier(OPTIMIZERS[name])
+    function, state = torch.pure(program.step)(*program.batches[0])
+    state, losses = jax.lax.scan(lambda state, batch: function(state, *batch), state, stacked(program.batches))
+    wanted = [program.step(*batch).item() for batch in program.batches]
+    close(losses, wanted, exact=False)
+    after, other = program.state(), classifier(OPTIMIZERS[name])
+    torch.pure(other.step)(*other.batches[0])[0].load(state)
+    for key, value in other.state().items():
+        if not key.endswith(".grad"):
+            found, old = (value[0], after[key][0]) if isinstance(value, tuple) else (value, after[key])
+            np.testing.assert_allclose(found, old, rtol=1e-4, atol=2e-5, err_msg=key)
+
+
+def test_the_state_has_the_names_of_state_dicts():
+    program = classifier(OPTIMIZERS["adam"])
+    function, state = torch.pure(program.step)(*program.batches[0])
+    assert set(state) == {"model", "optimizer", "generator"}
+    assert set(state["model"]) == set(program.model.state_dict())
+    program.step(*program.batches[0])
+    held = program.optimizer.state_dict()["state"]
+    assert {k: set(v) for k, v in state["optimizer"]["state"].items()} == {k: set(v) for k, v in held.items()}
+    assert float(state["optimizer"]["param_groups"][0]["lr"]) == pytest.approx(0.01)
+    again, _ = function(state, *arrays(program.batches[0]))
+    assert jax.tree.structure(again) == jax.tree.structure(state)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), again) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
+
+
+def test_the_live_objects_stay_as_they_were():
+    program = classifier()
+    before = program.state()
+    function, state = torch.pure(program.step)(*program.batches[0])
+    function(state, *arrays(program.batches[0]))
+    same(program.state(), before, exact=True)
+    assert not program.optimizer.state
+
+
+def test_a_state_is_put_back():
+    program = classifier()
+    function, state = torch.pure(program.step)(*program.batches[0])
+    for batch in program.batches[:2]:
+        state, _ = jax.jit(function)(state, *arrays(batch))
+    other = classifier()
+    losses = [other.step(*batch).item() for batch in other.batches]
+    function.load(state)
+    assert program.optimizer.param_groups[0]["lr"] == 0.1
+    close([program.step(*batch).item() for batch in program.batches[2:]], losses[2:], exact=False)
+    assert program.model[0].weight.requires_grad and program.model[0].weight.is_leaf
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    program = classifier()
+    function, state = torch.pure(program.step)(*program.batches[0])
+    before = program.state()
+    state["model"]["4.weight"] = state["model"]["4.weight"][:1]
+    with pytest.raises(ValueError, match=r"model.4.weight has the shape \[3, 8\], and the state \[1, 8\]"):
+        function.load(state)
+    same(program.state(), before, exact=True)
+    del state["model"]["4.weight"]
+    with pytest.raises(ValueError, match="the structure"):
+        function.load(state)
+
+
+def test_arguments_that_do_not_fit_are_errors():
+    program = classifier()
+    function, state = torch.pure(program.step)(*program.batches[0])
+    x, y = arrays(program.batches[0])
+    with pytest.raises(ValueError, match="the arguments have the structure"):
+        function(state, x)
+    with pytest.raises(GraphArgumentError, match=r"args\[0\]"):
+        function(state, x[:3], y)
+
+    function, state = torch.pure(lambda x, scale: x * scale)(torch.ones(2), 3.0)
+    assert function(state, np.ones(2, "float32"), 3.0)[1].tolist() == [3, 3]
+    with pytest.raises(ValueError, match="made with 3.0"):
+        function(state, np.ones(2, "float32"), 4.0)
+
+
+def regression(lr=0.1):
+    """A step without random numbers, from a state that depends on a seed."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = torch.randn(8, 3)
+    return model, optimizer, step, (x, x.sum(1, keepdim=True).sin())
+
+
+def test_an_ensemble_is_trained_at_once():
+    models = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        models.append(regression()[0])
+    torch.manual_seed(7)
+    model, _, step, batch = regression()
+    function, _ = torch.pure(step)(*batch)
+    states = []
+    for each in models:
+        model.load_state_dict(each.state_dict())
+        states.append(function.state())
+    together = jax.tree.map(lambda *xs: jnp.stack(xs), *states)
+    together["optimizer"]["param_groups"][0]["lr"] = jnp.array([0.1, 0.01, 0.001])
+    for _ in range(3):
+        together, losses = jax.jit(jax.vmap(function, in_axes=(0, None, None)))(together, *arrays(batch))
+    for k, (each, lr) in enumerate(zip(models, [0.1, 0.01, 0.001], strict=True)):
+        optimizer = torch.optim.SGD(each.parameters(), lr=lr, momentum=0.9)
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(each(batch[0]), batch[1])
+            loss.backward()
+            optimizer.step()
+        assert losses[k] == pytest.approx(loss.item(), rel=1e-5)
+
+
+def test_draws_are_mapped_each_from_its_own_generator():
+    x = torch.ones(20)
+    torch.manual_seed(0)
+    function, state = torch.pure(lambda x: torch.nn.functional.dropout(x, 0.5))(x)
+    states = [state]
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        states.append(function.state())
+    _, found = jax.vmap(function, in_axes=(0, None))(jax.tree.map(lambda *s: jnp.stack(s), *states), x.numpy())
+    for seed, each in enumerate(found):
+        torch.manual_seed(seed)
+        assert np.array_equal(each, torch.nn.functional.dropout(x, 0.5).numpy())
+
+
+def test_a_learning_rate_has_a_gradient():
+    torch.manual_seed(0)
+    _, _, step, batch = regression()
+    function, state = torch.pure(step)(*batch)
+
+    def after_two(lr):
+        start = {**state, "optimizer": {**state["optimizer"], "param_groups": [{"lr": lr}]}}
+        second, _ = function(start, *arrays(batch))
+        return function(second, *arrays(batch))[1]
+
+    slope = jax.grad(after_two)(0.1)
+    difference = (after_two(0.101) - after_two(0.099)) / 0.002
+    assert slope == pytest.approx(float(difference), rel=1e-2)
+
+
+def test_it_is_exported():
+    torch.manual_seed(0)
+    _, _, step, batch = regression()
+    function, state = torch.pure(step)(*batch)
+    exported = export.export(jax.jit(function))(state, *arrays(batch))
+    _, loss = exported.call(state, *arrays(batch))
+    assert float(loss) == pytest.approx(step(*batch).item(), rel=1e-5)
+
+
+def test_gradients_that_are_added_to_are_state():
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+
+    def accumulate(x):
+        (w * x).sum().backward()
+
+    function, state = torch.pure(accumulate)(torch.ones(2))
+    assert state["grad"]["w"].tolist() == [0, 0] and w.grad is None
+    for _ in range(2):
+        state, _ = function(state, np.array([1, 2], "float32"))
+    assert state["grad"]["w"].tolist() == [2, 4]
+    function.load(state)
+    assert w.grad.tolist() == [2, 4]
+
+
+def test_an_average_of_weights_is_state():
+    torch.manual_seed(0)
+    model, _, step, batch = regression()
+    average = [p.detach().clone() for p in model.parameters()]
+
+    def averaged(x, y):
+        loss = step(x, y)
+        with torch.no_grad():
+            for a, p in zip(average, model.parameters(), strict=True):
+                a.mul_(0.5).add_(p, alpha=0.5)
+        return loss.detach()
+
+    function, state = torch.pure(averaged)(*batch)
+    for _ in range(2):
+        state, _ = function(state, *arrays(batch))
+        averaged(*batch)
+    for i, a in enumerate(average):
+        np.testing.assert_allclose(state["average"][i], a.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_what_nobody_knows_before_the_first_call_is_an_error():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9, dampening=0.5)
+
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    with pytest.raises(RuntimeError, match="momentum_buffer is made by the first call.*call the function once"):
+        torch.pure(step)(torch.ones(2))
+    step(torch.ones(2))
+    function, state = torch.pure(step)(torch.ones(2))
+    state, _ = function(state, np.ones(2, "float32"))
+    step(torch.ones(2))
+    np.testing.assert_allclose(state["w"], w.detach().numpy())
+
+
+def test_a_number_of_pythons_that_changes_is_an_error():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+
+    def step(x):
+        (w * x).sum().backward()
+        optimizer.step()
+        scheduler.step()
+
+    with pytest.raises(RuntimeError, match=r"changes .* a value of Python's that would stand still"):
+        torch.pure(step)(torch.ones(2))
+    assert optimizer.param_groups[0]["lr"] == 0.1 and scheduler.last_epoch == 0 and w.grad is None
+
+
+@pytest.mark.parametrize("program", ["sharded.py", "distributed.py"])
+def test_on_many_devices(program):
+    path = Path(__file__).parent / program
+    run = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert "as on one" in run.stdout
