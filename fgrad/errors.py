@@ -3,7 +3,6 @@
 The classes derive from the built-in (or JAX) error that users of JAX would catch in the same place.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -275,17 +274,6 @@ def _ways(value: Any) -> str:
     )
 
 
-def add_unmapped(error: ValueError, arguments: Sequence[str]) -> None:
-    """Add to JAX's error at a call of a mapped function which arguments lack the axis."""
-    if arguments and not getattr(error, "located", False):
-        error.args = (
-            f"{error}\n\nWithout the axis: {', '.join(arguments)}.\n"
-            "Way out: give in_axes an entry for each argument, with None for one that is not mapped: "
-            "in_axes=(0, None).",
-        )
-        error.located = True  # type: ignore[attr-defined]
-
-
 class PytreeError(ValueError, SystemError):
     """An argument or a result is no pytree: it contains itself, or has a dict whose keys cannot be sorted.
 
@@ -297,7 +285,7 @@ class PytreeError(ValueError, SystemError):
     """
 
 
-def integer_input(path: str, kind: str, what: str) -> ArgumentTypeError:
+def integer_input(path: str, kind: str, what: str, named: str = "") -> ArgumentTypeError:
     if kind.startswith("key<") or kind == "uint32[2]":
         ways = (
             f"{'It is' if kind.startswith('key<') else 'It looks like'} a PRNG key, which has no derivative.\n"
@@ -309,7 +297,10 @@ def integer_input(path: str, kind: str, what: str) -> ArgumentTypeError:
             "Ways out: pass a float (1.0 instead of 1, x.astype(float)), leave the argument out of argnums, or pass "
             "allow_int=True for a float0 gradient."
         )
-    return ArgumentTypeError(f"{what} needs floating-point or complex inputs, but {path} has type {kind}.\n{ways}")
+    also = f" (it is {named})" if named else ""
+    return ArgumentTypeError(
+        f"{what} needs floating-point or complex inputs, but {path} has type {kind}{also}.\n{ways}"
+    )
 
 
 def integer_output(what: str, dtype: Any) -> ArgumentTypeError:

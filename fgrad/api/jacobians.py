@@ -178,7 +178,8 @@ def _jacobian(
         positions = resolve(wanted, len(args), what)
         chosen = tuple([args[i] for i in positions])
         flat = leaves(chosen, "args", what)
-        mode.check(flat.values, lambda i: arg_path(fun, chosen, positions, i), what)
+        of = Call(fun, what, flat.tree, positions)
+        mode.check(flat.values, lambda i: arg_path(chosen, positions, i), of)
 
         def on_chosen(tracers: Sequence[Any]) -> Any:
             return fun(*with_positions(args, positions, flat.unflatten(tracers)), **kwargs)
@@ -189,7 +190,7 @@ def _jacobian(
             mode.check_outputs(leaves(value, "output", f"{what}: the function's output"), what)
             return result
 
-        called = call(checked, flat.values, has_aux, Call(fun, what, flat.tree, positions))
+        called = call(checked, flat.values, has_aux, of)
         made = called.recorded.made(
             (what, mode, chunk_size, called.kind), lambda graph: mode.blocks(graph, *called.kind, chunk_size)
         )
@@ -229,12 +230,12 @@ def _program(function: Callable[..., Any], types: Sequence[ShapedArray], rows: G
 class _Forward:
     holomorphic: bool
 
-    def check(self, values: Sequence[Any], path: Callable[[int], str], what: str) -> None:
-        check_inputs(values, path, self.holomorphic, False, what)
+    def check(self, values: Sequence[Any], path: Callable[[int], str], of: Call) -> None:
+        check_inputs(values, path, self.holomorphic, False, of)
         for i, x in enumerate(values):
             if not self.holomorphic and jax.dtypes.issubdtype(jax.typeof(x).dtype, np.complexfloating):
                 raise TypeError(
-                    f"{what} needs real inputs, but {path(i)} has dtype {jax.typeof(x).dtype}. For a "
+                    f"{of.what} needs real inputs, but {path(i)} has dtype {jax.typeof(x).dtype}. For a "
                     "complex-differentiable function pass holomorphic=True; otherwise use jvp."
                 )
 
@@ -274,8 +275,8 @@ class _Reverse:
     holomorphic: bool
     allow_int: bool
 
-    def check(self, values: Sequence[Any], path: Callable[[int], str], what: str) -> None:
-        check_inputs(values, path, self.holomorphic, self.allow_int, what)
+    def check(self, values: Sequence[Any], path: Callable[[int], str], of: Call) -> None:
+        check_inputs(values, path, self.holomorphic, self.allow_int, of)
 
     def check_outputs(self, out: Leaves, what: str) -> None:
         _check_holomorphic(out, self.holomorphic, what)

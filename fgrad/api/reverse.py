@@ -23,7 +23,7 @@ from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify
 from fgrad.passes.vjp import pulled, vjp as vjp_pass
-from fgrad.record.origin import Call, function_name, parameter
+from fgrad.record.origin import Call, function_name
 from fgrad.run.executable import executable, run
 
 
@@ -113,12 +113,13 @@ def _value_and_grad(
         positions = resolve(wanted, len(args), what)
         chosen = tuple([args[i] for i in positions])
         flat = leaves(chosen, "args", what)
-        check_inputs(flat.values, lambda i: arg_path(fun, chosen, positions, i), holomorphic, allow_int, what)
+        of = Call(fun, what, flat.tree, positions)
+        check_inputs(flat.values, lambda i: arg_path(chosen, positions, i), holomorphic, allow_int, of)
 
         def chosen_only(tracers: Sequence[Any]) -> Any:
             return fun(*with_positions(args, positions, flat.unflatten(tracers)), **kwargs)
 
-        recorder, result = record(chosen_only, flat.values, Call(fun, what, flat.tree, positions))
+        recorder, result = record(chosen_only, flat.values, of)
         try:
             value, aux = split_aux(result, has_aux, what)
             _check_output(value, holomorphic, what)
@@ -165,7 +166,7 @@ def _grad_plan(graph: Graph, count: int, first: int) -> _Plan:
 
 
 def check_inputs(
-    values: Sequence[Any], path: Callable[[int], str], holomorphic: bool, allow_int: bool, what: str
+    values: Sequence[Any], path: Callable[[int], str], holomorphic: bool, allow_int: bool, of: Call
 ) -> None:
     """Refuse inputs without derivatives.
 
@@ -177,21 +178,19 @@ def check_inputs(
         if holomorphic:
             if not jax.dtypes.issubdtype(type.dtype, np.complexfloating):
                 raise TypeError(
-                    f"{what} with holomorphic=True needs complex inputs, but {path(i)} has dtype {type.dtype}. "
+                    f"{of.what} with holomorphic=True needs complex inputs, but {path(i)} has dtype {type.dtype}. "
                     "Convert it, e.g. x.astype(jnp.complex64), or leave holomorphic out for a real-valued function."
                 )
         elif not is_inexact(type) and not allow_int:
-            raise errors.integer_input(path(i), type.str_short(), what)
+            named = f"{of.argument(i)} of {function_name(of.function)}"
+            raise errors.integer_input(path(i), type.str_short(), of.what, named)
 
 
-def arg_path(fun: Callable[..., Any], chosen: Any, positions: Sequence[int], i: int) -> str:
-    """The readable path of the ``i``-th leaf of the arguments at ``positions``, also by the parameter's name."""
+def arg_path(chosen: Any, positions: Sequence[int], i: int) -> str:
+    """The readable path of the ``i``-th leaf of the arguments at ``positions``."""
     with_paths, _ = tree_util.tree_flatten_with_path(chosen)
     path = with_paths[i][0]
-    position, rest = positions[path[0].idx], tree_util.keystr(path[1:])
-    name = parameter(fun, position)
-    by_position = f"args[{position}]{rest}"
-    return by_position if name == f"args[{position}]" else f"{by_position} ({name}{rest} of {function_name(fun)})"
+    return f"args[{positions[path[0].idx]}]" + tree_util.keystr(path[1:])
 
 
 def _check_output(value: Any, holomorphic: bool, what: str) -> None:

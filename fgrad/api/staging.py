@@ -292,10 +292,21 @@ def vmap(
         try:
             return mapped(*args, **kwargs)
         except ValueError as error:
-            errors.add_unmapped(error, _unmapped(fun, in_axes, args))
+            _add_unmapped(error, _unmapped(fun, in_axes, args))
             raise
 
     return mapped_fun
+
+
+def _add_unmapped(error: ValueError, arguments: Sequence[str]) -> None:
+    """Add to JAX's error at a call of a mapped function which arguments lack the axis."""
+    if arguments and not getattr(error, "located", False):
+        error.args = (
+            f"{error}\n\nWithout the axis: {', '.join(arguments)}.\n"
+            "Way out: give in_axes an entry for each argument, with None for one that is not mapped: "
+            "in_axes=(0, None).",
+        )
+        error.located = True  # type: ignore[attr-defined]
 
 
 def _unmapped(fun: Callable[..., Any], in_axes: Any, args: Sequence[Any]) -> list[str]:

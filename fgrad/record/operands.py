@@ -156,8 +156,9 @@ _WAYS_OUT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         r"Size of label": "a label of einsum stands for one size; give axes of different sizes different labels.",
         r"Cannot concatenate": "all axes but the one that is joined must agree; axis= chooses it.",
         r"cannot reshape array": "the sizes must multiply to the number of elements; a -1 among them is worked out.",
-        r"Slice entries must be static": "jax.lax.dynamic_slice_in_dim(x, start, size) takes a start that is traced "
-        "and a size that is not; for a size that is traced, mask: jnp.where(jnp.arange(len(x)) < n, x, 0).",
+        r"Slice entries must be static|slice indices must have static": "jax.lax.dynamic_slice_in_dim(x, start, size) "
+        "takes a start that is traced and a size that is not; for a size that is traced, mask: "
+        "jnp.where(jnp.arange(len(x)) < n, x, 0).",
         r"boolean indices must be concrete": "keep the shape and mask, jnp.where(mask, x, 0.0), or sum with "
         "where=mask; jnp.nonzero(mask, size=n) gives n indices.",
         r"Shapes must be 1D sequences": "a shape is part of the program: compute it from x.shape, or make the argument "

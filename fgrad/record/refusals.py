@@ -39,23 +39,22 @@ def not_concrete(tracer: Any, what: str) -> NotConcreteError:
     return NotConcreteError(
         f"{what} needs the number behind a traced value {tracer.aval.str_short()}, and here only its type is known.\n"
         f"{because(tracer)}\n"
-        f"Ways out: {_INSTEAD.get(what, _FLOAT)}; {_static(tracer)}"
+        f"Ways out: {_static(tracer)}; {_INSTEAD.get(what, _FLOAT)}; "
         "or call the function without jit: fgrad.grad alone keeps values concrete."
     )
 
 
 def _static(tracer: Any) -> str:
-    """How to have the value known: the arguments that it depends on as static ones of ``jit``."""
+    """How to have the value known: as a static argument, by name where that is possible."""
     call = tracer._trace.call
-    if call is None or call.what != "jit":
-        return ""
     inputs = dependencies(tracer._trace, tracer.number)
-    names = [call.argument(number) for number, _ in inputs]
+    names = [] if call is None or call.what != "jit" else [call.argument(number) for number, _ in inputs]
     if not names or not all(name.isidentifier() and not t.shape for name, (_, t) in zip(names, inputs, strict=True)):
-        return ""  # an array is not hashable, and a container hardly ever
+        # an array is not hashable, and a container hardly ever
+        return "take the number as a static argument (static_argnums), if it takes few values"
     given = repr(*names) if len(names) == 1 else str(tuple(names))
     one = len(names) == 1
-    return f"jit(..., static_argnames={given}), if {listed(names)} take{'s' * one} few values; "
+    return f"jit(..., static_argnames={given}) (or static_argnums), if {listed(names)} take{'s' * one} few values"
 
 
 def copied_out(tracer: Any, what: str) -> CopiedOutError:

@@ -77,6 +77,7 @@ def _settled(text: str, mistake: Mistake) -> str:
     text = _PLACE.sub(lambda m: f"{m[1]}.py:{_counted(int(m[2]), first)}", _JAXS_NOTE.sub("", text))
     text = re.sub(r"\b_\.(?=\w)", "", re.sub(r"<locals>\.", "", text))
     text = re.sub(r"(?:/[\w.+-]+)+/((?:\w|-)+\.py)", r"\1", text)
+    text = re.sub(r"\b(?!functional|mutable)(\w+\.py):\d+", r"\1", text)  # the library's own lines move
     return "\n".join(line.rstrip() for line in _ADDRESS.sub("0x...", _LINK.sub("", text)).strip().splitlines())
 
 

@@ -47,14 +47,14 @@ def _(torch: Any) -> Any:
         loss.backward()
 
 
-@mistake("backward of a detached loss", "the tensor, and where to look")
+@mistake("backward of a detached loss", "the line that detached it, and the way out")
 def _(torch: Any) -> Any:
     model = torch.nn.Linear(3, 1)
     loss = model(torch.ones(2, 3)).detach().mean()
     loss.backward()
 
 
-@mistake("backward of a loss computed under no_grad", "the tensor, and where to look")
+@mistake("backward of a loss computed under no_grad", "the operation that ran under no_grad, and its line")
 def _(torch: Any) -> Any:
     model = torch.nn.Linear(3, 1)
     with torch.no_grad():
@@ -62,7 +62,7 @@ def _(torch: Any) -> Any:
     loss.backward()
 
 
-@mistake(".item() in a loss", "the tensor, and where to look")
+@mistake(".item() in a loss", "the line of the .item()")
 def _(torch: Any) -> Any:
     model = torch.nn.Linear(3, 1)
     losses = [model(torch.ones(2, 3)).mean().item() for _ in range(2)]
@@ -76,7 +76,7 @@ def _(torch: Any) -> Any:
     return (w * 2).numpy().sum()
 
 
-@mistake("a loss from argmax", "the tensor, and where to look")
+@mistake("a loss from argmax", "the line of the argmax, and what to use instead")
 def _(torch: Any) -> Any:
     model = torch.nn.Linear(3, 4)
     predicted = model(torch.ones(2, 3)).argmax(1)
@@ -84,7 +84,7 @@ def _(torch: Any) -> Any:
     loss.backward()
 
 
-@mistake("a second derivative without create_graph", "the tensor, and create_graph among the causes")
+@mistake("a second derivative without create_graph", "create_graph")
 def _(torch: Any) -> Any:
     x = torch.tensor(2.0, requires_grad=True)
     y = x**3
@@ -93,7 +93,7 @@ def _(torch: Any) -> Any:
     return second
 
 
-@mistake("the gradient of what was not used", "the tensors by name, and where to look")
+@mistake("the gradient of what was not used", "the tensor by name, and which one is reached")
 def _(torch: Any) -> Any:
     w = torch.ones(3, requires_grad=True)
     unused = torch.ones(3, requires_grad=True)
@@ -101,7 +101,7 @@ def _(torch: Any) -> Any:
     return torch.autograd.grad(loss, [w, unused])
 
 
-@mistake("the gradient of a re-created leaf", "the tensors by name, and where to look")
+@mistake("the gradient of a re-created leaf", "the line where the way breaks, and the way out")
 def _(torch: Any) -> Any:
     w = torch.ones(3, requires_grad=True)
     copied = torch.nn.Parameter(w.clone())
@@ -470,7 +470,7 @@ def _(torch: Any) -> Any:
     Double.apply(w).sum().backward()
 
 
-@mistake("a backward with too few gradients")
+@mistake("a backward with too few gradients", "the lines of forward, rule and call, and which arguments are meant")
 def _(torch: Any) -> Any:
     class Scale(torch.autograd.Function):
         @staticmethod
@@ -486,7 +486,7 @@ def _(torch: Any) -> Any:
     Scale.apply(w, 2.0).sum().backward()
 
 
-@mistake("a backward with a gradient of the wrong shape")
+@mistake("a backward with a gradient of the wrong shape", "the lines of forward, rule and call")
 def _(torch: Any) -> Any:
     class Total(torch.autograd.Function):
         @staticmethod
@@ -534,7 +534,7 @@ def _(torch: Any) -> Any:
     Double.apply(w).sum().backward()
 
 
-@mistake("a hook that changes the shape")
+@mistake("a hook that changes the shape", "the lines of the operation, the hook and the call")
 def _(torch: Any) -> Any:
     w = torch.ones(3, requires_grad=True)
     hidden = w * 2

@@ -5,6 +5,8 @@ from typing import Any
 
 from attrs import field, frozen
 
+from tests.torch.mirror import first_part
+
 
 @frozen
 class Outcome:
@@ -20,5 +22,5 @@ def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Outcome:
     try:
         value = function(*args, **kwargs)
     except Exception as error:
-        return Outcome(str(error), type(error))
+        return Outcome(first_part(str(error)), type(error))
     return Outcome(repr(value), value=value)

@@ -21,7 +21,7 @@ from fgrad.mutable.context import entrance
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.explain.names import modules_around, name_of, path_in, place
 from fgrad.mutable.explain.ways_out import way_out
-from fgrad.mutable.tensor.tensor import Tensor, gradient_function
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import is_hidden
 
 #: so many tensors are shown
@@ -80,7 +80,8 @@ def _explained(error: Exception) -> Explained | None:
     """What is known of an error that is to be explained further."""
     explained = getattr(error, "explained", None)
     if explained is None:
-        if not _is_plain(error) or "\n\n" in error.args[0] or _is_of_user(error):
+        told = getattr(error, "__notes__", None)  # what backward has to say of its errors
+        if told or not _is_plain(error) or "\n\n" in error.args[0] or _is_of_user(error):
             return None
         explained = error.explained = Explained(error.args[0])  # type: ignore[attr-defined]
     return None if explained.finished else explained
@@ -123,7 +124,7 @@ def _operands(args: Iterable[Any]) -> Iterator[str]:
         if shown == SHOWN:
             yield "  ..."
             return
-        node = gradient_function(tensor)
+        node = tensor._grad_fn  # as it stands: an error must not renew the node of a view
         made = "" if node is None or node.source is None else f", made by {node.name()} at {place(node.source)}"
         yield f"  {name_of(tensor) or 'a tensor'}: {_type(tensor)}{made}"
 

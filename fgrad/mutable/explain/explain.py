@@ -18,7 +18,7 @@ from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.node import TWICE, Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import Write
-from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.mutable.write import inplace
 
 
@@ -160,7 +160,7 @@ def _write(tensor: Tensor, text: str) -> RuntimeError:
 
 def non_leaf(tensor: Tensor, text: str) -> str:
     """The warning at ``.grad`` of a tensor that is no leaf, with who made it."""
-    node = gradient_function(tensor)
+    node = tensor._grad_fn  # as it stands: to read .grad must not fail because a view cannot renew its own
     if node is None:
         return text
     name = name_of(tensor)

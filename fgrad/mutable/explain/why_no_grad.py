@@ -229,7 +229,10 @@ def no_history(y: Any, text: str) -> str:
         lines[0] += ", or it was made anew from numbers. These lines read the elements of tensors with history:"
         lines += [f"  {each.how} at {place(each.source)}" for each in read]
     else:
-        lines[0] += ": call requires_grad_() on what is to be differentiated before computing with it."
+        lines[0] += (
+            ": call requires_grad_() on what is to be differentiated before computing with it. If it is a gradient, "
+            "give the grad() or backward() that made it create_graph=True."
+        )
     return "\n".join(lines)
 
 

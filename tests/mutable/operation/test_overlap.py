@@ -60,7 +60,7 @@ def outcome(torch: Any, write: Any, x: Any) -> Any:
             write(torch, x)
             done = "done"
         except RuntimeError as error:
-            done = str(error)
+            done = first_part(str(error))
     return done, [first_part(str(w.message)) for w in caught], x.tolist(), x._version
 
 

@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from tests.torch.mirror import first_part
+
 
 class Story(list[Any]):
     """Facts, in order.  Calling it adds some; ``attempt`` adds what a call returned or raised."""
@@ -16,7 +18,7 @@ class Story(list[Any]):
         try:
             result = function(*args, **kwargs)
         except Exception as error:
-            self(f"{type(error).__name__}: {error}")
+            self(f"{type(error).__name__}: {first_part(str(error))}")
         else:
             self(type(result).__name__ if type(result).__module__ not in ("builtins",) else result)
 

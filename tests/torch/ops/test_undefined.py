@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as ours
+from tests.torch.mirror import first_part
 
 theirs = pytest.importorskip("torch")
 
@@ -56,7 +57,7 @@ def test_underived(name: str):
             if found.requires_grad:
                 with pytest.raises(RuntimeError) as caught:
                     (found.sum() + x.sum()).backward()
-                seen.append((type(caught.value).__name__, str(caught.value)))
+                seen.append((type(caught.value).__name__, first_part(str(caught.value))))
         return seen
 
     assert run(ours) == run(theirs)
@@ -92,7 +93,7 @@ def test_refused(name: str, create_graph: bool):
         try:
             (gradient,) = torch.autograd.grad(loss(torch, x).sum(), x, create_graph=create_graph)
         except RuntimeError as error:
-            return str(error)
+            return first_part(str(error))
         return gradient.detach().numpy()
 
     wanted = run(theirs)

@@ -70,7 +70,7 @@ def t(f):
     try:
         print(repr(f()))
     except Exception as e:
-        print(type(e).__name__, str(e))
+        print(type(e).__name__, str(e).split("\n\nRaised at")[0])
 
 
 t(lambda: torch.mean(d))

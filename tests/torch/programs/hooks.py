@@ -72,7 +72,7 @@ with warnings.catch_warnings(record=True) as w:
         s = torch.zeros(2, requires_grad=True)
         (s.sqrt() * 0).sum().backward()
     except Exception as e:
-        print(type(e), e)
+        print(type(e), str(e).split("\n\n")[0])
     for i in w:
         print("W", i.category, str(i.message).split(" (Triggered")[0].split("  File")[0])
 torch.autograd.set_detect_anomaly(False)

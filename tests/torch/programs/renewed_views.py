@@ -31,4 +31,4 @@ for f in (
     try:
         f()
     except Exception as e:
-        print(e)
+        print(str(e).split("\n\n")[0])

@@ -9,7 +9,7 @@ def attempt(call):
     try:
         return call()
     except (IndexError, RuntimeError, TypeError) as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}".split("\n\n")[0]
 
 
 with warnings.catch_warnings(record=True) as given:

@@ -19,7 +19,7 @@ def t(n, f):
         r = f()
         print(n, "->", repr(r).replace("\n", "|"), type(r).__name__)
     except Exception as e:
-        print(n, "!!", type(e).__name__, str(e).split("\n\nThe tensor")[0].replace("\n", "|"))
+        print(n, "!!", type(e).__name__, str(e).split("\n\nThe tensor")[0].split("\n\nRaised at")[0].replace("\n", "|"))
 
 
 x = My([1.0, 2.0])
