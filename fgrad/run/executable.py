@@ -212,9 +212,12 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
     """How often a graph is run in another way before it is compiled."""
     if calls_python(graph):
         return inf
+    heavy = any(node.op.name in HEAVY for node in graph.nodes)
     if numpy is not None:
-        runs = max(pace.runs, min(pace.numpy_runs, pace.numpy_spent // max(numpy.excess, 1.0)))
-    elif any(node.op.name in HEAVY for node in graph.nodes):
+        excess = max(numpy.excess, 1.0)
+        found = pace.heavy_spent // excess if heavy else min(pace.numpy_runs, pace.numpy_spent // excess)
+        runs = max(pace.runs, found)
+    elif heavy:
         runs = pace.heavy_runs
     else:
         runs = pace.runs

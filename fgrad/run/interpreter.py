@@ -3,7 +3,7 @@
 NOTE [NumPy runs what is met first]
 JAX compiles each primitive anew for each shape, which takes some 40 ms; the first run of a program spent nearly all its
 time so.  So a graph that is met for the first time runs on NumPy's kernels, on the CPU.  What has none (functions of
-64-bit numbers that XLA computes better, convolutions, what calls the user's code) goes to JAX, and so does what takes
+64-bit numbers that XLA computes better, decompositions, what calls the user's code) goes to JAX, and so does what takes
 NumPy longer than compiling it would.
 """
 

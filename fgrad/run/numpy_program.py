@@ -27,7 +27,7 @@ from attrs import evolve, frozen
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, Region
 from fgrad.jaxcore import Tracer
-from fgrad.run.kernels.kernel import SUPPORTED, Compute
+from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel
 from fgrad.run.kernels.table import KernelOf, kernel
 
 
@@ -83,9 +83,10 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
     lines: dict[int, Line] = {}
     transposed: dict[int, Compute] = {}
     read = Counter(chain(graph.outputs, *[node.inputs for node in graph.nodes]))
-    excess: float = -SHARED if any(t.size >= SHARED_SIZE for t in graph.types) else -BEGUN
+    largest = max([t.size for t in graph.types])
+    excess: float = -_beginning(largest)
     for node in graph.nodes:
-        found = kernel_of(node.op)
+        found = kernel_of(node.op) or _loop(node.op, kernel_of)
         if found is None:
             return None
         compute = found.compute
@@ -123,7 +124,42 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
         return None
     whole = {i: graph.types[i].shape for i in graph.outputs if shapes[i] != graph.types[i].shape}
     run = _function(list(lines.values()), known, len(graph.in_types), graph.outputs, whole)
-    return NumpyProgram(run, excess, max(t.size for t in graph.types))
+    return NumpyProgram(run, excess, largest)
+
+
+def _beginning(largest: int) -> float:
+    """Nanoseconds until a compiled program has begun whose largest value has so many elements."""
+    return SHARED if largest >= SHARED_SIZE else BEGUN
+
+
+def _loop(op: Op, kernel_of: KernelOf) -> Kernel | None:
+    """A scan as a loop of Python over the program of its body."""
+    if op.name != "scan" or op.effects:
+        return None
+    params = op.params
+    length, nc, nk = params["length"], params["num_consts"], params["num_carry"]
+    body = numpy_program(params["body"], kernel_of)
+    if body is None:
+        return None
+    excess = length * (body.excess + _beginning(body.largest))
+    run, stacked = body.run, op.out_types[nk:]
+    dtypes = [t.dtype for t in params["body"].out_types[:nk]]
+    turns = range(length)[::-1] if params["reverse"] else range(length)
+
+    def compute(*args: Any) -> Any:
+        consts, xs = args[:nc], args[nc + nk :]
+        # views: what is returned is made read-only, and a carry may be one of the arguments still
+        carry = [np.asarray(x, dtype)[...] for x, dtype in zip(args[nc:], dtypes, strict=False)]
+        ys = [np.empty(t.shape, t.dtype) for t in stacked]
+        for i in turns:
+            outs = run([*consts, *carry, *[x[i, ...] for x in xs]])
+            carry = outs[:nk]
+            for y, out in zip(ys, outs[nk:], strict=True):
+                y[i] = out
+        found = [*carry, *ys]
+        return found if len(found) > 1 else found[0]
+
+    return Kernel(compute, compute, excess / max([1, *[t.size for t in (*op.in_types, *op.out_types)]]), exact=False)
 
 
 def _products(op: Op) -> int:

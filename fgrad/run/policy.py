@@ -35,6 +35,8 @@ class Pace:
     numpy_runs: float = 0
     #: the nanoseconds that NumPy may have taken longer in all than a compiled program would have
     numpy_spent: float = 0
+    #: the same of a graph with a convolution or a loop, however often it runs: XLA compiles these for longer
+    heavy_spent: float = 0
     #: the nanoseconds that NumPy may take longer in one run of a graph that is new, and of one that it keeps for good
     numpy_excess: float = -inf
     numpy_kept_excess: float = -inf
@@ -63,6 +65,7 @@ class Policy:
         runs=6,
         numpy_runs=40,
         numpy_spent=50_000_000,
+        heavy_spent=250_000_000,
         numpy_excess=20_000_000,
         numpy_kept_excess=0,
         compile=in_background,

@@ -56,6 +56,31 @@ def test_what_is_not_elementwise_or_not_small_is_left():
     assert numpy_program(stage_closed(lambda x: [-x], [half])) is None
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_loops(length, reverse):
+    def loop(w, c, xs):
+        def step(carry, x):
+            i, before, c = carry
+            new = lax.tanh(w @ c + x * i + before)
+            return (i + 1, c, new), (new * 2, before, lax.scan(lambda a, b: (a * b, a), c[0], c)[1])
+
+        return jax.tree.leaves(lax.scan(step, (0, c, c + 1), xs, reverse=reverse))
+
+    numbers = np.random.default_rng(0)
+    flat = [numbers.standard_normal(shape).astype("float32") for shape in ((3, 3), (3,), (length, 3))]
+    graph = stage_closed(loop, [typeof(jnp.asarray(x)) for x in flat])
+    assert "scan" in [node.op.name for node in graph.nodes]
+    assert_as_evaluated(graph, flat)
+    assert all(x.flags.writeable for x in flat)
+
+
+def test_a_loop_that_numpy_cannot_run_is_left():
+    x = ShapedArray((4,), np.dtype("float32"))
+    graph = stage_closed(lambda x: [lax.scan(lambda c, a: (lax.cumlogsumexp(c + a), a), x, x)[0]], [x])
+    assert numpy_program(graph) is None
+
+
 def _lasts(function: Any, *types: ShapedArray) -> bool:
     executable = Executable(stage_closed(function, types), operations)
     executable.begin()
