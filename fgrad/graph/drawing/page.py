@@ -11,6 +11,7 @@ from fgrad.graph.drawing.folding import Block, Detail, blocks, closed_at, folded
 from fgrad.graph.drawing.ladder import ARGUMENT, GRADIENT, Ladder, ladder_of
 from fgrad.graph.drawing.layout import Columns, arrange, columns, depth_of
 from fgrad.graph.drawing.svg import drawn, style, titles, to_svg
+from fgrad.graph.drawing.turns import turns
 from fgrad.graph.drawing.units import GAP, Unit, Wired, bytes_text, line_text, made_by, results, unit, wired
 from fgrad.graph.text import literals_of, node_line, render, subgraphs, type_text
 
@@ -50,11 +51,13 @@ def to_html(
         *[drawn(each, 0.0, space) for each in (*every.values(), *ends)],
         "</svg>",
     ]
-    bodies = [
-        f"<details><summary>{html.escape(f'{node.op.name}: {name}')}</summary>{to_svg(ladder_of(body))}</details>"
+    inside = [(title, to_svg(turn)) for title, turn in turns(ladder)]
+    inside += [
+        (f"{node.op.name}: {name}", to_svg(ladder_of(body)))
         for node in ladder.graph.nodes
         for name, body in subgraphs(node)
     ]
+    bodies = [f"<details><summary>{html.escape(name)}</summary>{image}</details>" for name, image in inside]
     levels = "".join(f"<option>{kind}</option>" for kind in data["levels"])
     names = [*ladder.names[: len(ladder.graph.in_types)]]
     return _PAGE.format(

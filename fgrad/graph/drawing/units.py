@@ -385,7 +385,7 @@ def _backward_box(wiring: Wired, block: Block) -> Box | None:
         return Box("backward", cut(title, TITLE), _count(len(nodes)), texts)
     names = dict.fromkeys(name for row in reversed(rows) for name in _of_row(ladder, row.forward, row.backward))
     telling = [name for name in names if name not in PLAIN] or list(names)
-    title = ", ".join(f"d {name}" for name in telling)
+    title = ", ".join(f"d {name}" for name in telling) or texts
     return Box("backward", cut(title, TITLE), cut(texts, TITLE + 4), f"{title}\n{texts}\n{_where(ladder, block)}")
 
 
