@@ -13,7 +13,10 @@ from fgrad.api.loops import bounded_while
 from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
+from fgrad.questions.compare import compare
 from fgrad.questions.draw import draw
+from fgrad.questions.residuals import residuals
+from fgrad.questions.why_zero import why_zero
 from fgrad.run.executable import cache_info, clear_cache
 from fgrad.run.policy import policy
 
@@ -29,6 +32,7 @@ __all__ = [
     "checkpoint_policies",
     "clear_cache",
     "closure_convert",
+    "compare",
     "custom_jvp",
     "custom_vjp",
     "define_rule",
@@ -50,10 +54,12 @@ __all__ = [
     "make_graph",
     "policy",
     "remat",
+    "residuals",
     "stop_gradient",
     "swap_convention",
     "testing",
     "value_and_grad",
     "vjp",
     "vmap",
+    "why_zero",
 ]

@@ -9,9 +9,7 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
-from fgrad.api.called import call
 from fgrad.api.graphs import make_graph
-from fgrad.api.names import argument_names, result_names
 from fgrad.graph.drawing.drawing import Drawing as AnyDrawing
 from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
 from fgrad.graph.drawing.ladder import Row
@@ -21,6 +19,7 @@ from fgrad.graph.regions import is_inexact
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.ladder import ladder
 from fgrad.questions.answer import Answer, Table
+from fgrad.questions.call import called
 from fgrad.run.summaries import summaries
 
 
@@ -109,17 +108,10 @@ def _recorded(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Graph, Sequence[str], Sequence[str]]:
     """The graph of one call, and the names of its inputs and outputs; what was closed over is an input too."""
-    flat = leaves((args, kwargs), "args", "draw")
-
-    def function(tracers: Sequence[Any]) -> Any:
-        some, keywords = flat.unflatten(tracers)
-        return fun(*some, **keywords)
-
-    called = call(function, flat.values, False, "draw")
-    graph = called.recorded.graph()
-    names = [name for each in argument_names(fun, args, kwargs) for name in each]
-    names += [f"constant {k}" for k in range(len(graph.in_types) - len(names))]
-    return graph, names, result_names(fun, args, called.out.tree)
+    found = called(fun, args, kwargs, "draw")
+    closed_over = len(found.graph.in_types) - len(found.names)
+    names = (*found.names, *[f"constant {k}" for k in range(closed_over)])
+    return found.graph, names, [f"{_name(fun)}{path.removeprefix('the result')}" for path in found.outputs]
 
 
 def drawing_of(graph: Graph, names: Sequence[str], out_names: Sequence[str], wrt: Sequence[int], title: str) -> Drawing:

@@ -12,7 +12,7 @@ from fgrad.graph.drawing.ladder import ARGUMENT, GRADIENT, Ladder, ladder_of
 from fgrad.graph.drawing.layout import Columns, arrange, columns, depth_of
 from fgrad.graph.drawing.svg import drawn, style, titles, to_svg
 from fgrad.graph.drawing.turns import turns
-from fgrad.graph.drawing.units import GAP, Unit, Wired, bytes_text, line_text, made_by, results, unit, wired
+from fgrad.graph.drawing.units import GAP, Unit, Wired, bytes_text, made_by, results, unit, wired
 from fgrad.graph.text import literals_of, node_line, render, subgraphs, type_text
 
 HERE = Path(__file__).parent
@@ -172,7 +172,7 @@ class _Details:
         if block.label:
             yield "block", block.label
         if source is not None:
-            yield "line", f"{source.file}:{source.line}, in {source.function}\n{line_text(source)}".rstrip()
+            yield "line", f"{source.file}:{source.line}, in {source.function}\n{source.text}".rstrip()
         rows = ladder.rows[block.start : block.stop]
         for title, nodes in (
             ("forward", [k for row in rows for k in row.forward]),

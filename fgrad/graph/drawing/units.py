@@ -3,7 +3,6 @@
 A unit looks the same whatever is folded around it, so a page that folds need only move it.
 """
 
-import linecache
 import math
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +23,6 @@ from fgrad.graph.drawing.ladder import (
     wires,
 )
 from fgrad.graph.graph import Node
-from fgrad.graph.source import Source
 from fgrad.graph.text import literals_of, params_text, type_text
 
 #: heights in pixels: a box, a pair of argument and gradient, a rung's label, the end of a wire; and the space between
@@ -407,12 +405,7 @@ def _count(n: int) -> str:
 def _where(ladder: Ladder, block: Block) -> str:
     """The text of the user's line, where the file can be read; else its place."""
     source = source_of(ladder, block.start)
-    return "" if source is None else line_text(source) or str(source).partition(",")[0]
-
-
-def line_text(source: Source) -> str:
-    """The text of a line of the user's; empty where its file cannot be read."""
-    return linecache.getline(source.file, source.line).strip()
+    return "" if source is None else source.text or str(source).partition(",")[0]
 
 
 def _leaving(wiring: Wired, inside: range, side: str) -> str:
