@@ -315,7 +315,7 @@ def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
 def _maker(ladder: Ladder, wire: Wire) -> str:
     """The operation that makes the value of a wire from the forward side."""
     outs = ladder.outs
-    return next(ladder.graph.nodes[k].op.name for k in ladder.rows[wire.start[1]].forward if wire.value in outs[k])
+    return next(called(ladder.graph.nodes[k]) for k in ladder.rows[wire.start[1]].forward if wire.value in outs[k])
 
 
 def bytes_text(count: int) -> str:
@@ -334,9 +334,15 @@ def bytes_text(count: int) -> str:
 # what a box says
 
 
+def called(node: Node) -> str:
+    """The name of a function with its own rule, else of the primitive."""
+    label = node.op.params.get("label")
+    return label.strip("_") if isinstance(label, str) and label.isidentifier() else node.op.name
+
+
 def operation_text(node: Node, literals: dict[int, str]) -> str:
     """The primitive, and what fits beside it: scalars in their places, or parameters."""
-    text = node.op.name
+    text = called(node)
     if any(i in literals for i in node.inputs):
         text += f"({', '.join(literals.get(i, '·') for i in node.inputs)})"
     params = params_text(node)
@@ -347,7 +353,7 @@ def _operations(ladder: Ladder, nodes: Sequence[int]) -> list[str]:
     literals = literals_of(ladder.graph)
     found = [ladder.graph.nodes[k] for k in nodes]
     telling = [node for node in found if node.op.name not in PLAIN] or found
-    return [operation_text(node, literals) for node in telling] if len(found) == 1 else [n.op.name for n in telling]
+    return [operation_text(node, literals) for node in telling] if len(found) == 1 else [called(n) for n in telling]
 
 
 def _forward_box(wiring: Wired, block: Block) -> Box | None:
@@ -394,8 +400,10 @@ def _of(ladder: Ladder, k: int) -> str | None:
 
 def _of_row(ladder: Ladder, forward: Sequence[int], backward: Sequence[int] = ()) -> Iterator[str]:
     """The operations that a row's derivatives are of."""
-    found = [name for k in backward if (name := _of(ladder, k)) is not None]
-    yield from found or [ladder.graph.nodes[k].op.name for k in forward if _of(ladder, k) is None]
+    nodes = ladder.graph.nodes
+    names = {nodes[k].op.name: called(nodes[k]) for k in forward if _of(ladder, k) is None}
+    found = [names.get(name, name) for k in backward if (name := _of(ladder, k)) is not None]
+    yield from found or names.values()
 
 
 def _count(n: int) -> str:
