@@ -101,7 +101,7 @@ def _refilled(graph: Graph, first: int) -> tuple[Graph, list[int]]:
     for node, outs in zip(graph.nodes, numbers_of(graph), strict=True):
         again = [i for i in node.inputs if i in filled and i not in copies] if not late.isdisjoint(node.inputs) else []
         for i in dict.fromkeys(again):
-            nodes.append(Node(filled[i].op, tuple([new[k] for k in filled[i].inputs]), filled[i].source))
+            nodes.append(Node(filled[i].op, tuple([new[k] for k in filled[i].inputs])))  # it stands where it is read
             copies[i] = number
             number += 1
         known = copies if not late.isdisjoint(node.inputs) else {}
