@@ -14,6 +14,7 @@ from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
 from fgrad.questions.compare import compare
+from fgrad.questions.compile_cost import compile_cost
 from fgrad.questions.draw import draw
 from fgrad.questions.residuals import residuals
 from fgrad.questions.why_zero import why_zero
@@ -33,6 +34,7 @@ __all__ = [
     "clear_cache",
     "closure_convert",
     "compare",
+    "compile_cost",
     "custom_jvp",
     "custom_vjp",
     "define_rule",

@@ -280,6 +280,22 @@ def exported_primitives() -> dict[str, Primitive]:
     return found
 
 
+def jax_primitives() -> Any:
+    """The module in which JAX exports its primitives."""
+    return primitives
+
+
+def exported_name(primitive: Primitive) -> str:
+    """Where JAX exports a primitive: ``primitives.sin_p`` of ``jax.extend.core``, or ``lax.sin_p``."""
+    places = [("primitives", primitives), ("lax", jax.lax)]
+    return next(
+        f"{prefix}.{name}"
+        for prefix, module in places
+        for name in dir(module)
+        if name.endswith("_p") and getattr(module, name) is primitive
+    )
+
+
 def name_of(prim: Any) -> str:
     """The name of a primitive or region, marked where it is also that of another primitive, one that JAX exports."""
     taken = isinstance(prim, Primitive) and exported_primitives().get(prim.name, prim) is not prim

@@ -1,5 +1,6 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
+from fgrad.api.graphs import Graph as FunctionGraph
 from fgrad.api.rules import define_rule
 from fgrad.errors import UndefinedDerivativeError
 from fgrad.graph.graph import Builder, Const, Graph, evaluate, unsourced
@@ -14,6 +15,7 @@ from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
 from fgrad.questions.answer import Answer, Table
+from fgrad.questions.draw import Drawing, drawing_of
 from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
 from fgrad.record.recording import stage_closed
 from fgrad.run.cache import Cache
@@ -25,7 +27,9 @@ __all__ = [
     "Builder",
     "Cache",
     "Const",
+    "Drawing",
     "Executable",
+    "FunctionGraph",
     "Graph",
     "Op",
     "PaceOf",
@@ -46,6 +50,7 @@ __all__ = [
     "checks_each_primitive",
     "copied",
     "define_rule",
+    "drawing_of",
     "dtype_text",
     "evaluate",
     "here",

@@ -29,7 +29,8 @@ class Const:
         if isinstance(self.value, Tracer) or not isinstance(self.type, ShapedArray) or not _is_plain(self.value):
             return (self.type, id(self.value))
         array = np.asarray(self.value)
-        return (self.type, array.tobytes())
+        # a Python number has 64 bits, whatever its type here
+        return (self.type, array.astype(self.type.dtype, copy=False).tobytes())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Const) and (
@@ -208,7 +209,10 @@ class Builder:
                     alive[i] = 1
                 kept.append(step)
         kept.reverse()
-        consts = [number for number in self.consts if alive[number]]
+        # in the order of their first use: it does not matter which was entered first
+        used = dict.fromkeys([i for _, _, args, _ in kept for i in args if i in self.consts])
+        used.update(dict.fromkeys([i for i in outputs if i in self.consts]))
+        consts = list(used)
         new = {number: i for i, number in enumerate([*inputs, *consts])}
         count = len(new)
         nodes = []

@@ -26,6 +26,8 @@ from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
     explain as _explain,
 )
 from fgrad.mutable.explain.audit import audit as audit
+from fgrad.mutable.explain.draw import draw as draw
+from fgrad.mutable.explain.graph_of import graph_of as graph_of
 from fgrad.mutable.explain.residuals import residuals as residuals
 from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
 from fgrad.mutable.tensor.tensor import Tensor as Tensor

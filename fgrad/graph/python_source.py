@@ -1,0 +1,376 @@
+"""A graph as a Python program: source that runs, with the user's names, and records to the same graph again.
+
+NOTE [Forms that are checked]
+An operation can be written in many ways, and what ``jnp`` makes of a call depends on types and on JAX's version.  So a
+form is only a guess: it is recorded on the operation's types, and taken if that gives the very operation on the very
+operands.  If none does, the primitive itself is bound with its parameters, by the name under which JAX exports it.  A
+region becomes nested functions and a call of ``jax.lax``; where that gives other operands or another order of them, the
+primitive is bound to the jaxprs of these functions.  What cannot be written at all (a custom rule, whose identity is
+its function's; a callback) is held beside the source.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from fgrad.graph.graph import Graph, Node
+from fgrad.graph.importing import from_jaxpr
+from fgrad.graph.names import value_names
+from fgrad.graph.op import Op, Region
+from fgrad.graph.python_forms import forms
+from fgrad.graph.python_values import (
+    Held,
+    const_expression,
+    expression,
+    identifier,
+    primitive_expression,
+    type_expression,
+)
+from fgrad.jaxcore import ShapedArray, eval_context, is_closed_jaxpr, is_open_jaxpr, jax_primitives, widely
+
+INDENT = "    "
+COMMENT_COLUMN = 64
+HEADER = ("import jax", "import jax.numpy as jnp", "import numpy as np", "from jax import lax")
+PRIMITIVES = "from jax.extend.core import primitives"
+_TAKEN = ("jax", "jnp", "np", "lax", "primitives", "constants")
+
+#: what makes a callable of flat values of a graph that is held beside the source
+Callables = Callable[[Graph], Callable[..., Sequence[Any]]]
+#: what records a function of values of some types
+Recorded = Callable[[Callable[..., Sequence[Any]], Sequence[ShapedArray]], Graph]
+
+
+class Writer:
+    """Writes graphs as functions.
+
+    ``held`` takes what has no source, and ``called`` makes it callable; ``recorded`` gives the graph of a function.
+    """
+
+    def __init__(self, held: Held, called: Callables, recorded: Recorded):
+        self.held = held
+        self.called = called
+        self.recorded = recorded
+        self.taken: set[str] = set(_TAKEN)
+        self.namespace: dict[str, Any] = {
+            "jax": jax, "jnp": jax.numpy, "np": np, "lax": lax, "primitives": jax_primitives(),
+            "constants": held.table,
+        }  # fmt: skip
+        #: which of an operation's forms was taken, by operation and the operands that are numbers
+        self.chosen: dict[Any, int] = {}
+
+    def name(self, wanted: str) -> str:
+        """A new identifier like a name."""
+        base = found = identifier(wanted)
+        count = 1
+        while found in self.taken:
+            count += 1
+            found = f"{base}_{count}"
+        self.taken.add(found)
+        return found
+
+    # -- graphs ------------------------------------------------------------------------------------------------------
+
+    def body(self, graph: Graph, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The statements of a graph whose inputs have these names, and the expressions of its outputs."""
+        texts = [*inputs, *[const_expression(const, self.held) for const in graph.consts]]
+        lead = len(texts)
+        wanted = value_names(graph)
+        lines: list[str] = []
+        for node in graph.nodes:
+            at = len(texts)
+            outs = [self.name(wanted[at + k]) for k in range(len(node.op.out_types))]
+            args = [texts[i] for i in node.inputs]
+            literal = [lead > i >= len(inputs) for i in node.inputs]
+            lines += _commented(self.statement(node.op, args, literal, outs), node)
+            texts += outs
+        return lines, [texts[i] for i in graph.outputs]
+
+    def function(self, graph: Graph, wanted: str, given: Sequence[str] = ()) -> tuple[list[str], str]:
+        """A nested function of the inputs of a graph after those that have names already; its lines and its name."""
+        name = self.name(wanted)
+        inputs = [self.name(f"x{k}") for k in range(len(graph.in_types) - len(given))]
+        lines, outs = self.body(graph, [*given, *inputs])
+        return [f"def {name}({', '.join(inputs)}):", *_indented([*lines, f"return {_many(outs)}"])], name
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def statement(self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str]) -> list[str]:
+        """The lines that do an operation, its results being stored in ``outs``."""
+        pattern = tuple([arg if known else args.index(arg) for arg, known in zip(args, literal, strict=True)])
+        start = self.chosen.get((op, pattern), 0)
+        for k, lines in enumerate(self._ways(op, args, outs)):
+            if k < start:
+                continue
+            if (op, pattern) in self.chosen or self._is(op, args, literal, outs, lines):
+                self.chosen[op, pattern] = k
+                return lines
+        return self._whole(op, args, outs)
+
+    def _ways(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> Iterator[list[str]]:
+        many = isinstance(op.primitive, Region) or op.primitive.multiple_results
+        target = f"{_targets(outs) if many else outs[0]} = " if outs else ""
+        for text in forms(op, args):
+            one = many and len(outs) == 1 and not text.startswith("[")
+            yield [f"{outs[0]} = {text}" if one else f"{target}{text}"]
+        if isinstance(op.primitive, Region):
+            for way in _REGIONS.get(op.name, ()):
+                taken = set(self.taken)
+                yield way(self, op, args, target)
+                self.taken = taken
+            return
+        lines: list[str] = []
+        params = "".join([f", {k}={self._parameter(k, v, lines)}" for k, v in op.params.items()])
+        call = f"{primitive_expression(op.primitive, self.held)}.bind({', '.join(args)}{params})"
+        yield [*lines, f"{target}{call.replace('bind(, ', 'bind(')}"]
+
+    def _parameter(self, name: str, value: Any, lines: list[str]) -> str:
+        if is_open_jaxpr(value) or is_closed_jaxpr(value):
+            return self.jaxpr(from_jaxpr(value), name, lines) + ("" if is_closed_jaxpr(value) else ".jaxpr")
+        return expression(value, self.held, name)
+
+    def jaxpr(self, graph: Graph, name: str, lines: list[str]) -> str:
+        """The expression of a graph's closed jaxpr; its function is added to ``lines``."""
+        more, function = self.function(graph, name)
+        lines += more
+        return f"jax.make_jaxpr({function})({', '.join(map(type_expression, graph.in_types))})"
+
+    def _whole(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> list[str]:
+        """The call of an operation that is held beside the source."""
+        builder_inputs = tuple(range(len(op.in_types)))
+        outputs = tuple(range(len(op.in_types), len(op.in_types) + len(op.out_types)))
+        graph = Graph(op.in_types, (), (Node(op, builder_inputs),), outputs)
+        text = self.held(identifier(op.params.get("label", op.name)), self.called(graph), f"the operation {op.name}")
+        return [f"{_targets(outs)} = {text}({', '.join(args)})" if outs else f"{text}({', '.join(args)})"]
+
+    def _is(self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str], lines: list[str]) -> bool:
+        """Whether some lines, recorded, are just this operation."""
+        names = list(dict.fromkeys([arg for arg, known in zip(args, literal, strict=True) if not known]))
+        types = dict(zip(args, op.in_types, strict=True))
+        source = "\n".join([f"def check({', '.join(names)}):", *_indented([*lines, f"return {_many(outs)}"])])
+        namespace = dict(self.namespace)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exec(source, namespace)
+                graph = self.recorded(namespace["check"], [types[name] for name in names])
+        except Exception:  # JAX refuses the guess
+            return False
+        if len(graph.nodes) != 1 or graph.nodes[0].op.key != op.key:
+            return False
+        n, consts = len(names), len(graph.consts)
+        (node,) = graph.nodes
+        read = [names[i] if i < n else None for i in node.inputs]
+        same = [got == (None if known else arg) for got, arg, known in zip(read, args, literal, strict=True)]
+        return (
+            all(same)
+            and graph.outputs == tuple(range(n + consts, n + consts + len(outs)))
+            and node.op.out_types == op.out_types
+            and all(graph.types[i] == t for i, t, known in zip(node.inputs, op.in_types, literal, strict=True) if known)
+        )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# regions
+
+
+def _scan(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    p = op.params
+    nc, nk, body = p["num_consts"], p["num_carry"], p["body"]
+    name = writer.name("step")
+    carry, rows = writer.name("carry"), writer.name("x")
+    inputs = [writer.name(f"x{k}") for k in range(len(body.in_types) - nc)]
+    lines, outs = writer.body(body, [*args[:nc], *inputs])
+    unpack = [
+        f"{_targets(some)} = {whole}"
+        for some, whole in ((inputs[:nk], carry), (inputs[nk:], rows))
+        if some
+    ]  # fmt: skip
+    more = [f"length={p['length']}"] if nc + nk == len(args) else []
+    more += ["reverse=True"] if p["reverse"] else []
+    more += [f"unroll={p['unroll']}"] if p["unroll"] != 1 else []
+    given = ", ".join([name, _many(args[nc : nc + nk]), _many(args[nc + nk :]), *more])
+    results = target.removesuffix(" = ").strip("[]").split(", ") if target else []
+    left = f"{_many(results[:nk])}, {_many(results[nk:])} = " if results else ""
+    return [
+        f"def {name}({carry}, {rows}):",
+        *_indented([*unpack, *lines, f"return {_many(outs[:nk])}, {_many(outs[nk:])}"]),
+        f"{left}lax.scan({given})",
+    ]
+
+
+def _scan_bound(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    p, lines = op.params, []
+    jaxpr = writer.jaxpr(p["body"], "step", lines)
+    counts = ", ".join(f"{k}={p[k]!r}" for k in ("length", "reverse", "unroll", "num_consts", "num_carry"))
+    return [*lines, f"{target}primitives.scan_p.bind({', '.join(args)}, jaxpr={jaxpr}, {counts})"]
+
+
+def _while(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    p = op.params
+    nc, nb = p["cond_consts"], p["body_consts"]
+    lines = []
+    functions = []
+    for graph, wanted, consts in ((p["cond"], "keep_going", args[:nc]), (p["body"], "step", args[nc : nc + nb])):
+        name, carry = writer.name(wanted), writer.name("carry")
+        inputs = [writer.name(f"x{k}") for k in range(len(graph.in_types) - len(consts))]
+        body, outs = writer.body(graph, [*consts, *inputs])
+        result = outs[0] if wanted == "keep_going" else _many(outs)
+        lines += [f"def {name}({carry}):", *_indented([f"{_targets(inputs)} = {carry}", *body, f"return {result}"])]
+        functions.append(name)
+    return [*lines, f"{target}lax.while_loop({', '.join(functions)}, {_many(args[nc + nb :])})"]
+
+
+def _while_bound(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    p, lines = op.params, []
+    cond, body = writer.jaxpr(p["cond"], "keep_going", lines), writer.jaxpr(p["body"], "step", lines)
+    counts = f"cond_nconsts={p['cond_consts']}, body_nconsts={p['body_consts']}"
+    return [
+        *lines,
+        f"{target}primitives.while_p.bind({', '.join(args)}, cond_jaxpr={cond}, body_jaxpr={body}, {counts})",
+    ]
+
+
+def _cond_bound(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    lines: list[str] = []
+    branches = [writer.jaxpr(graph, f"branch{k}", lines) for k, graph in enumerate(op.params["branches"])]
+    return [*lines, f"{target}primitives.cond_p.bind({', '.join(args)}, branches={_many(branches)})"]
+
+
+def _switch(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    lines: list[str] = []
+    names = []
+    for k, graph in enumerate(op.params["branches"]):
+        more, name = writer.function(graph, f"branch{k}")
+        lines += more
+        names.append(name)
+    return [*lines, f"{target}lax.switch({', '.join([args[0], _targets(names), *args[1:]])})"]
+
+
+def _remat(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    p = op.params
+    lines, name = writer.function(p["body"], "block")
+    more = "" if p["policy"] is None else f", policy={expression(p['policy'], writer.held, 'policy')}"
+    more += ", prevent_cse=False" if p["barrier"] is None else ""
+    return [*lines, f"{target}jax.checkpoint({name}{more})({', '.join(args)})"]
+
+
+def _remat_bound(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    p, lines = op.params, []
+    jaxpr = writer.jaxpr(p["body"], "block", lines)
+    fenced, again = p["barrier"] is not None, bool(p["barrier"])
+    policy = expression(p["policy"], writer.held, "policy")
+    more = f"jaxpr={jaxpr}.jaxpr, prevent_cse={fenced}, differentiated={again}, policy={policy}"
+    return [*lines, f"{target}primitives.remat_p.bind({', '.join([*args, more])})"]
+
+
+def _linear_solve(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
+    p = op.params
+    a, b, c, d = p["lengths"]
+    rhs = args[a + b + c + d :]
+    aux = len(p["solve"].outputs) > len(rhs)
+    lines, functions = [], []
+    for wanted, consts in (
+        ("matvec", args[:a]),
+        ("solve", args[a + b :][:c]),
+        ("transpose_solve", args[a + b + c :][:d]),
+    ):
+        if p[wanted] is None:
+            functions.append("None")
+            continue
+        name, xs = writer.name(wanted), writer.name("xs")
+        inputs = [writer.name(f"x{k}") for k in range(len(rhs))]
+        body, outs = writer.body(p[wanted], [*consts, *inputs])
+        result = (
+            _many(outs) if wanted == "matvec" or not aux else f"{_many(outs[: len(rhs)])}, {_many(outs[len(rhs) :])}"
+        )
+        head = f"def {name}({xs}):" if wanted == "matvec" else f"def {name}(_, {xs}):"
+        lines += [head, *_indented([f"{_targets(inputs)} = {xs}", *body, f"return {result}"])]
+        functions.append(name)
+    matvec, solve, back = functions
+    left = target.removesuffix(" = ").strip("[]").split(", ")
+    if aux:
+        target = f"{_many(left[: len(rhs)])}, {_many(left[len(rhs) :])} = "
+    more = ", has_aux=True" if aux else ""
+    return [*lines, f"{target}lax.custom_linear_solve({matvec}, {_many(rhs)}, {solve}, {back}{more})"]
+
+
+_REGIONS: dict[str, tuple[Callable[[Writer, Op, Sequence[str], str], list[str]], ...]] = {
+    "scan": (_scan, _scan_bound),
+    "while": (_while, _while_bound),
+    "cond": (_switch, _cond_bound),
+    "remat": (_remat, _remat_bound),
+    "custom_linear_solve": (_linear_solve,),
+}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# text
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"{INDENT}{line}" for line in lines]
+
+
+def _many(texts: Sequence[str]) -> str:
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _targets(names: Sequence[str]) -> str:
+    return f"[{', '.join(names)}]"
+
+
+def _commented(lines: list[str], node: Node) -> list[str]:
+    """The lines of a node, the last of them with the user's line that it comes from."""
+    if node.source is None:
+        return lines
+    return [*lines[:-1], f"{lines[-1]:<{COMMENT_COLUMN}}  # {node.source}"]
+
+
+def program(
+    graph: Graph,
+    parameters: Sequence[str],
+    inputs: Sequence[str],
+    called_by: Sequence[str],
+    result: Callable[[Sequence[str]], str],
+    held: Held,
+    called: Callables,
+    recorded: Recorded,
+    name: str,
+) -> str:
+    """The source of a graph as a function.
+
+    Arguments:
+      parameters: its parameters as they stand in its head.
+      inputs: the expression of each flat input in terms of them.
+      called_by: the user's name of each flat input.
+      result: gives the expression of the result from those of the flat outputs.
+      held: takes what has no source.
+      called: makes a callable of a graph that is held.
+      recorded: gives the graph of a function, to check what is written.
+      name: what the function is called.
+    """
+    if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        return widely(program, graph, parameters, inputs, called_by, result, held, called, recorded, name)
+    writer = Writer(held, called, recorded)
+    writer.taken.update([name, *[p.partition("=")[0].strip("*, ") for p in parameters]])
+    lines, names = [], []
+    for text, wanted in zip(inputs, called_by, strict=True):
+        if text in writer.taken:
+            names.append(text)
+        else:
+            names.append(writer.name(wanted))
+            lines.append(f"{names[-1]} = {text}")
+    with eval_context():
+        body, outs = writer.body(graph, names)
+    lines += [*body, f"return {result(outs)}"]
+    source = [f"def {name}({', '.join(parameters)}):", *_indented(lines)]
+    header = [*HEADER, *([PRIMITIVES] if any("primitives." in line for line in source) else [])]
+    if graph.wide:
+        header.insert(0, "# with 64 bits: JAX_ENABLE_X64=1")
+    text = "\n".join([*header, "", "", *source, ""])
+    held.prune(text)
+    return text

@@ -1,0 +1,210 @@
+"""Parameters, types and constants as Python expressions; what has none is held beside the source."""
+
+import enum
+import keyword
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax, tree_util
+
+from fgrad.graph.encoding import FUNCTIONS, RECORDS, enums, key_dtypes
+from fgrad.graph.graph import Const
+from fgrad.jaxcore import Primitive, ShapedArray, Tracer, exported_name, exported_primitives
+
+#: a constant of more elements is held beside the source
+INLINE_ELEMENTS = 12
+
+
+class Held:
+    """The objects that have no place in the source: it reads them as ``constants['name']``.
+
+    ``table`` is the caller's dict, or None where there is none to hold anything.
+    """
+
+    def __init__(self, table: dict[str, Any] | None):
+        self.table = table
+        #: the names that were there before
+        self.before = frozenset(table or ())
+
+    def prune(self, source: str) -> None:
+        """Let go of what the source does not read: it belongs to forms that were not taken."""
+        for name in [name for name in self.table or () if name not in self.before]:
+            if f"constants[{name!r}]" not in source:
+                del self.table[name]  # type: ignore[attr-defined]
+
+    def __call__(self, name: str, value: Any, what: str) -> str:
+        """The expression for a value that is held.
+
+        Raises:
+          ValueError: there is no dict to hold it in.
+        """
+        if isinstance(value, Tracer):
+            raise ValueError(f"{what} is a value that is still being traced, and has no place in a program.")
+        if self.table is None:
+            raise ValueError(
+                f"{what} cannot be written as source. Way out: pass a dict, graph.to_python(constants=held); it is put "
+                "there, and the source reads it: exec(source, {'constants': held})."
+            )
+        for known, each in self.table.items():
+            if each is value:
+                return f"constants[{known!r}]"
+        unique, count = name, 1
+        while unique in self.table:
+            count += 1
+            unique = f"{name}_{count}"
+        self.table[unique] = value
+        return f"constants[{unique!r}]"
+
+
+def identifier(name: str) -> str:
+    """A name as an identifier: ``params_w`` for ``params['w']``, ``v7`` for ``%7``."""
+    text = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.replace("%", "v")).strip("_")
+    while "__" in text:
+        text = text.replace("__", "_")
+    if not text or text[0].isdigit() or keyword.iskeyword(text):
+        text = f"v_{text}"
+    return text
+
+
+def type_expression(type: ShapedArray) -> str:
+    """The type as an example that JAX traces with."""
+    weak = ", weak_type=True" if type.weak_type else ""
+    return f"jax.ShapeDtypeStruct({type.shape!r}, {dtype_expression(type.dtype)}{weak})"
+
+
+def dtype_expression(dtype: Any) -> str:
+    if dtype == jax.dtypes.float0:
+        return "jax.dtypes.float0"
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+        _, implementation = key_dtypes()[dtype.name]
+        return f"jax.random.key(0, impl={implementation!r}).dtype"
+    dtype = np.dtype(dtype)
+    return (
+        f"jnp.{dtype.name}" if hasattr(jax.numpy, dtype.name) and dtype.name != "bool" else f"jnp.dtype({dtype.name!r})"
+    )
+
+
+def number_expression(value: Any) -> str:
+    """A Python number; infinities and nan as calls."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"
+    if isinstance(value, complex) and not (math.isfinite(value.real) and math.isfinite(value.imag)):
+        return f"complex({number_expression(value.real)}, {number_expression(value.imag)})"
+    return repr(value)
+
+
+def const_expression(const: Const, held: Held) -> str:
+    """A constant of a graph: a number, a short array, or what is held beside the source."""
+    value, type = const.value, const.type
+    plain = not isinstance(value, Tracer) and not jax.dtypes.issubdtype(type.dtype, jax.dtypes.extended)
+    if plain and type.dtype == jax.dtypes.float0:
+        return f"np.zeros({type.shape!r}, jax.dtypes.float0)"
+    if plain and math.prod(type.shape) <= INLINE_ELEMENTS and np.dtype(type.dtype).kind in "biufc":
+        array = np.asarray(value).astype(type.dtype)
+        for text in _candidates(array):
+            if Const.of(_value_of(text)) == const:
+                return text
+    return held("constant", value, f"the constant of type {type.str_short()}")
+
+
+def _candidates(array: np.ndarray) -> list[str]:
+    """Expressions of an array, as values that JAX takes: a Python number first."""
+    name = f"np.{array.dtype.name}" if array.dtype.name != "bool" else "np.bool_"
+    if array.ndim == 0:
+        text = number_expression(array.item())
+        return [text, f"{name}({text})"]
+    return [f"np.array({_nested(array.tolist())}, {name})" if array.size else f"np.zeros({array.shape!r}, {name})"]
+
+
+def _value_of(text: str) -> Any:
+    """What one of these expressions says: nan has many forms, and source has one of them."""
+    return eval(text, {"np": np})
+
+
+def _nested(value: Any) -> str:
+    return f"[{', '.join(map(_nested, value))}]" if isinstance(value, list) else number_expression(value)
+
+
+def expression(value: Any, held: Held, name: str = "parameter") -> str:
+    """A parameter of a primitive."""
+    if value is None or type(value) in (bool, int, str):
+        return repr(value)
+    if type(value) in (float, complex):
+        return number_expression(value)
+    if type(value) is tuple:
+        inner = ", ".join([expression(x, held, name) for x in value])
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if type(value) is list:
+        return f"[{', '.join([expression(x, held, name) for x in value])}]"
+    if type(value) is dict:
+        return "{" + ", ".join([f"{expression(k, held)}: {expression(x, held, name)}" for k, x in value.items()]) + "}"
+    return _object(value, held, name)
+
+
+def _object(value: Any, held: Held, name: str) -> str:
+    kind = type(value)
+    if isinstance(value, enum.Enum) and enums().get(kind.__name__) is kind and hasattr(lax, kind.__name__):
+        return f"lax.{kind.__name__}.{value.name}"
+    if kind.__name__ in RECORDS and getattr(lax, kind.__name__, None) is kind:
+        fields = [f"{k}={expression(getattr(value, k), held, k)}" for k in RECORDS[kind.__name__]]
+        return f"lax.{kind.__name__}({', '.join(fields)})"
+    if isinstance(value, np.dtype):
+        return f"jnp.dtype({value.name!r})" if value != jax.dtypes.float0 else "np.dtype(jax.dtypes.float0)"
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return f"jnp.dtype({np.dtype(value).name!r}).type"
+    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+        return _candidates(np.asarray(value))[1]
+    if isinstance(value, np.ndarray) and value.size <= INLINE_ELEMENTS and value.dtype.kind in "biufc" and value.ndim:
+        return _candidates(value)[0]
+    if isinstance(value, Primitive):
+        return primitive_expression(value, held)
+    named = getattr(value, "__name__", None)
+    if named in FUNCTIONS and getattr(lax, named) is value:
+        return f"lax.{named}"
+    if isinstance(value, tree_util.PyTreeDef):
+        tree: Any = value
+        text = container(tree, ["0"] * tree.num_leaves)
+        if text is not None:
+            return f"jax.tree.structure({text})"
+    for policy in dir(jax.checkpoint_policies):
+        if getattr(jax.checkpoint_policies, policy) is value and not policy.startswith("_"):
+            return f"jax.checkpoint_policies.{policy}"
+    return held(identifier(name), value, f"the parameter {name} ({value!r:.60})")
+
+
+def primitive_expression(primitive: Any, held: Held) -> str:
+    """A primitive by the name under which JAX exports it."""
+    if exported_primitives().get(primitive.name) is primitive:
+        return exported_name(primitive)
+    return held(f"{identifier(primitive.name)}_p", primitive, f"the primitive {primitive.name}")
+
+
+_LEAF = object()
+
+
+def container(tree: Any, leaves: Sequence[str]) -> str | None:
+    """A structure of tuples, lists and dicts around expressions; None where other containers are in it."""
+    rest = iter(leaves)
+
+    def text(x: Any) -> str:
+        if x is _LEAF:
+            return next(rest)
+        if x is None:
+            return "None"
+        if type(x) is tuple:
+            return f"({', '.join(map(text, x))}{',' if len(x) == 1 else ''})"
+        if type(x) is list:
+            return f"[{', '.join(map(text, x))}]"
+        if type(x) is dict and all(type(k) in (str, int, bool) for k in x):
+            # the leaves come in the order of sorted keys
+            found = {k: text(x[k]) for k in sorted(x)}
+            return "{" + ", ".join(f"{k!r}: {v}" for k, v in found.items()) + "}"
+        raise TypeError
+
+    try:
+        return text(tree_util.tree_unflatten(tree, [_LEAF] * tree.num_leaves))
+    except TypeError:
+        return None
