@@ -17,6 +17,7 @@ from fgrad.passes.vjp import vjp
 from fgrad.questions.answer import Answer, Table
 from fgrad.questions.culprit import Run, main_event
 from fgrad.questions.diagnosis import diagnosed
+from fgrad.questions.draw import Drawing, drawing_of
 from fgrad.questions.execution import Event, Execution, Frame, quietly
 from fgrad.questions.finding import Nonfinite
 from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
@@ -31,6 +32,7 @@ __all__ = [
     "Cache",
     "Const",
     "Event",
+    "Drawing",
     "Executable",
     "Execution",
     "Frame",
@@ -59,6 +61,7 @@ __all__ = [
     "checks_each_primitive",
     "copied",
     "define_rule",
+    "drawing_of",
     "dtype_text",
     "diagnosed",
     "evaluate",

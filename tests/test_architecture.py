@@ -240,7 +240,7 @@ def test_every_room_has_a_floor():
 
 def test_the_seam_has_what_is_used_and_no_more():
     seam = parsed(ROOT / "fgrad" / "seam.py")
-    given = {name for _, module, name, _ in imports(seam) if module.startswith("fgrad")}
+    given = {alias for _, module, _, alias in imports(seam) if module.startswith("fgrad")}
     used = {name for path in MUTABLE for _, module, name, _ in imports(parsed(path)) if module == "fgrad.seam"}
     assert given == used
 

@@ -17,6 +17,7 @@ from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
 from fgrad.passes.dependence import rule_of_name
 from fgrad.passes.local import add, backward, forward, tangent_type
+from fgrad.passes.partition import filled_arrays
 from fgrad.passes.simplify import Simplifier
 from fgrad.rules.kinds import Elementwise
 
@@ -29,13 +30,13 @@ class _Mark(Source):
     known: bool = field(kw_only=True)
 
     def derivative_of(self, name: str) -> Source:
-        return _Mark(self.code, self.offset, name, node=self.node, known=self.known)
+        return _Mark(self.code, self.offset, name, self.names, node=self.node, known=self.known)
 
 
 def _mark(source: Source | None, node: int) -> _Mark:
     if source is None:
         return _Mark(_mark.__code__, 0, node=node, known=False)
-    return _Mark(source.code, source.offset, source.of, node=node, known=True)
+    return _Mark(source.code, source.offset, source.of, source.names, node=node, known=True)
 
 
 def ladder(graph: Graph, wrt: Sequence[int], names: Sequence[str], outputs: Sequence[str]) -> Ladder:
@@ -73,10 +74,41 @@ def ladder(graph: Graph, wrt: Sequence[int], names: Sequence[str], outputs: Sequ
     places = iter(whole.outputs[len(results) + len(wanted) :])
     at = dict(zip(values, places, strict=False))
     ct_at = dict(zip(cts, places, strict=True))
-    cut, new = _needed(Graph(whole.in_types, whole.consts, whole.nodes, whole.outputs[: len(results) + len(wanted)]))
-    forms = {i: new[n] for i, n in at.items() if n in new}
-    cotangents = {i: new[n] for i, n in ct_at.items() if n in new}
+    joint = Graph(whole.in_types, whole.consts, whole.nodes, whole.outputs[: len(results) + len(wanted)])
+    twice, copied = _refilled(joint, len(graph.in_types))
+    cut, new = _needed(twice)
+    forms = {i: new[copied[n]] for i, n in at.items() if copied[n] in new}
+    cotangents = {i: new[copied[n]] for i, n in ct_at.items() if copied[n] in new}
     return _Writer(graph, cut, forms, cotangents, list(seeds), wrt, wanted).ladder(names, outputs)
+
+
+def _late(graph: Graph, first: int) -> set[int]:
+    """The values that depend on the inputs from ``first`` on, the cotangents of the results."""
+    late = set(range(first, len(graph.in_types)))
+    for node, outs in zip(graph.nodes, numbers_of(graph), strict=True):
+        if not late.isdisjoint(node.inputs):
+            late.update(outs)
+    return late
+
+
+def _refilled(graph: Graph, first: int) -> tuple[Graph, list[int]]:
+    """The graph in which backward makes filled arrays anew (NOTE [Filled arrays] of ``partition``), and new numbers."""
+    filled, late = filled_arrays(graph), _late(graph, first)
+    new = list(range(len(graph.in_types) + len(graph.consts)))
+    copies: dict[int, int] = {}
+    nodes: list[Node] = []
+    number = len(new)
+    for node, outs in zip(graph.nodes, numbers_of(graph), strict=True):
+        again = [i for i in node.inputs if i in filled and i not in copies] if not late.isdisjoint(node.inputs) else []
+        for i in dict.fromkeys(again):
+            nodes.append(Node(filled[i].op, tuple([new[k] for k in filled[i].inputs])))  # it stands where it is read
+            copies[i] = number
+            number += 1
+        known = copies if not late.isdisjoint(node.inputs) else {}
+        nodes.append(Node(node.op, tuple([known.get(i, new[i]) for i in node.inputs]), node.source))
+        new += range(number, number + len(outs))
+        number += len(outs)
+    return Graph(graph.in_types, graph.consts, tuple(nodes), tuple([new[i] for i in graph.outputs])), new
 
 
 def _needed(graph: Graph) -> tuple[Graph, dict[int, int]]:
@@ -124,10 +156,15 @@ class _Writer:
         self.gradients = dict(zip(wanted, whole.outputs[count:], strict=True))
         self.outs, self.of_function = numbers_of(whole), numbers_of(function)
         #: what depends on the cotangents of the results
-        self.late = set(range(first, len(whole.in_types)))
-        for node, outs in zip(whole.nodes, self.outs, strict=True):
-            if not self.late.isdisjoint(node.inputs):
-                self.late.update(outs)
+        self.late = _late(whole, first)
+        read = {
+            i
+            for node, mine in zip(whole.nodes, self.outs, strict=True)
+            if self.late.isdisjoint(mine)
+            for i in node.inputs
+        }
+        #: and the filled arrays that it alone reads
+        self.late.update(filled_arrays(whole).keys() - read - set(whole.outputs))
 
     def ladder(self, inputs: Sequence[str], outputs: Sequence[str]) -> Ladder:
         first, count = len(self.function.in_types), len(self.function.outputs)
@@ -200,6 +237,8 @@ class _Writer:
         nodes = []
         for node in self.whole.nodes:
             mark = node.source
-            source = Source(mark.code, mark.offset, mark.of) if isinstance(mark, _Mark) and mark.known else None
+            source = (
+                Source(mark.code, mark.offset, mark.of, mark.names) if isinstance(mark, _Mark) and mark.known else None
+            )
             nodes.append(Node(node.op, node.inputs, source))
         return tuple(nodes)

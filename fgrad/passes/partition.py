@@ -61,7 +61,7 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
     for i, const in consts.items():
         known_number[i] = first.const(const)
     late_number: dict[int, int] = {}
-    filled = _filled(graph)
+    filled = filled_arrays(graph)
 
     def read_late(i: int) -> int:
         if i in late_number:
@@ -114,7 +114,7 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
     )
 
 
-def _filled(graph: Graph) -> dict[int, Node]:
+def filled_arrays(graph: Graph) -> dict[int, Node]:
     """The values that are one constant everywhere, or count, with their nodes: see NOTE [Filled arrays]."""
     n = len(graph.in_types)
     number = n + len(graph.consts)

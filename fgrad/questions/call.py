@@ -67,13 +67,6 @@ class Joint:
     at: dict[int, int]
 
 
-class _Kept(dict[int, int]):
-    """Cotangents that stay when they have been used."""
-
-    def pop(self, key: int, *default: Any) -> int:
-        return self[key]
-
-
 def with_gradients(of: Call) -> Joint:
     """The graph of a call's results and the cotangents of its values.
 
@@ -84,7 +77,7 @@ def with_gradients(of: Call) -> Joint:
     seeds = [(i, builder.const(Const.of(weights(graph.types[i])))) for i in graph.outputs if is_inexact(graph.types[i])]
     wrt = inexact_inputs(graph.in_types, len(of.names))
     walk = forward(builder, graph, builder.inputs, wrt, [i for i, _ in seeds])
-    cts = _Kept()
+    cts: dict[int, int] = {}
     for i, ct in seeds:
         if i in walk.varied:
             cts[i] = add(builder, cts[i], ct) if i in cts else ct

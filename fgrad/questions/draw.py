@@ -9,18 +9,18 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
-from fgrad.api.called import call
 from fgrad.api.graphs import make_graph
-from fgrad.api.names import argument_names, result_names
 from fgrad.graph.drawing.drawing import Drawing as AnyDrawing
 from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
 from fgrad.graph.drawing.ladder import Row
 from fgrad.graph.drawing.units import results, unit, wired
 from fgrad.graph.graph import Graph
 from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import as_wide_as
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.ladder import ladder
 from fgrad.questions.answer import Answer, Table
+from fgrad.questions.call import called
 from fgrad.run.summaries import summaries
 
 
@@ -109,23 +109,16 @@ def _recorded(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Graph, Sequence[str], Sequence[str]]:
     """The graph of one call, and the names of its inputs and outputs; what was closed over is an input too."""
-    flat = leaves((args, kwargs), "args", "draw")
-
-    def function(tracers: Sequence[Any]) -> Any:
-        some, keywords = flat.unflatten(tracers)
-        return fun(*some, **keywords)
-
-    called = call(function, flat.values, False, "draw")
-    graph = called.recorded.graph()
-    names = [name for each in argument_names(fun, args, kwargs) for name in each]
-    names += [f"constant {k}" for k in range(len(graph.in_types) - len(names))]
-    return graph, names, result_names(fun, args, called.out.tree)
+    found = called(fun, args, kwargs, "draw")
+    closed_over = len(found.graph.in_types) - len(found.names)
+    names = (*found.names, *[f"constant {k}" for k in range(closed_over)])
+    return found.graph, names, [f"{_name(fun)}{path.removeprefix('the result')}" for path in found.outputs]
 
 
 def drawing_of(graph: Graph, names: Sequence[str], out_names: Sequence[str], wrt: Sequence[int], title: str) -> Drawing:
     """The drawing of a graph and of its reverse mode in the inputs ``wrt``."""
     wanted = [i for i in wrt if is_inexact(graph.in_types[i])]
-    found = ladder(graph, wanted, names, out_names)
+    found = as_wide_as(graph.in_types, ladder, graph, wanted, names, out_names)
 
     def numbers(core: Graph, args: Sequence[Any]) -> Mapping[int, str]:
         given = leaves(tuple(args), "args", "to_html").values

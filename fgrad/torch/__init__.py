@@ -26,6 +26,7 @@ from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
     explain as _explain,
 )
 from fgrad.mutable.explain.audit import audit as audit
+from fgrad.mutable.explain.draw import draw as draw
 from fgrad.mutable.explain.graph_of import graph_of as graph_of
 from fgrad.mutable.explain.hook_schedule import hook_schedule as hook_schedule
 from fgrad.mutable.explain.nonfinite import nonfinite as nonfinite

@@ -68,6 +68,14 @@ def test_every_node_stands_in_one_row(name):
         assert wire.side in (0, 1, 2)
 
 
+def test_what_backward_fills_anew_stands_where_it_is_read():
+    fun, types = MODELS["recurrent"]
+    found = made(fun, types)
+    assert not found.rows[0].backward
+    loop = next(row for row in found.rows if found.graph.nodes[row.forward[0]].op.name == "scan")
+    assert [found.graph.nodes[k].op.name for k in loop.backward].count("broadcast_in_dim") == 3
+
+
 def test_names_are_the_users():
     fun, types = MODELS["perceptron"]
     found = made(fun, types)

@@ -249,7 +249,7 @@ def ladder_of(graph: Graph, names: Sequence[str] | None = None, outputs: Sequenc
             named[i] = name
     arguments = [Pair(i, *partners.get(i, (None, ""))) for i in [*range(len(graph.in_types)), *arrays_of(graph)]]
     arguments += [Pair(None, *partner) for owner, partner in partners.items() if owner < 0]
-    return Ladder(graph, tuple(named), tuple(_aligned(graph, outs, back)), tuple(arguments), tuple(results))
+    return Ladder(graph, tuple(named), tuple(aligned(graph, outs, back)), tuple(arguments), tuple(results))
 
 
 def _derivatives(graph: Graph, outs: Sequence[range]) -> set[int]:
@@ -269,7 +269,7 @@ def _derivatives(graph: Graph, outs: Sequence[range]) -> set[int]:
     return found
 
 
-def _aligned(graph: Graph, outs: Sequence[range], back: set[int]) -> Iterator[Row]:
+def aligned(graph: Graph, outs: Sequence[range], back: set[int]) -> Iterator[Row]:
     """The rows of a graph, in the order of the forward pass.
 
     Backward goes through the operations from the last to the first.  So its own last node belongs to the first row that
@@ -301,5 +301,7 @@ def _aligned(graph: Graph, outs: Sequence[range], back: set[int]) -> Iterator[Ro
         else:  # below all that it reads
             at = (max([at[0], *[row_of.get(i, 0) for k in nodes for i in graph.nodes[k].inputs]]), at[1] + 1)
         rows.setdefault(at, ([], []))[1].extend(nodes)
+    if waiting:  # what backward begins with
+        rows[len(forward), 0] = [], waiting
     for place in sorted(rows):
         yield Row(tuple(rows[place][0]), tuple(sorted(rows[place][1])))

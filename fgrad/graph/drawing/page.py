@@ -11,7 +11,8 @@ from fgrad.graph.drawing.folding import Block, Detail, blocks, closed_at, folded
 from fgrad.graph.drawing.ladder import ARGUMENT, GRADIENT, Ladder, ladder_of
 from fgrad.graph.drawing.layout import Columns, arrange, columns, depth_of
 from fgrad.graph.drawing.svg import drawn, style, titles, to_svg
-from fgrad.graph.drawing.units import GAP, Unit, Wired, bytes_text, line_text, made_by, results, unit, wired
+from fgrad.graph.drawing.turns import turns
+from fgrad.graph.drawing.units import GAP, Unit, Wired, bytes_text, made_by, results, unit, wired
 from fgrad.graph.text import literals_of, node_line, render, subgraphs, type_text
 
 HERE = Path(__file__).parent
@@ -50,11 +51,13 @@ def to_html(
         *[drawn(each, 0.0, space) for each in (*every.values(), *ends)],
         "</svg>",
     ]
-    bodies = [
-        f"<details><summary>{html.escape(f'{node.op.name}: {name}')}</summary>{to_svg(ladder_of(body))}</details>"
+    inside = [(title, to_svg(turn)) for title, turn in turns(ladder)]
+    inside += [
+        (f"{node.op.name}: {name}", to_svg(ladder_of(body)))
         for node in ladder.graph.nodes
         for name, body in subgraphs(node)
     ]
+    bodies = [f"<details><summary>{html.escape(name)}</summary>{image}</details>" for name, image in inside]
     levels = "".join(f"<option>{kind}</option>" for kind in data["levels"])
     names = [*ladder.names[: len(ladder.graph.in_types)]]
     return _PAGE.format(
@@ -169,7 +172,7 @@ class _Details:
         if block.label:
             yield "block", block.label
         if source is not None:
-            yield "line", f"{source.file}:{source.line}, in {source.function}\n{line_text(source)}".rstrip()
+            yield "line", f"{source.file}:{source.line}, in {source.function}\n{source.text}".rstrip()
         rows = ladder.rows[block.start : block.stop]
         for title, nodes in (
             ("forward", [k for row in rows for k in row.forward]),

@@ -18,6 +18,7 @@ from fgrad.graph.drawing.layout import (
     head,
     path,
 )
+from fgrad.graph.drawing.turns import turns
 from fgrad.graph.drawing.units import BOX, PAIR, PILL, Box, Unit, Wired, results, unit, wired
 
 #: fill, border and text of each kind of box, in light and in dark surroundings
@@ -47,6 +48,8 @@ DARK = {
     "seed": ("#3a0b42", "#e879f9"),
     "more": ("#0f141b", "#9ca3af"),
 }
+#: the space above the image of a loop's turn, where its title stands
+APART = 40
 TITLES = ("arguments", "forward", "saved", "backward", "gradients")
 FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
@@ -82,7 +85,7 @@ def style(scope: str) -> str:
 
 
 def to_svg(ladder: Ladder, detail: Detail | None = None) -> str:
-    """The drawing as a stand-alone SVG image.
+    """The drawing as a stand-alone SVG image; below it one turn of each loop, forward and backward.
 
     ``detail``: ``operation``, ``line`` or ``function``; left out, the finest in which it is not too long.
 
@@ -92,29 +95,41 @@ def to_svg(ladder: Ladder, detail: Detail | None = None) -> str:
     >>> to_svg(ladder_of(from_jaxpr(jax.make_jaxpr(lambda x: -x)(1.0))))[:4]
     '<svg'
     """
+    images = [("", *_image(ladder, detail)), *[(title, *_image(turn, detail)) for title, turn in turns(ladder)]]
+    width, height = max(image[2] for image in images), 0.0
+    parts = []
+    for title, content, wide, high in images:
+        if title:
+            height += APART
+            parts.append(f'<text class="column" x="{MARGIN}" y="{height - 6:.1f}">{html.escape(title)}</text>')
+        parts.append(
+            f'<svg y="{height:.1f}" width="{wide:.0f}" height="{high:.0f}">{content}</svg>' if title else content
+        )
+        height += high
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="ladder" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}"><style>{style(".ladder")}</style>'
+        f'<rect class="ground" width="100%" height="100%"/>{"".join(parts)}</svg>'
+    )
+
+
+def _image(ladder: Ladder, detail: Detail | None) -> tuple[str, float, float]:
+    """What a ladder's image consists of, its width and its height."""
     wiring = wired(ladder)
     found = blocks(wiring.ladder)
     closed = folded(found, detail)
     units = [*[unit(wiring, block) for block in visible(found, closed)], *results(wiring)]
-    depth = depth_of(found, closed)
-    space = columns(units, depth, arrange(wiring, units).lanes)
-    return svg(wiring, found, closed, arrange(wiring, units, space), space)
-
-
-def svg(wiring: Wired, found: Sequence[Block], closed: frozenset[str], arrangement: Arrangement, space: Columns) -> str:
-    """The image of an arrangement."""
-    width, height = max(space.width, 60.0), arrangement.height + (14 if wiring.ladder.left_out else 0)
+    space = columns(units, depth_of(found, closed), arrange(wiring, units).lanes)
+    arrangement = arrange(wiring, units, space)
+    height = arrangement.height + (14 if wiring.ladder.left_out else 0)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="ladder" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}"><style>{style(".ladder")}</style>'
-        '<rect class="ground" width="100%" height="100%"/>',
         *titles(space),
         *note(wiring, height),
         *brackets(found, closed, arrangement),
         *[wire(wiring, route.wire, route.corners) for route in arrangement.routes],
         *[drawn(each, top, space) for each, top in zip(arrangement.units, arrangement.tops, strict=True)],
     ]
-    return "\n".join([*parts, "</svg>"])
+    return "\n".join(parts), max(space.width, 60.0), height
 
 
 def titles(space: Columns) -> Iterator[str]:

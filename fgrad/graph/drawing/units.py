@@ -3,7 +3,6 @@
 A unit looks the same whatever is folded around it, so a page that folds need only move it.
 """
 
-import linecache
 import math
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +23,6 @@ from fgrad.graph.drawing.ladder import (
     wires,
 )
 from fgrad.graph.graph import Node
-from fgrad.graph.source import Source
 from fgrad.graph.text import literals_of, params_text, type_text
 
 #: heights in pixels: a box, a pair of argument and gradient, a rung's label, the end of a wire; and the space between
@@ -317,7 +315,7 @@ def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
 def _maker(ladder: Ladder, wire: Wire) -> str:
     """The operation that makes the value of a wire from the forward side."""
     outs = ladder.outs
-    return next(ladder.graph.nodes[k].op.name for k in ladder.rows[wire.start[1]].forward if wire.value in outs[k])
+    return next(called(ladder.graph.nodes[k]) for k in ladder.rows[wire.start[1]].forward if wire.value in outs[k])
 
 
 def bytes_text(count: int) -> str:
@@ -336,9 +334,15 @@ def bytes_text(count: int) -> str:
 # what a box says
 
 
+def called(node: Node) -> str:
+    """The name of a function with its own rule, else of the primitive."""
+    label = node.op.params.get("label")
+    return label.strip("_") if isinstance(label, str) and label.isidentifier() else node.op.name
+
+
 def operation_text(node: Node, literals: dict[int, str]) -> str:
     """The primitive, and what fits beside it: scalars in their places, or parameters."""
-    text = node.op.name
+    text = called(node)
     if any(i in literals for i in node.inputs):
         text += f"({', '.join(literals.get(i, '·') for i in node.inputs)})"
     params = params_text(node)
@@ -349,7 +353,7 @@ def _operations(ladder: Ladder, nodes: Sequence[int]) -> list[str]:
     literals = literals_of(ladder.graph)
     found = [ladder.graph.nodes[k] for k in nodes]
     telling = [node for node in found if node.op.name not in PLAIN] or found
-    return [operation_text(node, literals) for node in telling] if len(found) == 1 else [n.op.name for n in telling]
+    return [operation_text(node, literals) for node in telling] if len(found) == 1 else [called(n) for n in telling]
 
 
 def _forward_box(wiring: Wired, block: Block) -> Box | None:
@@ -385,7 +389,7 @@ def _backward_box(wiring: Wired, block: Block) -> Box | None:
         return Box("backward", cut(title, TITLE), _count(len(nodes)), texts)
     names = dict.fromkeys(name for row in reversed(rows) for name in _of_row(ladder, row.forward, row.backward))
     telling = [name for name in names if name not in PLAIN] or list(names)
-    title = ", ".join(f"d {name}" for name in telling)
+    title = ", ".join(f"d {name}" for name in telling) or texts
     return Box("backward", cut(title, TITLE), cut(texts, TITLE + 4), f"{title}\n{texts}\n{_where(ladder, block)}")
 
 
@@ -396,8 +400,10 @@ def _of(ladder: Ladder, k: int) -> str | None:
 
 def _of_row(ladder: Ladder, forward: Sequence[int], backward: Sequence[int] = ()) -> Iterator[str]:
     """The operations that a row's derivatives are of."""
-    found = [name for k in backward if (name := _of(ladder, k)) is not None]
-    yield from found or [ladder.graph.nodes[k].op.name for k in forward if _of(ladder, k) is None]
+    nodes = ladder.graph.nodes
+    names = {nodes[k].op.name: called(nodes[k]) for k in forward if _of(ladder, k) is None}
+    found = [names.get(name, name) for k in backward if (name := _of(ladder, k)) is not None]
+    yield from found or names.values()
 
 
 def _count(n: int) -> str:
@@ -407,12 +413,7 @@ def _count(n: int) -> str:
 def _where(ladder: Ladder, block: Block) -> str:
     """The text of the user's line, where the file can be read; else its place."""
     source = source_of(ladder, block.start)
-    return "" if source is None else line_text(source) or str(source).partition(",")[0]
-
-
-def line_text(source: Source) -> str:
-    """The text of a line of the user's; empty where its file cannot be read."""
-    return linecache.getline(source.file, source.line).strip()
+    return "" if source is None else source.text or str(source).partition(",")[0]
 
 
 def _leaving(wiring: Wired, inside: range, side: str) -> str:

@@ -12,6 +12,7 @@ from fgrad.graph.drawing.folding import blocks, folded, visible
 from fgrad.graph.drawing.ladder import ladder_of
 from fgrad.graph.drawing.layout import arrange, columns, depth_of
 from fgrad.graph.drawing.svg import to_svg
+from fgrad.graph.drawing.turns import turns
 from fgrad.graph.drawing.units import results, unit, wired
 from fgrad.graph.graph import Graph
 from tests.graph.drawing.models import MODELS
@@ -35,8 +36,11 @@ def boxes_of(document):
     """Left, top, right and bottom of every box and label of a rung."""
     found = []
     for group in document.getElementsByTagName("g"):
-        if not re.match("box|pill", group.getAttribute("class")):
-            continue
+        if (
+            not re.match("box|pill", group.getAttribute("class"))
+            or group.parentNode.parentNode.parentNode.nodeName == "svg"
+        ):
+            continue  # what stands in an image within the image is laid out by itself
         (rect,) = [e for e in group.childNodes if e.nodeName == "rect"]
         x, y, width, height = [float(rect.getAttribute(a)) for a in ("x", "y", "width", "height")]
         top = float(re.search(r"translate\(0 ([\d.]+)\)", group.parentNode.getAttribute("transform"))[1])
@@ -98,6 +102,15 @@ def test_a_transformers_block_fits_a_page():
     # a page of A4 at 96 dots an inch is 794 by 1123: at 60 percent its letters are still 6.6 high
     assert space.width * 0.65 < 794
     assert arrangement.height * 0.65 < 1123
+
+
+def test_a_loop_is_drawn_with_one_of_its_turns():
+    fun, types = MODELS["recurrent"]
+    drawing = fgrad.draw(fun)(*types)
+    text = drawing.to_svg()
+    assert "one turn of scan, x20</text><svg y=" in text
+    ((_, turn),) = turns(drawing.ladder)
+    is_well_laid_out(turn)
 
 
 def test_what_is_held_and_what_is_saved_are_told_apart():

@@ -1,0 +1,71 @@
+"""One turn of a loop: the bodies of the loop and of its derivative, side by side, compute what they do apart."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import fgrad
+from fgrad.graph.check import check
+from fgrad.graph.drawing.ladder import wires
+from fgrad.graph.drawing.turns import turns
+from fgrad.graph.regions import scan
+from fgrad.run.executable import run
+from tests.graph.drawing.models import MODELS
+
+
+def turn_of(fun, args):
+    drawing = fgrad.draw(fun)(*args)
+    ((title, turn),) = turns(drawing.ladder)
+    return drawing.ladder, title, turn
+
+
+def test_a_turn_of_a_recurrent_network():
+    _, title, turn = turn_of(*MODELS["recurrent"])
+    assert title == "one turn of scan, x20"
+    check(turn.graph)
+    assert [(turn.names[pair.value], pair.name) for pair in turn.arguments if pair.name] == [
+        ("params['w']", "d recurrent / d params['w']"),
+        ("params['u']", "d recurrent / d params['u']"),
+        ("h before", "cotangent of h before"),
+        ("xs[t]", "d recurrent / d xs[t]"),
+    ]
+    assert [(pair.name, turn.names[pair.partner]) for pair in turn.results] == [
+        ("h, carried on", "cotangent of h, carried on"),
+        ("hs[t]", "cotangent of hs[t]"),
+    ]
+    nodes = [k for row in turn.rows for k in (*row.forward, *row.backward)]
+    assert sorted(nodes) == list(range(len(turn.graph)))
+    assert {wire.name for wire in wires(turn) if wire.saved} >= {"params['w']", "xs[t]", "h before"}
+
+
+def test_a_turn_computes_what_the_bodies_do():
+    ladder, _, turn = turn_of(*MODELS["recurrent"])
+    loops = [node for node in ladder.graph.nodes if node.op.primitive is scan]
+    forward, backward = [node.params["body"] for node in loops]
+    keys = iter(jax.random.split(jax.random.key(0), 20))
+    given = [jax.random.normal(next(keys), t.shape) for t in turn.graph.in_types]
+    got = run(turn.graph, given)
+    one = run(forward, given[: len(forward.in_types)])
+    w, u, h, x = given[: len(forward.in_types)]
+    rest = given[len(forward.in_types) :]
+    for a, b in zip(got, one, strict=False):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    # its inputs: the matrices, what is carried, the slope, the state before, the input, the cotangent of the output
+    carried, element = rest[:3], rest[3]
+    other = run(backward, [u, w, *carried, one[2], one[3], x, element])
+    for a, b in zip(got[len(one) :], other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_without_sequences():
+    def loss(x):
+        return jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y) * x, x)
+
+    _, title, turn = turn_of(loss, (1.5,))
+    assert title == "one turn of scan, x3"
+    check(turn.graph)
+
+
+def test_a_program_without_loops_has_no_turns():
+    fun, types = MODELS["perceptron"]
+    assert not list(turns(fgrad.draw(fun)(*types).ladder))
