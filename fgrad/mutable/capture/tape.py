@@ -42,7 +42,7 @@ class Tape(Stager):
         """The user's line that runs, or whose backward runs, and the module it is in."""
         node = modes.evaluating
         plan = getattr(node, "plan", None)
-        raw = here(4) if plan is None else node.source
+        raw: Any = here(4) if plan is None else node.source
         scope = modes.module if plan is None else node.scope
         of = None if plan is None else plan.operation.name
         key = raw, id(scope), of

@@ -6,7 +6,6 @@ from typing import Any
 from attrs import field, frozen
 
 from fgrad.api.graphs import Graph
-from fgrad.mutable.operation.capture import flatten, is_tensor
 from fgrad.questions.answer import Answer, Table
 from fgrad.torch.compiler.programs import Program, record
 
@@ -75,7 +74,6 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
         seconds = {"recording": program.seconds}
         if program.refused is not None:
             return Explanation((), (), (), (), (program.refused,), seconds)
-        tensors = [x for x in flatten((args, kwargs))[0] if is_tensor(x)]
         return Explanation((program.named(),), program.names, program.out_names, _guards(program), (), seconds)
 
     return explained
