@@ -58,6 +58,12 @@ def make_operations(app: Any) -> None:
     (HERE / "_build" / "operations.md").write_text(table)
 
 
+def make_messages(app: Any) -> None:
+    """Write what JAX, PyTorch and fgrad say of the same mistakes."""
+    table = importlib.import_module("make_messages").table()
+    (HERE / "_build" / "messages.md").write_text(table)
+
+
 def plain_sections(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Section names of the docstrings in the words that napoleon knows."""
     lines[:] = ["Raises:" if line.strip() == "Raises, when called:" else line for line in lines]
@@ -68,4 +74,5 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", make_pictures)
     app.connect("builder-inited", make_primitives)
     app.connect("builder-inited", make_operations)
+    app.connect("builder-inited", make_messages)
     app.connect("autodoc-process-docstring", plain_sections, priority=400)  # before napoleon

@@ -4,6 +4,7 @@ import fgrad.passes.regions  # enters the regions' rules
 import fgrad.record.protocols  # noqa: F401  (has NumPy ask the tracer)
 from fgrad import errors, lax as lax, nn as nn, numpy as numpy, random as random, scipy as scipy, testing
 from fgrad.api.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat
+from fgrad.api.conventions import swap_convention
 from fgrad.api.custom import custom_jvp, custom_vjp
 from fgrad.api.forward import jvp, linear_transpose, linearize
 from fgrad.api.graphs import Graph, load, make_graph
@@ -12,6 +13,9 @@ from fgrad.api.loops import bounded_while
 from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
+from fgrad.questions.compare import compare
+from fgrad.questions.residuals import residuals
+from fgrad.questions.why_zero import why_zero
 from fgrad.run.executable import cache_info, clear_cache
 from fgrad.run.policy import policy
 
@@ -27,6 +31,7 @@ __all__ = [
     "checkpoint_policies",
     "clear_cache",
     "closure_convert",
+    "compare",
     "custom_jvp",
     "custom_vjp",
     "define_rule",
@@ -47,9 +52,12 @@ __all__ = [
     "make_graph",
     "policy",
     "remat",
+    "residuals",
     "stop_gradient",
+    "swap_convention",
     "testing",
     "value_and_grad",
     "vjp",
     "vmap",
+    "why_zero",
 ]

@@ -3,6 +3,7 @@
 The classes derive from the built-in (or JAX) error that users of JAX would catch in the same place.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -76,66 +77,6 @@ class NumPyFunctionError(CopiedOutError, NotImplementedError):
     """
 
 
-def leaked(tracer: Any) -> LeakedTracerError:
-    source = tracer.source
-    where = f"at {source.file}:{source.line} (in {source.function})" if source else "as an argument of the function"
-    return LeakedTracerError(
-        f"A traced value {tracer.aval.str_short()} was used after the function that was being {tracer._trace.purpose} "
-        "had returned.\n"
-        f"It was made {where}, and kept in a global, an attribute or a list from there.\n"
-        "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or store the number, "
-        "x.item() or np.asarray(fgrad.stop_gradient(x))."
-    )
-
-
-def not_concrete(tracer: Any, what: str) -> NotConcreteError:
-    return NotConcreteError(
-        f"{what} needs the number behind a traced value {tracer.aval.str_short()}, and here only its type is known.\n"
-        f"The value comes from {_origin(tracer)}; "
-        "the function is being staged (jit, vmap, make_graph, or a loop body).\n"
-        "Ways out: take the value as a static argument (static_argnums), use jnp.where or jax.lax.cond / while_loop "
-        "instead of Python's if and while, or call the function without jit: fgrad.grad alone keeps values concrete."
-    )
-
-
-def captured_number(source: Any, asked: Any, name: str | None) -> CaptureError:
-    value = f"'{name}'" if name else "a tensor"
-    made = f"{source.file}:{source.line} (in {source.function})" if source else "outside of the function"
-    where = f"{asked.file}:{asked.line} (in {asked.function})" if asked else "an unknown line"
-    return CaptureError(
-        f"The number behind {value} is needed at {where}, and the function is being captured as one graph: only types "
-        f"are known there.\nThe value comes from {made}.\n"
-        "Ways out: return the tensor from the function and read it after the call; torch.where, torch.clamp and masks "
-        "instead of Python's if; torch.compile without fullgraph=True, which runs such a function in pieces; or take "
-        "the line out of the function."
-    )
-
-
-def _origin(tracer: Any) -> str:
-    source = tracer.source
-    return f"{source.file}:{source.line} (in {source.function})" if source else "the function's arguments"
-
-
-def copied_out(tracer: Any, what: str) -> CopiedOutError:
-    return CopiedOutError(
-        f"{what} would copy the number out of a traced value {tracer.aval.str_short()}, and no derivative would pass "
-        f"through the copy.\nThe value comes from {_origin(tracer)}.\n"
-        "Ways out: use jax.numpy, jax.scipy or NumPy's own functions, which are differentiated: jnp.stack([x, y]) "
-        "instead of np.array([x, y]), y = y.at[i].set(x) of a jax.numpy array instead of y[i] = x, jnp.sin instead of "
-        "math.sin.\nWhere no derivative is wanted, convert fgrad.stop_gradient(x) (jax.lax.stop_gradient). "
-        "x.item() shows a number."
-    )
-
-
-def numpy_function(tracer: Any, name: str, why: str, instead: str) -> NumPyFunctionError:
-    return NumPyFunctionError(
-        f"{name} cannot be recorded on a traced value {tracer.aval.str_short()}: {why}.\n"
-        f"The value comes from {_origin(tracer)}.\n"
-        f"Ways out: {instead}; or, where no derivative is wanted, apply it to fgrad.stop_gradient(x) "
-        "(jax.lax.stop_gradient)."
-    )
-
-
 class PositionError(ValueError, TypeError):
     """``argnums`` names an argument that the call does not have.
 
@@ -205,7 +146,6 @@ def blame(error: Exception, name: str, mode: str, rule: Any) -> None:
         f"This was raised in the {mode} rule {getattr(rule, '__name__', repr(rule))!r}{where} of the primitive "
         f"{name!r}, which its author registered with JAX."
     )
-    error.blamed = True  # type: ignore[attr-defined]
 
 
 class MissingCustomRuleError(MissingRuleError, AttributeError):
@@ -291,7 +231,8 @@ class NotLinearError(ValueError, NotImplementedError):
 
 def not_linear(name: str) -> NotLinearError:
     return NotLinearError(
-        f"The operation {name!r} is not linear in the inputs with respect to which the function is transposed."
+        f"The operation {name!r} is not linear in the inputs with respect to which the function is transposed.\n"
+        "Way out: fgrad.vjp, or fgrad.linearize first, whose linear function can be transposed."
     )
 
 
@@ -302,9 +243,34 @@ class ArgumentTypeError(TypeError):
 def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
     return ArgumentTypeError(
         f"{what}: {path} is not an array or a number but {_short(value)} of type {type(value).__name__}.\n"
-        "Way out: close over it (functools.partial or a lambda), or keep it out of argnums; only arrays and numbers "
-        "are differentiated."
+        f"{_ways(value)} close over it (functools.partial or a lambda), or keep it out of argnums; only arrays and "
+        "numbers are differentiated."
     )
+
+
+def _ways(value: Any) -> str:
+    """The beginning of the ways out; for an object of a class that JAX does not know, how to register the class."""
+    kind = type(value)
+    if kind.__module__ in ("builtins", "numpy") or callable(value) or not hasattr(value, "__dict__"):
+        return "Way out:"
+    fields = [name for name, x in vars(value).items() if not isinstance(x, str | bool | None) and not callable(x)]
+    others = [name for name in vars(value) if name not in fields]
+    return (
+        f"Ways out: if {kind.__name__} holds arrays that are to be differentiated, register it once, right after its "
+        f"definition: jax.tree_util.register_dataclass({kind.__name__}, data_fields={fields}, meta_fields={others}) "
+        "if its constructor takes these fields by name, else jax.tree_util.register_pytree_node; or"
+    )
+
+
+def add_unmapped(error: ValueError, arguments: Sequence[str]) -> None:
+    """Add to JAX's error at a call of a mapped function which arguments lack the axis."""
+    if arguments and not getattr(error, "located", False):
+        error.args = (
+            f"{error}\n\nWithout the axis: {', '.join(arguments)}.\n"
+            "Way out: give in_axes an entry for each argument, with None for one that is not mapped: "
+            "in_axes=(0, None).",
+        )
+        error.located = True  # type: ignore[attr-defined]
 
 
 class PytreeError(ValueError, SystemError):
@@ -319,10 +285,26 @@ class PytreeError(ValueError, SystemError):
 
 
 def integer_input(path: str, kind: str, what: str) -> ArgumentTypeError:
+    if kind.startswith("key<") or kind == "uint32[2]":
+        ways = (
+            f"{'It is' if kind.startswith('key<') else 'It looks like'} a PRNG key, which has no derivative.\n"
+            f"Ways out: pass the key as an argument of its own that argnums does not name, {what}(loss)(params, key), "
+            "or pass allow_int=True for a float0 gradient."
+        )
+    else:
+        ways = (
+            "Ways out: pass a float (1.0 instead of 1, x.astype(float)), leave the argument out of argnums, or pass "
+            "allow_int=True for a float0 gradient."
+        )
+    return ArgumentTypeError(f"{what} needs floating-point or complex inputs, but {path} has type {kind}.\n{ways}")
+
+
+def integer_output(what: str, dtype: Any) -> ArgumentTypeError:
     return ArgumentTypeError(
-        f"{what} needs floating-point or complex inputs, but {path} has type {kind}.\n"
-        "Ways out: pass a float (1.0 instead of 1, x.astype(float)), leave the argument out of argnums, or pass "
-        "allow_int=True for a float0 gradient."
+        f"{what} needs a floating-point output, got dtype {dtype}: the function's result is an integer or boolean, "
+        "which has no derivative.\n"
+        "Ways out: differentiate a smooth stand-in: a cross entropy for a count of hits, jax.nn.softmax for "
+        "jnp.argmax, jax.nn.sigmoid for a comparison."
     )
 
 
@@ -492,22 +474,40 @@ def graph_argument(path: str, expected: str, got: str) -> GraphArgumentError:
     )
 
 
-def locate(error: Exception, source: Any) -> None:
-    """Add to a refusal, or to what a foreign rule raised, the user's line of the guilty operation, once."""
+def locate(error: Exception, source: Any, asked: Any) -> None:
+    """Add to an error that a derivative rule raised the user's line of the operation, and of the call that wants its
+    derivative: once."""
     if source is None or getattr(error, "located", False):
         return
-    where = f"The operation was called at {source.file}:{source.line} (in {source.function})."
-    if isinstance(error, REFUSALS) and error.args:
-        error.args = (f"{error.args[0]}\n{where}", *error.args[1:])
-    elif getattr(error, "blamed", False):
-        error.add_note(where)
-    else:
-        return
+    lines = [f"The operation was called at {source.file}:{source.line} (in {source.function})."]
+    lines += [f"    {source.text}"] * bool(source.text)
+    if asked is not None:
+        lines.append(f"Its derivative was asked for at {asked.file}:{asked.line} (in {asked.function}).")
+        lines += [f"    {asked.text}"] * bool(asked.text)
+    _lengthen(error, "\n".join(lines))
     error.located = True  # type: ignore[attr-defined]
 
 
+def in_rule(error: Exception, rule: str, name: str, function: Any) -> None:
+    """Add to an error which of the user's rules has raised it, or has returned what it must not: once."""
+    if getattr(error, "in_rule", False):
+        return
+    code = getattr(function, "__code__", None)
+    where = f", at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+    _lengthen(error, f"This was in the {rule} rule of {name!r}: {getattr(function, '__qualname__', function)}{where}.")
+    error.in_rule = True  # type: ignore[attr-defined]
+
+
+def _lengthen(error: Exception, where: str) -> None:
+    """Add to the text of an error of ours; to any other as a note."""
+    if isinstance(error, REFUSALS) and error.args:
+        error.args = (f"{error.args[0]}\n{where}", *error.args[1:])
+    else:
+        error.add_note(where)
+
+
 #: the errors that refuse a derivative, to which the passes add the line of the operation
-REFUSALS = (MissingRuleError, UndefinedDerivativeError, ReverseWhileError, RuleTypeError)
+REFUSALS = (MissingRuleError, UndefinedDerivativeError, ReverseWhileError, RuleTypeError, NotLinearError)
 
 #: what asking for the number behind a traced value raises, whoever's tracer it is
 CONCRETIZATIONS = (

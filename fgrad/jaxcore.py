@@ -8,6 +8,7 @@ through what this file exports.
 
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from jax import dtypes
 from jax.core import ShapedArray, Trace, Tracer, eval_context as jax_eval_context, eval_jaxpr
 from jax.experimental import hijax
-from jax.extend import core as jex
+from jax.extend import core as jex, source_info_util
 from jax.extend.core import (
     Primitive,
     primal_dtype_to_tangent_dtype as tangent_dtype,
@@ -78,6 +79,9 @@ __all__ = [
     "wrapped_function",
     "zero_tangent",
 ]
+
+# what JAX says of a line (in print_saved_residuals, in profiles, in the names of compiled operations) is the user's
+source_info_util.register_exclusion(os.path.dirname(os.path.abspath(__file__)))
 
 
 def typeof(value: Any) -> ShapedArray:

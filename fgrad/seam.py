@@ -1,48 +1,60 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
 from fgrad.api.rules import define_rule
-from fgrad.errors import UndefinedDerivativeError, captured_number
-from fgrad.graph.graph import Builder, Const, Graph, evaluate
+from fgrad.errors import CaptureError, UndefinedDerivativeError
+from fgrad.graph.graph import Builder, Const, Graph, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.source import RawSource, Source, here, is_hidden
+from fgrad.graph.text import dtype_text
 from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, widely
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
-from fgrad.passes.trim import trim
+from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
+from fgrad.questions.answer import Answer, Table
+from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
 from fgrad.record.recording import Stager, stage_closed
 from fgrad.run.cache import Cache
-from fgrad.run.executable import SILENT, Executable
+from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.policy import PaceOf, active, operations, pieces
 
 __all__ = [
+    "Answer",
     "Builder",
     "Cache",
+    "CaptureError",
     "Const",
     "Executable",
     "Graph",
     "Op",
     "PaceOf",
     "RawSource",
+    "Reader",
     "Region",
+    "Residual",
+    "Residuals",
     "SILENT",
     "ShapedArray",
     "Source",
     "Stager",
+    "Table",
     "Tracer",
     "UndefinedDerivativeError",
     "WIDE",
     "active",
-    "captured_number",
+    "bind",
     "checks_each_primitive",
     "copied",
     "define_rule",
+    "dtype_text",
     "evaluate",
     "here",
     "is_hidden",
     "jvp",
+    "needed_inputs",
+    "numbered",
     "operations",
     "pieces",
     "simplify",
@@ -50,6 +62,7 @@ __all__ = [
     "stored_names",
     "tangent_type",
     "trim",
+    "unsourced",
     "vjp",
     "widely",
 ]

@@ -14,6 +14,9 @@ from fgrad.jaxcore import ShapedArray, Tracer, copied, tangent_dtype, typeof
 
 Argnums = int | Sequence[int]
 
+#: so many leaves that two structures differ in are named
+_SHOWN = 6
+
 
 def check_function(fun: Any, what: str) -> None:
     """Refuse what cannot be called.
@@ -22,7 +25,11 @@ def check_function(fun: Any, what: str) -> None:
       TypeError: ``fun`` is no function.
     """
     if not callable(fun):
-        raise TypeError(f"{what} takes a function, got {fun!r} of type {type(fun).__name__}.")
+        called = f"\nWay out: hand over the function itself, {what}(f)(x) and not {what}(f(x))."
+        raise TypeError(
+            f"{what} takes a function, got {fun!r} of type {type(fun).__name__}."
+            f"{called if isinstance(fun, jax.Array | np.ndarray | float) else ''}"
+        )
 
 
 @frozen(eq=False)
@@ -204,6 +211,7 @@ def matching(
     if treedef != pattern:
         raise errors.MismatchError(
             f"The structure of {what} must be that of {of}.\n  expected: {pattern}\n  got:      {treedef}"
+            f"{_differences(pattern, treedef)}"
         )
     return [
         _matched(
@@ -212,6 +220,21 @@ def matching(
         )
         for i, (x, t) in enumerate(zip(flat, types, strict=True))
     ]  # fmt: skip
+
+
+def _differences(pattern: Any, treedef: Any) -> str:
+    """The leaves of two structures that only one of them has."""
+    try:
+        trees = [t.unflatten(range(t.num_leaves)) for t in (pattern, treedef)]
+        of, given = ({tree_util.keystr(path) for path, _ in tree_util.tree_flatten_with_path(t)[0]} for t in trees)
+    except Exception:  # a node of the user's that takes no numbers
+        return ""
+    parts = {"missing": of - given, "not expected": given - of}
+    return "".join(
+        f"\n  {name}: {', '.join(path or 'the bare value' for path in sorted(paths)[:_SHOWN])}"
+        for name, paths in parts.items()
+        if paths
+    )
 
 
 def only(cts: Sequence[Any], tree: Any, what: str) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 from attrs import frozen
 from jax import tree_util
 
@@ -12,6 +13,7 @@ from fgrad.graph.graph import Builder
 from fgrad.graph.op import intern
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray, primitive, typeof
+from fgrad.record.origin import Call
 
 
 @frozen(eq=False)
@@ -42,13 +44,14 @@ class Called:
         return self.out.unflatten(values[: self.count]), tree_util.tree_unflatten(tree, flat)
 
 
-def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, what: str) -> Called:
-    """Record ``fun(tracers)`` for tracers of the flat ``inputs``.
+def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, of: Call) -> Called:
+    """Record ``fun(tracers)`` for tracers of the flat ``inputs``; ``of`` says which call that is.
 
     Raises:
       TypeError: the function returned no pair with ``has_aux``, or something that is not made of arrays.
     """
-    recorder, result = record(fun, inputs)
+    what = of.what
+    recorder, result = record(fun, inputs, of)
     try:
         result, aux = split_aux(result, has_aux, what)
         out = leaves(result, "output", f"{what}: the function's output")
@@ -57,6 +60,12 @@ def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, what: st
         return Called(close(recorder, [*out.values, *(aux_flat[i] for i in traced)]), out, aux, traced)
     finally:
         recorder.open = False
+
+
+def _kind(result: Any) -> str:
+    if isinstance(result, tuple | list):
+        return f"{type(result).__name__} of length {len(result)}"
+    return f"an array {typeof(result).str_short()}" if isinstance(result, jax.Array) else type(result).__name__
 
 
 def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
@@ -69,8 +78,8 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
         return result, None
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise TypeError(
-            f"{what} with has_aux=True: the function must return a pair (value, aux), got {type(result).__name__}"
-            f"{f' of length {len(result)}' if isinstance(result, tuple | list) else ''}."
+            f"{what} with has_aux=True: the function must return a pair (value, aux), got {_kind(result)}.\n"
+            "Way out: return value, aux; or leave has_aux out."
         )
     value, aux = result
     return value, aux

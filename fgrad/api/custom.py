@@ -4,8 +4,9 @@ They are JAX's classes of these names, which every JAX transformation and fgrad'
 in a check of what it returns.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -64,7 +65,8 @@ class custom_jvp:
 
         @functools.wraps(jvp)
         def checked(*args: Any) -> Any:
-            return _checked_pair(jvp(*args), name)
+            with _rule("jvp", name, jvp):
+                return _checked_pair(jvp(*args), name)
 
         self.jvp = jvp
         self._inner.defjvp(checked, symbolic_zeros=symbolic_zeros)
@@ -149,16 +151,18 @@ class custom_vjp:
 
         @functools.wraps(fwd)
         def checked_fwd(*args: Any, **kwargs: Any) -> Any:
-            found = fwd(*args, **kwargs)
-            if not isinstance(found, tuple | list) or len(found) != 2:
-                raise errors.bad_custom_rule("fwd", name, "output", "a pair (output, residuals)", _describe(found))
+            with _rule("fwd", name, fwd):
+                found = fwd(*args, **kwargs)
+                if not isinstance(found, tuple | list) or len(found) != 2:
+                    raise errors.bad_custom_rule("fwd", name, "output", "a pair (output, residuals)", _describe(found))
             taken = tuple([x for i, x in enumerate(args) if i not in nondiff])
             return found[0], (_types_of(taken), found[1])
 
         @functools.wraps(bwd)
         def checked_bwd(*args: Any) -> Any:
             *first, (types, residuals), ct = args
-            return _checked_cotangents(bwd(*first, residuals, ct), types, name)
+            with _rule("bwd", name, bwd):
+                return _checked_cotangents(bwd(*first, residuals, ct), types, name)
 
         self.fwd, self.bwd = fwd, bwd
         self._inner.defvjp(checked_fwd, checked_bwd, symbolic_zeros=symbolic_zeros)
@@ -170,6 +174,16 @@ class custom_vjp:
 
 
 # --------------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _rule(rule: str, name: str, function: Callable[..., Any]) -> Iterator[None]:
+    """A block in which a rule of the user's runs, whose errors say so."""
+    try:
+        yield
+    except Exception as error:
+        errors.in_rule(error, rule, name, function)
+        raise
 
 
 def zero_tangent_of(x: Any) -> Any:

@@ -20,6 +20,7 @@ from fgrad.passes import jvp as jvp_pass
 from fgrad.passes.local import transpose
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
+from fgrad.record.origin import Call
 from fgrad.record.recording import stage
 from fgrad.run.executable import executable, run
 
@@ -57,7 +58,12 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     flat = leaves(tuple(primals), "primals", "jvp")
     types = flat.types
     given = matching(tuple(tangents), flat.tree, types, "tangents", "primals")
-    called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "jvp")
+    called = call(
+        lambda tracers: fun(*flat.unflatten(tracers)),
+        flat.values,
+        has_aux,
+        Call(fun, "jvp", flat.tree, range(len(primals))),
+    )
     plan: _Plan = called.recorded.made(("jvp", called.kind), lambda graph: _jvp_plan(graph, *called.kind))
     live = [stripped(t) for t, type in zip(given, types, strict=True) if is_inexact(type)]
     outs = plan.executable([*called.recorded.values, *live])
@@ -128,7 +134,12 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """
     check_function(fun, "linearize")
     flat = leaves(primals, "primals", "linearize")
-    called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "linearize")
+    called = call(
+        lambda tracers: fun(*flat.unflatten(tracers)),
+        flat.values,
+        has_aux,
+        Call(fun, "linearize", flat.tree, range(len(primals))),
+    )
     made = called.recorded.made(("linearize", called.kind), lambda graph: linear_split(graph, *called.kind))
     known = run(made.halves.known, called.recorded.values)
     count = len(known) - made.halves.num_residuals
@@ -222,7 +233,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         kept.append(out)
         return out.values
 
-    graph, lifted = stage(flat_fun, types)
+    graph, lifted = stage(flat_fun, types, Call(fun, "linear_transpose", in_tree, range(len(primals))))
     out = kept.pop()
     _of_one_kind(
         [*types, *graph.out_types],

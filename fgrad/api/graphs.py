@@ -318,7 +318,7 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         flat, in_tree = tree_util.tree_flatten((dynamic, kwargs))
         every = argument_names(fun, args, kwargs)
         names = tuple(chain.from_iterable([each for i, each in enumerate(every) if i not in fixed]))
-        types = [_type_of(x, name) for x, name in zip(flat, names, strict=True)]
+        types = [type_of(x, name) for x, name in zip(flat, names, strict=True)]
         out_trees = []
 
         def function(*tracers: Any) -> list[Any]:
@@ -383,7 +383,7 @@ def _is_call(tree: Any) -> bool:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def _type_of(x: Any, path: str) -> ShapedArray:
+def type_of(x: Any, path: str) -> ShapedArray:
     """The type of an example of an argument, of which nothing but the type is used."""
     if isinstance(x, jax.ShapeDtypeStruct | ShapedArray):
         return _canonical(x)

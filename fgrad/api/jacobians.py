@@ -24,6 +24,7 @@ from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype
 from fgrad.passes.simplify import simplify
+from fgrad.record.origin import Call
 from fgrad.record.recording import stage_closed
 from fgrad.run.executable import calls_python, executable
 
@@ -177,7 +178,7 @@ def _jacobian(
         positions = resolve(wanted, len(args), what)
         chosen = tuple([args[i] for i in positions])
         flat = leaves(chosen, "args", what)
-        mode.check(flat.values, lambda i: arg_path(chosen, positions, i), what)
+        mode.check(flat.values, lambda i: arg_path(fun, chosen, positions, i), what)
 
         def on_chosen(tracers: Sequence[Any]) -> Any:
             return fun(*with_positions(args, positions, flat.unflatten(tracers)), **kwargs)
@@ -188,7 +189,7 @@ def _jacobian(
             mode.check_outputs(leaves(value, "output", f"{what}: the function's output"), what)
             return result
 
-        called = call(checked, flat.values, has_aux, what)
+        called = call(checked, flat.values, has_aux, Call(fun, what, flat.tree, positions))
         made = called.recorded.made(
             (what, mode, chunk_size, called.kind), lambda graph: mode.blocks(graph, *called.kind, chunk_size)
         )

@@ -9,6 +9,8 @@ from jax import tree_util
 from fgrad.graph.graph import Graph
 from fgrad.jaxcore import Tracer, set_again, set_trace
 from fgrad.passes.dependence import passed_on
+from fgrad.record.operands import explain
+from fgrad.record.origin import Call
 from fgrad.record.recorder import Recorder
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, Executable, executable, run
@@ -53,17 +55,20 @@ class Recorded:
         return self.made(kind, lambda graph: executable(make(graph)))
 
 
-def record(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Recorder, Any]:
+def record(function: Callable[..., Any], inputs: Sequence[Any], call: Call | None = None) -> tuple[Recorder, Any]:
     """Call ``function`` on tracers of ``inputs``; the recorder and what the function returned.
 
     The recorder stays open until ``close``, for the caller to number the outputs.
     """
     recorder = Recorder(inputs, range(len(inputs)).__contains__, passed_on)
+    recorder.call = call
     tracers = recorder.start()
     try:
         with set_trace(recorder):
             result = function(tracers)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, Exception):
+            explain(error)
         recorder.open = False
         set_again(recorder.parent)
         raise

@@ -23,6 +23,7 @@ from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify
 from fgrad.passes.vjp import pulled, vjp as vjp_pass
+from fgrad.record.origin import Call, function_name, parameter
 from fgrad.run.executable import executable, run
 
 
@@ -112,12 +113,12 @@ def _value_and_grad(
         positions = resolve(wanted, len(args), what)
         chosen = tuple([args[i] for i in positions])
         flat = leaves(chosen, "args", what)
-        check_inputs(flat.values, lambda i: arg_path(chosen, positions, i), holomorphic, allow_int, what)
+        check_inputs(flat.values, lambda i: arg_path(fun, chosen, positions, i), holomorphic, allow_int, what)
 
         def chosen_only(tracers: Sequence[Any]) -> Any:
             return fun(*with_positions(args, positions, flat.unflatten(tracers)), **kwargs)
 
-        recorder, result = record(chosen_only, flat.values)
+        recorder, result = record(chosen_only, flat.values, Call(fun, what, flat.tree, positions))
         try:
             value, aux = split_aux(result, has_aux, what)
             _check_output(value, holomorphic, what)
@@ -183,11 +184,14 @@ def check_inputs(
             raise errors.integer_input(path(i), type.str_short(), what)
 
 
-def arg_path(chosen: Any, positions: Sequence[int], i: int) -> str:
-    """The readable path of the ``i``-th leaf of the arguments at ``positions``."""
+def arg_path(fun: Callable[..., Any], chosen: Any, positions: Sequence[int], i: int) -> str:
+    """The readable path of the ``i``-th leaf of the arguments at ``positions``, also by the parameter's name."""
     with_paths, _ = tree_util.tree_flatten_with_path(chosen)
     path = with_paths[i][0]
-    return f"args[{positions[path[0].idx]}]" + tree_util.keystr(path[1:])
+    position, rest = positions[path[0].idx], tree_util.keystr(path[1:])
+    name = parameter(fun, position)
+    by_position = f"args[{position}]{rest}"
+    return by_position if name == f"args[{position}]" else f"{by_position} ({name}{rest} of {function_name(fun)})"
 
 
 def _check_output(value: Any, holomorphic: bool, what: str) -> None:
@@ -207,10 +211,7 @@ def _check_output(value: Any, holomorphic: bool, what: str) -> None:
             "inputs pass holomorphic=True; otherwise return a real number, e.g. its absolute value, or use vjp."
         )
     elif not is_inexact(type):
-        raise TypeError(
-            f"{what} needs a floating-point output, got dtype {type.dtype}: the function's result is an integer or "
-            "boolean, which has no derivative."
-        )
+        raise errors.integer_output(what, type.dtype)
 
 
 def _describe(value: Any) -> str:
@@ -250,7 +251,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     check_function(fun, "vjp")
     flat = leaves(primals, "primals", "vjp")
-    called = call(lambda tracers: fun(*flat.unflatten(tracers)), flat.values, has_aux, "vjp")
+    called = call(
+        lambda tracers: fun(*flat.unflatten(tracers)),
+        flat.values,
+        has_aux,
+        Call(fun, "vjp", flat.tree, range(len(primals))),
+    )
     made = called.recorded.made(("vjp", called.kind), lambda graph: split(graph, *called.kind))
     known = run(made.halves.known, called.recorded.values)
     count = len(known) - made.halves.num_residuals

@@ -16,8 +16,11 @@ from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
 from fgrad.graph.regions import is_inexact
+from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import Tracer, typeof
 from fgrad.passes.simplify import simplify
+from fgrad.record.operands import explain
+from fgrad.record.origin import Call, parameter
 from fgrad.record.recording import stage
 from fgrad.run.executable import run
 
@@ -101,7 +104,7 @@ def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
             return out.values
 
         traced = [flat[i] for i in at]
-        graph, lifted = stage(flat_fun, [typeof(x) for x in traced])
+        graph, lifted = stage(flat_fun, [typeof(x) for x in traced], Call(fun, "jit", tree, None, at))
         return kept.pop().unflatten(evaluate(simplify(graph), [*traced, *lifted]))
 
     return staged
@@ -259,9 +262,13 @@ def vmap(
     @functools.wraps(fun)
     def ruled(*args: Any, **kwargs: Any) -> Any:
         # JAX knows no rules but its own: those of ``define_rule`` hold where fgrad's graph is run
-        return by_graph(fun, *args, **kwargs) if BATCHING else fun(*args, **kwargs)
+        try:
+            return by_graph(fun, *args, **kwargs) if BATCHING else fun(*args, **kwargs)
+        except Exception as error:
+            explain(error)
+            raise
 
-    return jax.vmap(
+    mapped = jax.vmap(
         ruled,
         in_axes=in_axes,
         out_axes=out_axes,
@@ -269,6 +276,30 @@ def vmap(
         axis_size=axis_size,
         spmd_axis_name=spmd_axis_name,
     )
+
+    @boundary
+    @functools.wraps(fun)
+    def mapped_fun(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return mapped(*args, **kwargs)
+        except ValueError as error:
+            errors.add_unmapped(error, _unmapped(fun, in_axes, args))
+            raise
+
+    return mapped_fun
+
+
+def _unmapped(fun: Callable[..., Any], in_axes: Any, args: Sequence[Any]) -> list[str]:
+    """The arguments, each with its type, that have not the axis over which they should be mapped."""
+    axes = in_axes if isinstance(in_axes, tuple | list) else (in_axes,) * len(args)
+    found = []
+    for i, (axis, value) in enumerate(zip(axes, args, strict=False)):
+        if isinstance(axis, int):
+            for path, x in tree_util.tree_flatten_with_path(value)[0]:
+                type = typeof(x)
+                if not -len(type.shape) <= axis < len(type.shape):
+                    found.append(f"{parameter(fun, i)}{tree_util.keystr(path)} is {type.str_short()}")
+    return found
 
 
 def stop_gradient(x: Any) -> Any:

@@ -119,6 +119,11 @@ class Graph:
         return any(node.op.effects for node in self.nodes)
 
     @cached_property
+    def sourced(self) -> bool:
+        """Whether any node has a line of its own."""
+        return any(node.source is not None for node in self.nodes)
+
+    @cached_property
     def _hash(self) -> int:
         return hash((self.in_types, self.consts, self.nodes, self.outputs))
 
@@ -175,15 +180,17 @@ class Builder:
         self.types += op.out_types
         return number
 
-    def splice(self, graph: "Graph", args: Sequence[int], source: Source | None = None) -> list[int]:
+    def splice(
+        self, graph: "Graph", args: Sequence[int], source: Source | None = None, otherwise: Source | None = None
+    ) -> list[int]:
         """Append a copy of ``graph`` applied to values of this builder; the numbers of its outputs.
 
-        ``source``, where given, becomes the line of every node spliced in.
+        ``source``, where given, becomes the line of every node spliced in, ``otherwise`` that of nodes without one.
         """
         numbers = list(args)
         numbers += [self.const(const) for const in graph.consts]
         for node in graph.nodes:
-            first = self.emit(node.op, tuple([numbers[i] for i in node.inputs]), source or node.source)
+            first = self.emit(node.op, tuple([numbers[i] for i in node.inputs]), source or node.source or otherwise)
             numbers += range(first, first + len(node.op.out_types))
         return [numbers[i] for i in graph.outputs]
 
@@ -232,6 +239,12 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
         for i in dead:
             values[i] = None
     return [values[i] for i in graph.outputs]
+
+
+def unsourced(graph: Graph) -> Graph:
+    """The same graph without lines."""
+    nodes = tuple([Node(node.op, node.inputs) for node in graph.nodes])
+    return Graph(graph.in_types, graph.consts, nodes, graph.outputs)
 
 
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:

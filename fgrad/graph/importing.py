@@ -91,11 +91,12 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
             is_effectful(eqn.effects),
         )
         args = tuple([read(v) for v in eqn.invars])
+        source = from_traceback(eqn.source_info.traceback)
         if isinstance(found, Op):
-            first = builder.emit(found, args, from_traceback(eqn.source_info.traceback))
+            first = builder.emit(found, args, source)
             outs: Sequence[int] = range(first, first + len(found.out_types))
-        else:
-            outs = builder.splice(found, args)
+        else:  # what a function of JAX's does has no line of the user's but that of the call
+            outs = builder.splice(found, args, otherwise=source)
         number.update(zip(eqn.outvars, outs, strict=True))
     written = [i for i, v in enumerate(invars) if v in cells.written]
     new = [cells.values[invars[i]] for i in written]

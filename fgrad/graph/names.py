@@ -87,7 +87,8 @@ def _stored_names(code: CodeType, offset: int) -> tuple[str | None, ...]:
             if isinstance(what, int) and what > _RESULT and parts:
                 parts[what - 1] = text
             elif what == _RESULT:
-                return () if text.startswith("@") else (text,)  # a variable of pytest's, which rewrites assertions
+                # "_" is no name, and pytest, which rewrites assertions, has variables of its own
+                return () if text == "_" or text.startswith("@") else (text,)
         if parts and not any(isinstance(x, int) for x in stack):
             return tuple(parts)
     return ()

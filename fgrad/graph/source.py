@@ -1,21 +1,24 @@
 """Provenance: the user's line behind a node, kept as a code object and an offset until somebody asks."""
 
+import linecache
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import jax
 import numpy as np
+import opt_einsum
 from attrs import frozen
 
-_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np)) + (
+_HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np, opt_einsum)) + (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
     os.path.dirname(os.__file__) + os.sep + "contextlib",
     os.path.dirname(os.__file__) + os.sep + "functools",
     "<attrs generated",
     "<frozen",
 )
+#: whether the code of a file is hidden, of those that were met
 _hidden_files: dict[str, bool] = {}
 
 
@@ -53,6 +56,11 @@ class Source:
     def function(self) -> str:
         return self.code.co_qualname
 
+    @property
+    def text(self) -> str:
+        """The line itself, stripped; empty where its file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
     def derivative_of(self, name: str) -> "Source":
         return Source(self.code, self.offset, name, self.names, self.module)
 
@@ -65,7 +73,7 @@ RawSource = tuple[CodeType, int]
 
 
 def is_hidden(code: CodeType) -> bool:
-    """Whether a frame of this code is fgrad's, JAX's or NumPy's own, and not the user's."""
+    """Whether a frame of this code is fgrad's, JAX's (opt_einsum is part of it) or NumPy's own, and not the user's."""
     # by file: Python keeps the hash of a string, and works out that of a code object each time
     hidden = _hidden_files.get(code.co_filename)
     if hidden is None:
@@ -80,7 +88,11 @@ def here(depth: int = 1) -> RawSource | None:
 
     A bare tuple, since the recorder asks once per operation; ``Source(*raw)`` makes it readable.
     """
-    frame = sys._getframe(depth)
+    return visible(sys._getframe(depth))
+
+
+def visible(frame: FrameType | None) -> RawSource | None:
+    """The innermost of the user's frames from this one outwards, which a library that the user called may have made."""
     known = _hidden_files.get
     while frame is not None:
         code = frame.f_code

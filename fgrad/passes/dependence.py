@@ -7,6 +7,7 @@ from fgrad import errors
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive
 from fgrad.graph.regions import is_inexact
+from fgrad.graph.source import Source, here
 from fgrad.jaxcore import ShapedArray
 from fgrad.rules.foreign import is_foreign
 from fgrad.rules.kinds import RULES, Linear, Region, Rule, Zero
@@ -58,11 +59,12 @@ def _of_integers_only(op: Op) -> bool:
 
 
 def at_node(node: Node, function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)``, whose refusal of a derivative, or error in a foreign rule, names the node's line."""
+    """``function(*args)``, whose refusal of a derivative, or error in somebody's rule, names the node's line."""
     try:
         return function(*args)
     except Exception as error:
-        errors.locate(error, node.source)
+        asked = here()
+        errors.locate(error, node.source, None if asked is None else Source(*asked))
         raise
 
 

@@ -4,6 +4,10 @@ NOTE [Regions on the cut]
 The tangents of a loop or a branch come from one region together with its values, so that region reads tangents and
 yet gives outputs that do not depend on them.  It is written twice: cut down to those outputs in the first half, and
 for the rest in the second half.
+
+NOTE [Filled arrays]
+An array of one constant everywhere (the zeros that gradients are added to) is made anew in the second half: it takes
+less time than keeping it takes memory.
 """
 
 from collections.abc import Sequence
@@ -57,12 +61,16 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
     for i, const in consts.items():
         known_number[i] = first.const(const)
     late_number: dict[int, int] = {}
+    filled = _filled(graph)
 
     def read_late(i: int) -> int:
         if i in late_number:
             return late_number[i]
         if i in consts:
             return second.const(consts[i])
+        if i in filled:
+            late_number[i] = second.emit(filled[i].op, tuple(map(read_late, filled[i].inputs)), filled[i].source)
+            return late_number[i]
         if i not in residuals:
             residuals[i] = second.input(graph.types[i])
         return residuals[i]
@@ -104,6 +112,21 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
         is_unknown,
         len(kept),
     )
+
+
+def _filled(graph: Graph) -> dict[int, Node]:
+    """The values that are one constant everywhere, or count, with their nodes: see NOTE [Filled arrays]."""
+    n = len(graph.in_types)
+    number = n + len(graph.consts)
+    constant = range(n, number)
+    found: dict[int, Node] = {}
+    for node in graph.nodes:
+        if node.op.name in ("broadcast_in_dim", "iota") and all(
+            i in constant and not graph.types[i].shape for i in node.inputs
+        ):
+            found[number] = node
+        number += len(node.op.out_types)
+    return found
 
 
 def _maker(graph: Graph, value: int) -> Node:

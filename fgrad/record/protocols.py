@@ -17,6 +17,7 @@ import numpy as np
 from jax import tree_util
 
 from fgrad import errors
+from fgrad.record import refusals
 from fgrad.record.templates import apply, apply_pair
 from fgrad.record.tracer import Tracer
 
@@ -244,7 +245,7 @@ def _on_numbers(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], n
             try:
                 leaves[i] = np.asarray(x)
             except errors.CONCRETIZATIONS:
-                raise errors.numpy_function(x, name, refused.why, refused.instead) from None
+                raise refusals.numpy_function(x, name, refused.why, refused.instead) from None
     args, kwargs = tree_util.tree_unflatten(tree, leaves)
     return function(*args, **kwargs)
 

@@ -22,7 +22,7 @@ from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Kept, Op, intern
 from fgrad.graph.references import THREADED, is_reference
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, is_inexact, opaque
-from fgrad.graph.source import RawSource
+from fgrad.graph.source import RawSource, Source
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_concrete, is_evaluating, set_trace, typeof
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.references import reference_call
@@ -131,7 +131,7 @@ class Recorder(Recording):
         with set_trace(self.parent):
             jax.ref.set(reference, (), value)
 
-    def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
+    def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
         if not op.effects or isinstance(op.primitive, PythonCall):
             return super().emit(op, args, source)
         if any(map(is_reference, op.in_types)):

@@ -17,6 +17,7 @@ every tuple again and again, which made a long recording more than twice as dear
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import partial
+from types import CodeType, FrameType
 from typing import Any
 
 import jax
@@ -34,7 +35,7 @@ from fgrad.graph.importing import (
 from fgrad.graph.op import Op, intern
 from fgrad.graph.references import MAKERS, THREADED, is_reference, whole
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall
-from fgrad.graph.source import RawSource, Source, here
+from fgrad.graph.source import RawSource, Source, here, is_hidden, visible
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
@@ -52,8 +53,11 @@ from fgrad.jaxcore import (
     traced_shard_map,
     typeof,
 )  # fmt: skip
+from fgrad.record import refusals
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
+from fgrad.record.operands import explain
+from fgrad.record.origin import Call
 from fgrad.record.references import reference_call
 from fgrad.record.tracer import Tracer, new_tracer
 from fgrad.run.executable import TakesGraphs
@@ -90,12 +94,14 @@ class Recording(TakesGraphs):
         "open",
         "ops",
         "args",
+        "code",
         "codes",
         "offsets",
         "count",
         "lifted",
         "consts",
         "configuration",
+        "call",
     )
 
     #: what the recorded function is being, for messages
@@ -107,12 +113,16 @@ class Recording(TakesGraphs):
         self.requires_low = False
         self.order: int = next(_order)
         self.open: bool = True
+        #: which function is being recorded, for messages
+        self.call: Call | None = None
         self.configuration: tuple[Any, ...] = configuration()
         #: the operations, all their input numbers in a row, and the user's code object and offset for each
         self.ops: list[Op] = []
         self.args: list[int] = []
         self.codes: list[Any] = []
         self.offsets: list[int] = []
+        #: the code of the user's that called the fast lane last, to be known again without a look-up
+        self.code: CodeType | None = None
         self.count = 0
         #: values of enclosing scopes that were met, by identity (each is held, so that its identity stays its own):
         #: number, value, type
@@ -121,16 +131,23 @@ class Recording(TakesGraphs):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | None) -> int:
+    def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | Source | None) -> int:
         """Write one operation; the number of its first output."""
         number = self.count
         self.ops.append(op)
         self.args.extend(inputs)
-        self._note(source)
+        self.note(source)
         self.count = number + len(op.out_types)
         return number
 
-    def _note(self, source: Any) -> None:
+    def position(self, frame: FrameType) -> RawSource | None:
+        """The user's line at which a frame stands, which is one of JAX's where the user called a function of JAX."""
+        if is_hidden(frame.f_code):
+            return visible(frame)
+        self.code = frame.f_code
+        return frame.f_code, frame.f_lasti
+
+    def note(self, source: Any) -> None:
         """Keep where an operation comes from: a raw position, or a ``Source`` that a spliced node brought along."""
         if type(source) is tuple:
             self.codes.append(source[0])
@@ -155,7 +172,7 @@ class Recording(TakesGraphs):
 
     def lift(self, value: Any) -> int:
         if type(value) is Tracer and not value._trace.open:
-            raise errors.leaked(value)
+            raise refusals.leaked(value)
         kind = typeof(value)
         self.consts.append(value)
         return self.append(_leaf(CONST, kind, kind), (), None)
@@ -168,7 +185,7 @@ class Recording(TakesGraphs):
             held = self.lifted[id(const)] = (number, const, const.type)
         return held[0]
 
-    def emit(self, op: Op, args: Sequence[Any], source: RawSource | None) -> list[Any]:
+    def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
         """Record ``op`` on values; the tracers of its outputs."""
         if isinstance(op.primitive, PythonCall):
             with set_trace(self):
@@ -177,7 +194,10 @@ class Recording(TakesGraphs):
         return [new_tracer(self, t, first + i) for i, t in enumerate(op.out_types)]
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
-        """Record a whole graph applied to values; its outputs (values that pass through come back as they were)."""
+        """Record a whole graph applied to values; its outputs (values that pass through come back as they were).
+
+        ``source`` is the line of those nodes that have none of their own: a function of JAX's is called there.
+        """
         numbers = [self.number(x) for x in args]
         n = len(numbers)
         for const in graph.consts:
@@ -192,9 +212,9 @@ class Recording(TakesGraphs):
                 numbers.extend(range(count, count + k))
                 count += k
             self.count: int = count
-            if source is None:
+            if source is None or graph.sourced:
                 for node in graph.nodes:
-                    self._note(node.source)
+                    self.note(node.source or source)
             else:
                 self.codes.extend([source[0]] * len(graph.nodes))
                 self.offsets.extend([source[1]] * len(graph.nodes))
@@ -208,7 +228,7 @@ class Recording(TakesGraphs):
             ),
         ]
         for node in graph.nodes:
-            values += self.emit(node.op, [values[i] for i in node.inputs], source)
+            values += self.emit(node.op, [values[i] for i in node.inputs], node.source or source)
         return [values[i] for i in graph.outputs]
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -453,15 +473,15 @@ def _scalar(value: Any) -> Const:
     return _scalars.setdefault(const, const)
 
 
-def stage(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Graph, list[Any]]:
+def stage(function: Any, in_types: Sequence[ShapedArray], call: Call | None = None) -> tuple[Graph, list[Any]]:
     """The graph of a flat function on values of these types, outside values as trailing inputs; and those values."""
-    stager, _, numbers = _staged(function, in_types)
+    stager, _, numbers = _staged(function, in_types, call)
     return stager.graph(numbers)
 
 
-def stage_closed(function: Any, in_types: Sequence[ShapedArray]) -> Graph:
+def stage_closed(function: Any, in_types: Sequence[ShapedArray], call: Call | None = None) -> Graph:
     """``stage`` with outside values embedded as constants."""
-    stager, _, numbers = _staged(function, in_types)
+    stager, _, numbers = _staged(function, in_types, call)
     return stager.closed_graph(numbers)
 
 
@@ -471,11 +491,17 @@ def _outputs(stager: Stager, function: Any, tracers: Sequence[Tracer]) -> tuple[
         return outs, [stager.number(x) for x in outs]
 
 
-def _staged(function: Any, in_types: Sequence[ShapedArray]) -> tuple[Stager, Sequence[Any], list[int]]:
+def _staged(
+    function: Any, in_types: Sequence[ShapedArray], call: Call | None = None
+) -> tuple[Stager, Sequence[Any], list[int]]:
     """The finished tape of a flat function, its outputs, and their numbers on the tape."""
     stager = Stager()
+    stager.call = call
     tracers = [stager.new_input(t) for t in in_types]
     try:
         return stager, *as_wide_as(in_types, steadily, _outputs, stager, function, tracers)
+    except Exception as error:
+        explain(error)
+        raise
     finally:
         stager.open = False

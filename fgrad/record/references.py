@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import fgrad.graph.discharge  # noqa: F401  (what the primitives do to references is entered there)
-from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.references import MAKERS, is_reference, threaded_call
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import Tracer as JaxTracer, register_type, typeof
+from fgrad.record import refusals
 
 
 class Recording(Protocol):
@@ -46,7 +46,7 @@ class Cell(JaxTracer):
 
     def full_lower(self) -> "Cell":
         if not self._trace.open:
-            raise errors.leaked(self)
+            raise refusals.leaked(self)
         return self
 
     def __repr__(self) -> str:
@@ -95,5 +95,5 @@ def _read(recording: Recording, reference: Any) -> Any:
     if not _own(recording, reference):
         return recording.read_outside(reference)
     if not recording.open:
-        raise errors.leaked(reference)
+        raise refusals.leaked(reference)
     return reference.value

@@ -18,10 +18,10 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from fgrad import errors
-from fgrad.graph.graph import Graph
+from fgrad.graph.graph import Graph, unsourced
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
+from fgrad.record import refusals
 from fgrad.record.configuration import configuration, precision
 from fgrad.record.recording import Stager
 from fgrad.record.tracer import Tracer, new_tracer
@@ -39,7 +39,8 @@ class Template:
     __slots__ = ("graph", "tree", "op", "type", "order", "pair")
 
     def __init__(self, graph: Graph, tree: Any):
-        self.graph: Graph = graph
+        #: without lines: they are those of the call that the template was recorded from
+        self.graph: Graph = unsourced(graph)
         self.tree: Any = tree
         self.op: Op | None = None
         #: ``op`` again where it takes just the two inputs of the template, in order
@@ -56,12 +57,13 @@ class Template:
     def __call__(self, trace: Any, args: Sequence[Any], frame: Any) -> Any:
         """Write the template onto ``trace``'s tape."""
         if not trace.open:
-            raise errors.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
-        op = self.op
+            raise refusals.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
+        op, code = self.op, frame.f_code
+        source = (code, frame.f_lasti) if code is trace.code else trace.position(frame)
         if op is None:
-            return tree_util.tree_unflatten(self.tree, trace.splice(self.graph, args, (frame.f_code, frame.f_lasti)))
+            return tree_util.tree_unflatten(self.tree, trace.splice(self.graph, args, source))
         numbers = [trace.number(x) for x in args]
-        number = trace.append(op, tuple([numbers[i] for i in self.order]), (frame.f_code, frame.f_lasti))
+        number = trace.append(op, tuple([numbers[i] for i in self.order]), source)
         return new_tracer(trace, self.type, number)
 
     def pair_call(self, trace: Any, x: Any, y: Any, frame: Any) -> Tracer:
@@ -75,8 +77,12 @@ class Template:
         number = trace.count
         trace.ops.append(self.pair)
         trace.args += (a, b)
-        trace.codes.append(frame.f_code)
-        trace.offsets.append(frame.f_lasti)
+        code = frame.f_code
+        if code is trace.code:
+            trace.codes.append(code)
+            trace.offsets.append(frame.f_lasti)
+        else:
+            trace.note(trace.position(frame))
         trace.count = number + 1
         tracer = _blank(Tracer)
         tracer._trace = trace
@@ -235,6 +241,7 @@ def _record(
         stager.open = False
     if graph.effects or any(isinstance(const.value, JaxTracer) for const in graph.consts):
         return None
+    # the lines are those of each call
     return Template(graph, tree)
 
 

@@ -17,10 +17,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from fgrad import errors
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, staged_number
+from fgrad.record import refusals
+from fgrad.record.origin import because
 
 
 class Tracer(JaxTracer):
@@ -40,22 +41,23 @@ class Tracer(JaxTracer):
     def to_concrete_value(self) -> Any:
         """The value, worked out now, or None where only its type is known."""
         if not self._trace.open:
-            raise errors.leaked(self)
+            raise refusals.leaked(self)
         return self._trace.concrete(self.number)
 
     def _value(self, what: str) -> Any:
-        value = self.to_concrete_value()
+        value, unknown = self.to_concrete_value(), self
         while isinstance(value, JaxTracer):
+            unknown = value if type(value) is Tracer else unknown
             value = value.to_concrete_value()
         if value is None:
-            raise errors.not_concrete(self, what)
+            raise refusals.not_concrete(unknown, what)
         return value
 
     def _free_value(self, what: str) -> Any:
         """The value for somebody who copies it; see NOTE [No way out through NumPy]."""
         value = self._value(what)
         if is_inexact(self.aval) and self._trace.carries(self.number):
-            raise errors.copied_out(self, what)
+            raise refusals.copied_out(self, what)
         return value
 
     def __bool__(self) -> bool:
@@ -117,15 +119,14 @@ class Tracer(JaxTracer):
     def full_lower(self) -> "Tracer":
         # JAX asks for this where a tracer reaches its evaluating trace, which means that it has leaked
         if not self._trace.open:
-            raise errors.leaked(self)
+            raise refusals.leaked(self)
         return self
 
     def block_until_ready(self) -> "Tracer":
         return self
 
     def _origin_msg(self) -> str:
-        source = self.source
-        return "" if source is None else f"\nThe value was computed at {source.file}:{source.line} ({source.function})."
+        return f"\n{because(self)}"
 
     @property
     def source(self) -> Source | None:

@@ -21,6 +21,7 @@ from attrs import frozen
 from fgrad.graph import op as ops
 from fgrad.graph.graph import Const, Graph, evaluate, narrowed
 from fgrad.graph.regions import PythonCall
+from fgrad.graph.source import RawSource
 from fgrad.jaxcore import (
     Trace,
     Tracer,
@@ -109,12 +110,16 @@ class Executable(Follower):
         """Run on flat arguments; the flat results."""
         for x in args:
             if isinstance(x, Tracer):
-                return bind(self.graph, args)
+                return self.bound(args)
         if self.graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
             return widely(self, narrowed(self.graph, args))
         if self.compiled is not None:
             return self.compiled(*args)
         return self.run_new(args)
+
+    def bound(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Run under the trace of the tracers among the arguments."""
+        return bind(self.graph, args)
 
     def run_new(self, args: Sequence[Any]) -> Sequence[Any]:
         """Run on concrete arrays a graph that XLA has not taken over, and count the run."""
@@ -172,10 +177,10 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
     """How often a graph is run in another way before it is compiled."""
     if calls_python(graph):
         return inf
-    if any(node.op.name in HEAVY for node in graph.nodes):
-        runs = pace.heavy_runs
-    elif numpy is not None:
+    if numpy is not None:
         runs = max(pace.runs, min(pace.numpy_runs, pace.numpy_spent // max(numpy.excess, 1.0)))
+    elif any(node.op.name in HEAVY for node in graph.nodes):
+        runs = pace.heavy_runs
     else:
         runs = pace.runs
     return runs + long_runs(graph, policy)
@@ -197,8 +202,8 @@ def _is_traced(const: Const) -> bool:
     return isinstance(const.value, Tracer)
 
 
-def bind(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
-    """Bind a graph under its tracers' trace."""
+def bind(graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> Sequence[Any]:
+    """Bind a graph under its tracers' trace; ``source``, where given, becomes the line of all its nodes."""
     latest: TakesGraphs | None = None
     for x in args:
         if isinstance(x, Tracer):
@@ -210,7 +215,7 @@ def bind(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
             if latest is None or trace.order > latest.order:
                 latest = trace
     assert latest is not None
-    return latest.splice(graph, args)
+    return latest.splice(graph, args, source)
 
 
 _executables: Cache[Graph, Executable] = Cache(PROGRAM_LIMIT)

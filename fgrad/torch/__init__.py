@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fgrad.mutable.backward import replay as _replay  # noqa: F401  (fills its port)
+from fgrad.mutable.context.emulation import compat as compat, inplace as inplace
 from fgrad.mutable.context.modes import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -19,13 +20,14 @@ from fgrad.mutable.context.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from fgrad.mutable.explain import explain as _explain  # noqa: F401  (fills its ports)
-from fgrad.mutable.explain.diagnosis import (
-    audit as audit,
-    compat as compat,
-    inplace as inplace,
-    why_no_grad as why_no_grad,
+from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
+    backward_errors as _backward_errors,
+    calls as _calls,
+    explain as _explain,
 )
+from fgrad.mutable.explain.audit import audit as audit
+from fgrad.mutable.explain.residuals import residuals as residuals
+from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats
 from fgrad.mutable.types.devices import (
@@ -82,7 +84,10 @@ from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as new
 from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
 from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)
 from fgrad.torch.cuda import amp as _cuda_amp  # noqa: F401
-from fgrad.torch.func import vmap as vmap
+from fgrad.torch.func import (
+    comparison as _comparison,  # noqa: F401  (enters the layer)
+    vmap as vmap,
+)
 from fgrad.torch.func.functionalization import functionalize as functionalize
 from fgrad.torch.futures import Future as Future
 from fgrad.torch.installation import install as install, uninstall as uninstall

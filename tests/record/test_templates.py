@@ -138,3 +138,32 @@ def test_one_output_of_an_operation_with_several(which):
 
     value, slope = fgrad.value_and_grad(f)(3.0)
     assert (value, slope) == ((54.0, 54.0) if which == 0 else (24.0, 14.0))
+
+
+def test_lines_are_the_users_where_a_library_calls_an_operator():
+    def f(x):
+        hidden = jnp.tanh(x)
+        return jax.nn.softmax(hidden)
+
+    for _ in range(2):
+        nodes = fgrad.make_graph(f)(jnp.ones(3)).nodes
+        assert {node.source.file for node in nodes} == {__file__}
+        assert {node.source.text for node in nodes} == {"hidden = jnp.tanh(x)", "return jax.nn.softmax(hidden)"}
+
+
+def test_lines_inside_a_jitted_function_are_its_own():
+    @jax.jit
+    def inner(x):
+        root = jnp.sqrt(x)
+        return jnp.where(x > 0, root, 0.0)
+
+    def f(x):
+        first = inner(x)
+        return inner(first) + jax.nn.relu(first)
+
+    lines = [node.source.text for node in fgrad.make_graph(f)(jnp.ones(3)).nodes]
+    assert lines.count("root = jnp.sqrt(x)") == 2 and set(lines) == {
+        "root = jnp.sqrt(x)",
+        "return jnp.where(x > 0, root, 0.0)",
+        "return inner(first) + jax.nn.relu(first)",
+    }

@@ -117,7 +117,9 @@ def test_inplace_error_explains_itself():
     lines = str(caught.value).splitlines()
     assert lines[0].startswith("one of the variables needed for gradient computation has been modified by an inplace")
     assert lines[2].startswith("Who needs it: mul, at") and "reads its operand 'other'" in lines[2]
-    assert lines[3:5][0] == "Who wrote it since:" and "mul_ through a view" in lines[4]
+    assert lines[3] == "    result = hidden * hidden  # the reader"
+    assert lines[4] == "Who wrote it since:" and "mul_ through a view" in lines[5]
+    assert lines[6] == "    hidden[0].mul_(2)  # the writer"
     assert "The tensor is 'hidden'." in lines
     assert lines[-1].startswith("Way out:")
 

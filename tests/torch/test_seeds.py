@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrad.mutable.explain.diagnosis import compat
+from fgrad.mutable.context.emulation import compat
 from tests import documents
 from tests.documents import ROOT
 

@@ -123,6 +123,15 @@ class _Anomaly:
 anomaly: _Anomaly = _Anomaly()
 
 
+class _Explanation:
+    """What lengthens an error of backward; ``fgrad.mutable.explain.backward_errors`` enters it when it is defined."""
+
+    raised: Any = staticmethod(lambda error, node, asked: None)
+
+
+explanation: _Explanation = _Explanation()
+
+
 def run_backward(
     roots: Sequence[tuple[Edge, Tensor | None]],
     keep_graph: bool,
@@ -179,7 +188,11 @@ def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> N
     while ready:
         node = heapq.heappop(ready).node
         task.node = node
-        found = step(task, node, task.buffers.pop(node, None), captured)
+        try:
+            found = step(task, node, task.buffers.pop(node, None), captured)
+        except Exception as error:
+            explanation.raised(error, node, task.source)
+            raise
         for edge, grad in zip(node.next_edges, found, strict=False) if found is not None else ():
             if edge is None:
                 continue

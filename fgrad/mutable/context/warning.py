@@ -6,6 +6,7 @@ Python's filters show a warning once for each place: a place inside of the libra
 import sys
 import warnings
 
+from fgrad.mutable.context.entrance import explanation
 from fgrad.seam import is_hidden
 
 
@@ -22,4 +23,4 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     level, frame = 2, sys._getframe(1)
     while is_hidden(frame.f_code) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(explanation.warning(message), category, stacklevel=level)

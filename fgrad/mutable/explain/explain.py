@@ -8,20 +8,23 @@ the user's name of the tensor, where one can be found; and what to do, chosen fr
 
 from collections.abc import Iterator
 
-from fgrad.mutable.explain.names import name_of, place
+from fgrad.mutable.explain.names import name_of, name_of_node, place
+from fgrad.mutable.explain.reading import gradients_from, gradients_text
+from fgrad.mutable.explain.wording import forward_of, line_of, operation_of, place_of
 from fgrad.mutable.operation import operation_node
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.node import TWICE, Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import Write
-from fgrad.mutable.tensor.tensor import Tensor, gradient_function
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function
 from fgrad.mutable.write import inplace
 
 
-def _shown(write: Write) -> str:
+def _shown(write: Write) -> list[str]:
     through = f" through {write.through}" if write.through else ""
-    return f"  version {write.version}: {write.operation}{through}, at {place(write.source)}"
+    text = f"  version {write.version}: {write.operation}{through}, at {place(write.source)}"
+    return [text, *line_of(write.source)]
 
 
 def _writes(tensor: Tensor, since: int) -> Iterator[Write]:
@@ -31,35 +34,56 @@ def _writes(tensor: Tensor, since: int) -> Iterator[Write]:
 
 
 def _reader(saved_tensor: SavedTensor, node: Node) -> str:
-    what = "its result" if saved_tensor.output else f"its operand '{saved_tensor.name}'"
-    wanted = ""
     if isinstance(node, OperationNode):
-        names = node.plan.operation.operands
-        present = node.plan.present
-        for_ = dict.fromkeys(f"'{names[min(present[i], len(names) - 1)].lstrip('*')}'" for i in node.pullback.wanted)
-        wanted = f" to make the gradient of {' and '.join(for_)}"
-    return f"{_operation(node)}, at {place(node.source)}, reads {what}{wanted}"
+        what = "its result" if saved_tensor.output else f"its operand '{saved_tensor.name}'"
+        gradients = gradients_text(node, gradients_from(node, saved_tensor))
+        wanted = f" to make the gradient of {gradients}" if gradients else ""
+    else:
+        what, wanted = "what its context saved for backward", ""
+    return f"{operation_of(node)}, at {place_of(node)}, reads {what}{wanted}"
 
 
-def _operation(node: Node) -> str:
-    return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
+def _maker(saved_tensor: SavedTensor, node: Node) -> Node | None:
+    """The node that made a saved value, before it was written."""
+    if saved_tensor.output:
+        return node
+    tensor = saved_tensor.tensor
+    found = None if tensor is None else tensor._grad_fn
+    while found is not None and found.sequence > node.sequence:
+        edge = found.next_edges[0] if found.next_edges else None
+        found = None if edge is None else edge[0]
+    return None if isinstance(found, AccumulateGrad) else found
+
+
+def _named(saved_tensor: SavedTensor, node: Node) -> Iterator[str]:
+    """The name of the tensor, and the line that made it where that is another one than the reader's."""
+    tensor = saved_tensor.tensor
+    assert tensor is not None
+    maker = _maker(saved_tensor, node)
+    name = name_of(tensor)
+    if name is None and maker is not None and (variable := name_of_node(maker)) is not None:
+        name = f"'{variable}'"
+    if name is not None:
+        yield f"The tensor is {name}."
+    if maker is not None and maker is not node:
+        yield f"It was made by {operation_of(maker)}, at {place_of(maker)}."
+        yield from line_of(maker.source)
 
 
 def _changed(saved_tensor: SavedTensor, node: Node, text: str) -> RuntimeError:
     tensor = saved_tensor.tensor
     assert tensor is not None
     writes = list(_writes(tensor, saved_tensor.version))
-    name = name_of(tensor)
     lines = [
         text,
         "",
         f"Who needs it: {_reader(saved_tensor, node)}; saved at version {saved_tensor.version}.",
+        *forward_of(node),
         "Who wrote it since:",
-        *map(_shown, writes),
+        *(line for write in writes for line in _shown(write)),
+        *_named(saved_tensor, node),
+        f"Way out: {_way_out(saved_tensor, writes)}",
     ]
-    if name is not None:
-        lines.append(f"The tensor is {name}.")
-    lines.append(f"Way out: {_way_out(saved_tensor, writes)}")
     return RuntimeError("\n".join(lines))
 
 
@@ -88,9 +112,10 @@ def _way_out(saved_tensor: SavedTensor, writes: list[Write]) -> str:
 
 
 def _twice(node: Node) -> RuntimeError:
-    lines = [TWICE, "", f"What was freed: the values saved by {_operation(node)}, at {place(node.source)}."]
+    lines = [TWICE, "", f"What was freed: the values saved by {operation_of(node)}, at {place_of(node)}."]
+    lines += line_of(node.source)
     if isinstance(node, OperationNode) and isinstance(node.released, tuple):
-        lines.append(f"Who freed it: the backward at {place(node.released)}.")
+        lines += [f"Who freed it: the backward at {place(node.released)}.", *line_of(node.released)]
     lines.append(
         "Way out: if that is a part which two backward passes share, compute it again for the second (usually: inside "
         "the loop), cut it off with detach(), or give the first pass retain_graph=True."
@@ -101,7 +126,7 @@ def _twice(node: Node) -> RuntimeError:
 def _integers(node: Node) -> RuntimeError:
     return RuntimeError(
         f"{operation_node.INTEGERS}\n\n"
-        f"A gradient came to {_operation(node)}, at {place(node.source)}, where integers have a history: a "
+        f"A gradient came to {operation_of(node)}, at {place_of(node)}, where integers have a history: a "
         "differentiable value was written into a tensor of integers, which have no gradient.\n"
         "Way out: write into a tensor of floating-point numbers, or write the value's detach()."
     )
@@ -145,7 +170,7 @@ def non_leaf(tensor: Tensor, text: str) -> str:
     name = name_of(tensor)
     who = "The tensor" if name is None else f"The tensor, {name},"
     return (
-        f"{text}\n\n{who} was made by {_operation(node)}, at {place(node.source)}.\n"
+        f"{text}\n\n{who} was made by {operation_of(node)}, at {place_of(node)}.\n"
         "Way out: call retain_grad() on it after that line, or read the .grad of the leaf it was made from."
     )
 

@@ -9,6 +9,7 @@ asks.
 
 import sys
 from collections.abc import Iterator
+from inspect import CO_OPTIMIZED
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -41,12 +42,12 @@ def _name_of(tensor: Tensor) -> str | None:
     frame = sys._getframe(2)
     while frame is not None:
         if not is_hidden(frame.f_code):
-            for scope in (frame.f_locals, frame.f_globals):
-                for name, value in list(scope.items()):
-                    if isinstance(value, Tensor) and same(value, tensor):
+            for scope in (_locals(frame), list(frame.f_globals.items())):
+                for name, value in scope:
+                    if isinstance(value, Tensor) and same(value, tensor) and name != "_":
                         return f"'{name}'"
                 for search in (_in_module, _in_container):
-                    for name, value in list(scope.items()):
+                    for name, value in scope:
                         inside = None if isinstance(value, Tensor) else search(value, tensor)
                         if inside is not None:
                             return f"'{inside}' of '{name}'"
@@ -54,6 +55,20 @@ def _name_of(tensor: Tensor) -> str | None:
     node = gradient_function(tensor)
     found = None if node is None else name_of_node(node)
     return None if found is None else f"'{found}'"
+
+
+def _locals(frame: Any) -> list[tuple[str, Any]]:
+    """The local variables of a frame.
+
+    Before Python 3.13 the frame of a function keeps the dict that it gives, and all that was in its variables then,
+    until it ends: a graph would outlive the question about it.  So the dict is emptied, unless somebody has it.
+    """
+    found = frame.f_locals
+    variables = list(found.items())
+    # references: the frame, the variable, the parameter of getrefcount
+    if type(found) is dict and frame.f_code.co_flags & CO_OPTIMIZED and sys.getrefcount(found) <= 3:
+        found.clear()
+    return variables
 
 
 def same(one: Tensor, other: Tensor) -> bool:
@@ -105,20 +120,19 @@ def module_path(node: Node) -> str:
 
     It is empty for what the outermost module does itself, or what no module does.
     """
-    return ".".join([_path(outer, inner) for outer, inner in pairwise(_modules(node))])
+    return ".".join([path_in(outer, inner) for outer, inner in pairwise(modules_around(node.scope))])
 
 
-def _modules(node: Node) -> Iterator[Any]:
-    """The modules around a node's operation that are still alive, the outermost first."""
+def modules_around(scope: Any) -> Iterator[Any]:
+    """The modules of a scope that are still alive, the outermost first."""
     found = []
-    scope = node.scope
     while scope is not None:
         module, scope = scope
         found.append(module())
     return reversed([module for module in found if module is not None])
 
 
-def _path(outer: Any, inner: Any) -> str:
+def path_in(outer: Any, inner: Any) -> str:
     """Where a module stands in another; its class if it does not."""
     for name, module in outer.named_modules():
         if module is inner and name:

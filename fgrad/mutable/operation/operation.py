@@ -371,13 +371,20 @@ def note_origin(
     operation: str, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None, reason: str = ""
 ) -> None:
     """Note on results without history where they came from: see NOTE [Origins]."""
-    tracked = [x._grad_fn or x for x in operands if isinstance(x, Tensor) and is_tracked(x)]
+    tracked = [_maker(x) for x in operands if isinstance(x, Tensor) and is_tracked(x)]
     parents = [x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None and not is_tracked(x)]
     if not reason and tracked:
         reason = "not differentiable" if modes.grad else "no_grad"
     origin = origin_of(operation, source, reason or None, tracked, parents)
     for result in results:
         result._origin = origin
+
+
+def _maker(tensor: Tensor) -> Any:
+    """The node that made a tensor with history, or the leaf that it is; of a view without one, its base's."""
+    if tensor._grad_fn is None and not tensor._requires_grad and tensor._view is not None:
+        return _maker(tensor._view.base)
+    return tensor._grad_fn or tensor
 
 
 def has_normal(operation: Operation, operands: Sequence[Any]) -> bool:

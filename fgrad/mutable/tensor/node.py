@@ -70,6 +70,8 @@ class Node:
     full_name: ClassVar[str] = ""
     #: whether its work can be part of a program: see NOTE [A backward met often is one program]
     fusible: ClassVar[bool] = False
+    #: whether its work is a function of the user's, with lines of its own
+    calls_user: ClassVar[bool] = False
 
     next_edges: Sequence[Edge | None]
     #: the types of the operation's outputs: of the gradients that come in
@@ -108,6 +110,10 @@ class Node:
 
     def release(self, source: RawSource | None = None) -> None:
         """Let go of what was saved: backward has passed and the graph is not retained."""
+
+    def rule(self) -> Any:
+        """The user's function that makes the gradients, if it is one."""
+        return None
 
     # -- what users see ----------------------------------------------------------------------------------------------
 

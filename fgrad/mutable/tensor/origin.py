@@ -32,7 +32,8 @@ class Origin:
     Attributes:
       operation: its name.
       source: the user's line.
-      reason: why history ends here: "detach", "no_grad", "not differentiable", "data", "item"; None when it had ended.
+      reason: why history ends here: "detach", "no_grad", "not differentiable", "data" or "leaf" (a new one was made of
+        it); None when it had ended before.
       before: weak references to the nodes and leaves that what went in was made from, the nearest ones.
       parents: the origins of those that had none.
       length: of the longest chain that ends here.
@@ -78,5 +79,20 @@ def _before(start: Sequence[Any]) -> tuple["weakref.ref[Any]", ...]:
     return tuple(map(weakref.ref, seen))
 
 
-#: where elements of tensors with history were read into Python last: how, and the user's line
-left: deque[tuple[str, RawSource | None]] = deque(maxlen=LEFT_KEPT)
+@define(eq=False)
+class Read:
+    """Elements of a tensor with history, or made from one, that went to Python or NumPy.
+
+    Attributes:
+      how: the method: "item()".
+      source: the user's line.
+      of: a weak reference to the node or leaf of the tensor; or its origin.
+    """
+
+    how: str
+    source: RawSource | None
+    of: "weakref.ref[Any] | Origin"
+
+
+#: the last of them
+left: deque[Read] = deque(maxlen=LEFT_KEPT)

@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Reading
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, elsewhere, on_cpu
@@ -37,12 +38,15 @@ from fgrad.seam import (
     Region,
     ShapedArray,
     Tracer,
+    bind,
     checks_each_primitive,
     copied,
     evaluate,
+    here,
     operations,
     simplify,
     stage_closed,
+    unsourced,
     widely,
 )
 
@@ -134,6 +138,11 @@ class Routine(Executable):
             return widely(super().__call__, values)
         return super().__call__(values)
 
+    def bound(self, args: Sequence[Any]) -> Sequence[Any]:
+        # the lines in the graph are those that ran the operation first; backward belongs to the line of its node
+        node = modes.evaluating
+        return bind(self.graph, args, here() if node is None or node.calls_user else node.source or here())
+
     def given(self, outs: Sequence[Any]) -> Sequence[Any]:
         return outs  # see NOTE [NumPy begets NumPy]
 
@@ -190,8 +199,8 @@ def _batched(routine: Routine, mapped: tuple[bool, ...], size: int) -> Routine:
 
 
 def recorded(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
-    """The graph of a function of arrays, recorded on types."""
-    return widely(stage_closed, function, types)
+    """The graph of a function of arrays, recorded on types, without lines: it serves every line that runs it."""
+    return unsourced(widely(stage_closed, function, types))
 
 
 def array_type(shape: tuple[int, ...], dtype: Any) -> ShapedArray:

@@ -31,6 +31,7 @@ from fgrad.mutable.operation.operation import (
     has_normal,
     levels,
     node_of,
+    note_origin,
 )
 from fgrad.mutable.operation.operation_node import OperationNode, zeros
 from fgrad.mutable.operation.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
@@ -187,7 +188,13 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     if modes.dual_level >= 0:
         forward_mode.push(plan, operands, (tensor,))
     write(tensor, outs[0], operation.name, node)
+    if recorded and not modes.grad and tensor._requires_grad and any(map(_has_history, operands[1:])):
+        note_origin(f"{operation.name}_", operands[1:], (tensor,), here(3))
     return tensor
+
+
+def _has_history(x: Any) -> bool:
+    return isinstance(x, Tensor) and is_tracked(x)
 
 
 #: the bytes that a kernel handles at once

@@ -97,22 +97,31 @@ def _unstack(op: Op) -> Compute:
     return lambda x: [x[place] for place in places]
 
 
-def _pad(op: Op) -> Compute | None:
-    config = op.params["padding_config"]
-    if any(low < 0 or high < 0 for low, high, _ in config):
-        return None
-    shape = op.out_types[0].shape
-    place = tuple(
-        slice(low, low + (n - 1) * (gap + 1) + 1 if n else low, gap + 1)
-        for (low, _, gap), n in zip(config, op.in_types[0].shape, strict=True)
-    )
+def padding(shape: Sequence[int], config: Sequence[tuple[int, int, int]]) -> Compute:
+    """``lax.pad`` of an array of this shape: of the array and what stands around and between its elements."""
+    padded, source, target = [], [], []
+    for n, (low, high, gap) in zip(shape, config, strict=True):
+        step = gap + 1
+        size = low + max((n - 1) * step + 1, 0) + high
+        # what stays where the padding is negative
+        first = -(min(low, 0) // step)
+        last = max(first, min(n, -((low - size) // step)))
+        padded.append(size)
+        source.append(slice(first, last))
+        start = low + first * step
+        target.append(slice(start, start + (last - first) * step, step))
+    kept, place = tuple(source), tuple(target)
 
     def compute(x: Any, filling: Any) -> Any:
-        out = np.full(shape, filling, x.dtype)
-        out[place] = x
+        out = np.full(padded, filling, x.dtype)
+        out[place] = x[kept]
         return out
 
     return compute
+
+
+def _pad(op: Op) -> Compute:
+    return padding(op.in_types[0].shape, op.params["padding_config"])
 
 
 def _iota(op: Op) -> Compute | None:

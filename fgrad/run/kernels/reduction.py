@@ -59,11 +59,16 @@ def _place(function: Compute) -> Entry:
     return entry
 
 
-def _cumsum(op: Op) -> Kernel | None:
-    dtype, axis = op.in_types[0].dtype, op.params["axis"]
-    if op.params["reverse"] or dtype not in REALS:
-        return None
-    return _of_any_order(lambda x: np.add.accumulate(x, axis, dtype), dtype)
+def _cumulative(function: np.ufunc) -> Entry:
+    def entry(op: Op) -> Kernel | None:
+        dtype, axis = op.in_types[0].dtype, op.params["axis"]
+        if dtype not in REALS:
+            return None
+        if not op.params["reverse"]:
+            return _of_any_order(lambda x: function.accumulate(x, axis, dtype), dtype)
+        return _of_any_order(lambda x: np.flip(function.accumulate(np.flip(x, axis), axis, dtype), axis), dtype)
+
+    return entry
 
 
 def _dot(op: Op) -> Kernel | None:
@@ -104,7 +109,10 @@ def _sizes(type: ShapedArray, axes: Sequence[int]) -> tuple[int, ...]:
 REDUCTION: dict[str, Entry] = {
     "argmax": _place(np.argmax),
     "argmin": _place(np.argmin),
-    "cumsum": _cumsum,
+    "cummax": _cumulative(np.maximum),
+    "cummin": _cumulative(np.minimum),
+    "cumprod": _cumulative(np.multiply),
+    "cumsum": _cumulative(np.add),
     "dot_general": _dot,
     "reduce_and": _reduction(np.logical_and, frozenset({BOOL})),
     "reduce_max": _reduction(np.maximum, ORDERED),

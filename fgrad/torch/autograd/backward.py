@@ -9,6 +9,7 @@ from fgrad.mutable.context.first_time import due
 from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.context.torch_function.wrap import overridable
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.explain.why_no_grad import no_history, not_used
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.tensor import (
     GradientEdge,
@@ -104,7 +105,8 @@ def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None], what: str) ->
     for i, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
         edge = (output.node, output.output_nr) if isinstance(output, GradientEdge) else gradient_edge(output)
         if edge is None:
-            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+            text = f"element {i} of tensors does not require grad and does not have a grad_fn"
+            raise RuntimeError(no_history(output, text))
         roots.append((edge, grad))
     return roots
 
@@ -243,11 +245,16 @@ def grad(
         found = batching.run(roots, keep, create_graph, edges)
     else:
         found = engine.run_backward(roots, keep, create_graph, edges, False)
-    return materialized(found, targets, allow, materialize_grads, create_graph)
+    return materialized(found, targets, allow, materialize_grads, create_graph, outs)
 
 
 def materialized(
-    found: Sequence[Tensor | None], targets: Sequence[Any], allow: bool, materialize: bool, tracked: bool
+    found: Sequence[Tensor | None],
+    targets: Sequence[Any],
+    allow: bool,
+    materialize: bool,
+    tracked: bool,
+    outputs: Sequence[Any] = (),
 ) -> tuple[Any, ...]:
     """The gradients with those that are missing refused, or made zeros, which may be differentiated if ``tracked``."""
     if materialize:
@@ -256,7 +263,7 @@ def materialized(
         return tuple([_zeros(t, tracked) if g is None else g for g, t in zip(found, targets, strict=True)])
     for i, g in enumerate(found):
         if g is None and not allow:
-            raise RuntimeError(f"The differentiated Tensor at index {i} {UNUSED}")
+            raise RuntimeError(not_used(outputs, targets[i], f"The differentiated Tensor at index {i} {UNUSED}"))
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from fgrad.graph.source import RawSource, here
 from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.context.torch_function.protocol import plain as plain_classes
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.explain.lost_history import warn_of_lost_history
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, named
 from fgrad.mutable.tensor.saved import SavedTensor
@@ -57,6 +58,8 @@ class FunctionCtx:
 class FunctionNode(Node, FunctionCtx):
     """The context of one call of a function, and its node."""
 
+    calls_user = True
+
     _forward_cls: Any
 
     def __init__(self) -> None:
@@ -99,9 +102,13 @@ class FunctionNode(Node, FunctionCtx):
             raise RuntimeError(TWICE)
         return tuple(self._saved)
 
+    def rule(self) -> Any:
+        cls = self._forward_cls
+        return cls.backward if cls.backward is not Function.backward else cls.vjp
+
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:  # type: ignore[override]
         cls = self._forward_cls
-        backward = cls.backward if cls.backward is not Function.backward else cls.vjp
+        backward = self.rule()
         if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
             raise RuntimeError(
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
@@ -115,7 +122,10 @@ class FunctionNode(Node, FunctionCtx):
             wanted = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
             given.append(zeros(type) if grad is None and wanted and type is not None else grad)
         found = backward(self, *given)
-        return self._checked(list(found) if isinstance(found, tuple | list) else [found])
+        results = self._checked(list(found) if isinstance(found, tuple | list) else [found])
+        if modes.grad:
+            warn_of_lost_history(self, self._saved, results)
+        return results
 
     def _checked(self, found: list[Any]) -> list[Tensor | None]:
         name = self.name()

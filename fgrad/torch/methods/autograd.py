@@ -8,6 +8,7 @@ from fgrad.graph.source import here
 from fgrad.mutable.backward.engine import queue_callback
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.explain.explain import non_leaf
 from fgrad.mutable.operation.operation import note_origin
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.storage import VersionCounter
@@ -45,15 +46,6 @@ TRANSFORMED_RETAIN = (
     "This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
     "call retain_grad() outside of a function being transformed instead."
 )
-
-
-class _Explanation:
-    """What lengthens the warning; ``fgrad.mutable.explain.explain`` enters it when it is defined."""
-
-    non_leaf: Any = staticmethod(lambda tensor, text: text)
-
-
-explanation: _Explanation = _Explanation()
 
 
 def method(function: Any) -> Any:
@@ -141,7 +133,7 @@ def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward has left here, or None."""
     # the node as it stands: to read .grad must not fail because a view could not renew its own
     if self._grad is None and not self._retains_grad and self._grad_fn is not None:
-        warn(explanation.non_leaf(self, NON_LEAF), UserWarning)
+        warn(non_leaf(self, NON_LEAF), UserWarning)
     return self._grad
 
 
@@ -277,6 +269,7 @@ def detach_(self: Tensor) -> Tensor:
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
+    _without_history(self, self, "detach")
     self._requires_grad = False
     self._grad_fn = None
     self._output_nr = 0

@@ -1,6 +1,7 @@
 """From tensors to Python, NumPy and JAX, and to other types and devices."""
 
 import operator
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from fgrad.mutable.context.first_time import due
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.exported import window
-from fgrad.mutable.tensor.origin import left
+from fgrad.mutable.tensor.origin import Read, left
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
 from fgrad.mutable.types import devices, dtypes
@@ -28,9 +29,11 @@ from fgrad.torch.printing import tensor_text
 
 
 def _left(tensor: Tensor, how: str) -> None:
-    """Remember that elements of a tensor with history were read into Python."""
+    """Remember that elements of a tensor with history, or made from one, were read into Python."""
     if is_tracked(tensor):
-        left.append((how, here(3)))
+        left.append(Read(how, here(3), weakref.ref(tensor._grad_fn or tensor)))
+    elif tensor._origin is not None:
+        left.append(Read(how, here(3), tensor._origin))
 
 
 @method

@@ -7,6 +7,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from fgrad.mutable.context.entrance import entrance
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
@@ -74,6 +75,7 @@ class Optimizer:
     Source: https://docs.pytorch.org/docs/2.13/optim.html#base-class
     """
 
+    @entrance
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._complete()
@@ -185,6 +187,7 @@ class Optimizer:
 
     # Parameter groups
 
+    @entrance
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters to optimise, as when frozen layers are thawed during training.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from fgrad.mutable.context.entrance import explanation
 from fgrad.mutable.context.torch_function.protocol import IN_PYTHON, Override, Rule, asked, plain, watch
 
 
@@ -36,16 +37,20 @@ def overridable(
 def _general(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
-        if not watch.on:
-            for x in args:
-                if x.__class__ not in plain:
-                    break
-            else:
-                if not kwargs:
-                    return function(*args)
-        if asked(args, kwargs):
-            return override.ask(public if called is None else called(), args, kwargs)
-        return watch.cast(override.name, function, args, kwargs) if watch.on else function(*args, **kwargs)
+        try:
+            if not watch.on:
+                for x in args:
+                    if x.__class__ not in plain:
+                        break
+                else:
+                    if not kwargs:
+                        return function(*args)
+            if asked(args, kwargs):
+                return override.ask(public if called is None else called(), args, kwargs)
+            return watch.cast(override.name, function, args, kwargs) if watch.on else function(*args, **kwargs)
+        except Exception as error:
+            explanation.passing(error, (*args, *kwargs.values()))
+            raise
 
     return public
 
@@ -53,11 +58,15 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
 def _of_itself(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
     @wraps(function)
     def public(self: Any) -> Any:
-        if not watch.on:
-            return function(self)
-        if asked((self,), {}):
-            return override.ask(public if called is None else called(), (self,), {})
-        return watch.cast(override.name, function, (self,), {})
+        try:
+            if not watch.on:
+                return function(self)
+            if asked((self,), {}):
+                return override.ask(public if called is None else called(), (self,), {})
+            return watch.cast(override.name, function, (self,), {})
+        except Exception as error:
+            explanation.passing(error, (self,))
+            raise
 
     return public
 
@@ -65,9 +74,13 @@ def _of_itself(function: Callable[..., Any], override: Override, called: Callabl
 def _of_method(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
     @wraps(function)
     def public(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if watch.on and asked((self,), {}):
-            return override.ask(public, (self, *args), kwargs)
-        return function(self, *args, **kwargs)
+        try:
+            if watch.on and asked((self,), {}):
+                return override.ask(public, (self, *args), kwargs)
+            return function(self, *args, **kwargs)
+        except Exception as error:
+            explanation.passing(error, (self, *args, *kwargs.values()))
+            raise
 
     return public
 
@@ -75,9 +88,13 @@ def _of_method(function: Callable[..., Any], override: Override, called: Callabl
 def _of_anything(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
-        if watch.on and asked((), {}):
-            return override.ask(public, args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            if watch.on and asked((), {}):
+                return override.ask(public, args, kwargs)
+            return function(*args, **kwargs)
+        except Exception as error:
+            explanation.passing(error, (*args, *kwargs.values()))
+            raise
 
     return public
 
@@ -96,12 +113,16 @@ def operator(function: Callable[[Any, Any], Any], name: str, rule: Rule, called:
 
     @wraps(function)
     def public(self: Any, other: Any) -> Any:
-        if not watch.on:
-            result = function(self, other)
-            if result is not NotImplemented:
-                return result
-        if not asked((self, other), {}):
-            return watch.cast(own.name, function, (self, other), {})
+        try:
+            if not watch.on:
+                result = function(self, other)
+                if result is not NotImplemented:
+                    return result
+            if not asked((self, other), {}):
+                return watch.cast(own.name, function, (self, other), {})
+        except Exception as error:
+            explanation.passing(error, (self, other))
+            raise
         given = called(self) or public
         try:
             return getattr(given, "override", own).ask(given, (self, other), {})
@@ -159,10 +180,14 @@ class Attribute(property):
 
         def put(self: Any, value: Any) -> None:
             assert write is not None
-            if watch.on and asked((self,), {}):
-                override.ask(made.__set__, (self, value), {})
-            else:
-                write(self, value)
+            try:
+                if watch.on and asked((self,), {}):
+                    override.ask(made.__set__, (self, value), {})
+                else:
+                    write(self, value)
+            except Exception as error:
+                explanation.passing(error, (self, value))
+                raise
 
         def remove(self: Any) -> None:
             assert delete is not None

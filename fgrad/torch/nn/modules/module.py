@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Self
 
+from fgrad.mutable.context.entrance import explanation
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
@@ -67,6 +68,9 @@ class Module(State):
         try:
             modes.module = (weakref.ref(self), outer)
             return (self.forward if self._is_unhooked() else _Call(self).run)(*args, **kwargs)
+        except Exception as error:
+            explanation.passing(error, (*args, *kwargs.values()), self)
+            raise
         finally:
             modes.module = outer
 

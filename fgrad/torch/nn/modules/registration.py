@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from fgrad.mutable.context.entrance import explanation
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import buffer_registration, module_registration, parameter_registration
 from fgrad.torch.nn.parameter import Buffer, Parameter
@@ -179,6 +180,13 @@ class Registry:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            self._set(name, value)
+        except Exception as error:
+            explanation.last(error, (value,))
+            raise
+
+    def _set(self, name: str, value: Any) -> None:
         parameters = self.__dict__.get("_parameters")
         if isinstance(value, Parameter):
             if parameters is None:

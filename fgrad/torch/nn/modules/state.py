@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from fgrad.mutable.context.entrance import entrance
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
@@ -105,6 +106,7 @@ class State(Conversion):
     # ----------------------------------------------------------------------------------------------------------------
     # loading
 
+    @entrance
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Copy the tensors of ``state_dict`` into the parameters and buffers of the same names.
 

@@ -1,0 +1,212 @@
+"""Which values of two graphs correspond, whatever was put in, taken out or moved in between.
+
+NOTE [Alignment]
+Values are paired in four steps, from the surest to the least sure; a value has one partner at most.
+
+1. The same computation: made by the same operation from values that are the same computation, down to inputs at the
+   same position and to equal constants.
+2. The same use: read by the same operations, up to the same outputs.  This finds what comes after a change, where step
+   1 finds what comes before it.
+3. In order: among the nodes that are left between two paired ones, equal operations that stand in the same order.
+4. The same place: an operation changed, but not what it reads and who reads it, or not the type of what it gives where
+   one node stands against one.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from difflib import SequenceMatcher
+
+from fgrad.graph.graph import Graph
+from fgrad.graph.repeats import token
+
+#: longer stretches are aligned by the operations that occur once in them
+SEQUENCE_LIMIT = 2000
+
+
+def align(one: Graph, other: Graph) -> tuple[tuple[int, int], ...]:
+    """The pairs of values (by number) of two graphs that correspond, in order of the first.
+
+    Inputs correspond by position, as far as their types are equal.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from fgrad.graph.importing import from_jaxpr
+    >>> sine, shifted = [from_jaxpr(jax.make_jaxpr(f)(1.0)) for f in (jnp.sin, lambda x: jnp.sin(x + 1.0))]
+    >>> align(sine, shifted)
+    ((0, 0), (1, 3))
+    """
+    return Alignment(one, other).pairs()
+
+
+class Alignment:
+    """The pairing of two graphs as it grows: ``partner`` from values of the first to those of the second."""
+
+    def __init__(self, one: Graph, other: Graph):
+        numbers: dict[Hashable, int] = {}
+        self.one, self.other = _Side(one, numbers), _Side(other, numbers)
+        self.partner: dict[int, int] = {}
+        self.taken: set[int] = set()
+        for a, b in zip(range(len(one.in_types)), range(len(other.in_types)), strict=False):
+            if one.in_types[a] == other.in_types[b]:
+                self._pair(a, b)
+        self._by_key(self.one.computations(), self.other.computations())
+        self._by_key(self.one.uses(), self.other.uses())
+        self._in_order()
+        self._in_place()
+
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        return tuple(sorted(self.partner.items()))
+
+    def _pair(self, a: int, b: int) -> bool:
+        if a in self.partner or b in self.taken or self.one.graph.types[a] != self.other.graph.types[b]:
+            return False
+        self.partner[a] = b
+        self.taken.add(b)
+        return True
+
+    def _pair_nodes(self, i: int, j: int) -> None:
+        for a, b in zip(self.one.outs(i), self.other.outs(j), strict=False):
+            self._pair(a, b)
+
+    def _free(self) -> tuple[list[int], list[int]]:
+        """The nodes of each side none of whose results has a partner."""
+        one = [i for i in range(len(self.one.nodes)) if not any(v in self.partner for v in self.one.outs(i))]
+        other = [j for j in range(len(self.other.nodes)) if not any(v in self.taken for v in self.other.outs(j))]
+        return one, other
+
+    def _by_key(self, one: Sequence[int], other: Sequence[int]) -> None:
+        """Pair the values of equal keys, in order."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for b in range(len(other) - 1, -1, -1):
+            if b not in self.taken:
+                found[other[b]].append(b)
+        for a, key in enumerate(one):
+            if a not in self.partner and found.get(key):
+                self._pair(a, found[key].pop())
+
+    def _in_order(self) -> None:
+        """Equal operations that stand in the same order between nodes that are paired."""
+        for one, other in self._gaps():
+            tokens = [self.one.tokens[i] for i in one], [self.other.tokens[j] for j in other]
+            for i, j in _matching(*tokens):
+                self._pair_nodes(one[i], other[j])
+
+    def _gaps(self) -> Iterator[tuple[list[int], list[int]]]:
+        """The stretches of unpaired nodes between paired ones that stand in the same order on both sides."""
+        one, other = self._free()
+        made = [(self.one.maker[a], self.other.maker[b]) for a, b in sorted(self.partner.items())]
+        ordered = _increasing([j for i, j in made if i >= 0 and j >= 0])
+        anchors = [pair for pair in made if pair[0] >= 0 and pair[1] >= 0]
+        p = q = 0
+        for i, j in [*[anchors[k] for k in ordered], (len(self.one.nodes), len(self.other.nodes))]:
+            start, begin = p, q
+            while p < len(one) and one[p] < i:
+                p += 1
+            while q < len(other) and other[q] < j:
+                q += 1
+            if p > start and q > begin:
+                yield one[start:p], other[begin:q]
+
+    def _in_place(self) -> None:
+        """Operations that changed where what they read, or who stands around them, did not."""
+        one, other = self._free()
+        waiting: dict[Hashable, list[int]] = defaultdict(list)
+        for j in reversed(other):
+            node = self.other.nodes[j]
+            waiting[node.out_types, tuple([v if v in self.taken else -1 for v in node.inputs])].append(j)
+        for i in one:
+            node = self.one.nodes[i]
+            reads = tuple([self.partner.get(v, -1) for v in node.inputs])
+            if max(reads, default=-1) >= 0 and waiting.get((node.out_types, reads)):
+                self._pair_nodes(i, waiting[node.out_types, reads].pop())
+        for one, other in self._gaps():
+            if len(one) == len(other):
+                for i, j in zip(one, other, strict=True):
+                    if self.one.nodes[i].out_types == self.other.nodes[j].out_types:
+                        self._pair_nodes(i, j)
+
+
+class _Side:
+    """A graph with who makes each of its values.  ``numbers`` are given out to equal things; both sides share them."""
+
+    def __init__(self, graph: Graph, numbers: dict[Hashable, int]):
+        self.graph = graph
+        self.numbers = numbers
+        self.nodes = graph.nodes
+        lead = len(graph.in_types) + len(graph.consts)
+        self.firsts = [lead]
+        self.maker = [-1] * lead
+        for i, node in enumerate(graph.nodes):
+            self.maker += [i] * len(node.op.out_types)
+            self.firsts.append(len(self.maker))
+        self.tokens = [self.number(token(node.op)) for node in graph.nodes]
+
+    def number(self, key: Hashable) -> int:
+        return self.numbers.setdefault(key, len(self.numbers))
+
+    def outs(self, i: int) -> range:
+        return range(self.firsts[i], self.firsts[i + 1])
+
+    def computations(self) -> list[int]:
+        """For each value a number that equal computations share."""
+        graph, number = self.graph, self.number
+        found = [number(("input", i, t)) for i, t in enumerate(graph.in_types)]
+        found += [number(("const", const)) for const in graph.consts]
+        for node in graph.nodes:
+            made = number((number(node.op.key), *[found[v] for v in node.inputs]))
+            found += [number(("result", made, k)) for k in range(len(node.op.out_types))]
+        return found
+
+    def uses(self) -> list[int]:
+        """For each value a number that values share which are read in the same way, up to the outputs.
+
+        A value that nobody reads is like no other.
+        """
+        number = self.number
+        readers: list[list[Hashable]] = [[] for _ in self.graph.types]
+        for k, v in enumerate(self.graph.outputs):
+            readers[v].append(("output", k))
+        found = [0] * len(readers)
+
+        def use(v: int) -> int:
+            return number(("use", *readers[v]) if readers[v] else ("unread", self, v))
+
+        for i in range(len(self.nodes) - 1, -1, -1):
+            for v in self.outs(i):
+                found[v] = use(v)
+            used = number((self.tokens[i], "gives", *[found[v] for v in self.outs(i)]))
+            for k, v in enumerate(self.nodes[i].inputs):
+                readers[v].append((used, k))
+        for v in range(self.firsts[0]):
+            found[v] = use(v)
+        return found
+
+
+def _increasing(numbers: Sequence[int]) -> list[int]:
+    """The positions of a longest stretch of strictly increasing numbers, others left out."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for k, n in enumerate(numbers):
+        at = bisect_left(tails, n)
+        before.append(ends[at - 1] if at else -1)
+        tails[at : at + 1] = [n]
+        ends[at : at + 1] = [k]
+    found = []
+    k = ends[-1] if ends else -1
+    while k >= 0:
+        found.append(k)
+        k = before[k]
+    return found[::-1]
+
+
+def _matching(one: Sequence[int], other: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Positions of equal items that stand in the same order."""
+    if len(one) * len(other) <= SEQUENCE_LIMIT**2:
+        for i, j, size in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks():
+            yield from zip(range(i, i + size), range(j, j + size), strict=True)
+        return
+    counts, others = Counter(one), Counter(other)
+    places = {item: j for j, item in enumerate(other)}
+    single = [(i, places[item]) for i, item in enumerate(one) if counts[item] == others[item] == 1]
+    yield from [single[k] for k in _increasing([j for _, j in single])]

@@ -1,0 +1,211 @@
+"""What repeats in a graph: runs of equal blocks of nodes, such as a Python loop leaves behind.
+
+NOTE [Repeated blocks]
+A loop that Python unrolled is the same block of nodes again and again.  Blocks are equal when they do the same
+operations on values of the same types and read each other's values in the same places; what they read from outside (a
+layer's own weights, the state that the block before gave) may be any value.  Where a slice begins does not count
+either: ``xs[t]`` is another slice in every turn.
+
+The search works on tokens, one a node.  Blocks of period p in a row are the places where token i equals token i + p,
+p times or more one after the other.  Such places are found from words of 1, 2, 4, 8, ... tokens: the distance from a
+word to the next equal one is a period to look at.  Where a block begins follows from who reads whom: a value that is
+read in one block and has no counterpart in the next must come from before the block.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+
+import numpy as np
+from attrs import frozen
+
+from fgrad.graph.graph import Graph, Node
+from fgrad.graph.op import Op
+
+#: what is repeated counts from so many nodes that could be left out
+LEAST_SAVED = 4
+#: parameters that say from where values are taken, or where they are put, and not what is done to them
+PLACES = {"slice": ("start_indices", "limit_indices"), "pad": ("padding_config",)}
+
+
+@frozen
+class Repeat:
+    """``count`` equal blocks in a row of ``length`` nodes each, from the node at position ``first``.
+
+    ``exact`` is False where the blocks take slices at different places.  ``inner`` is what repeats within the first
+    block, its positions counted from the graph's first node.
+    """
+
+    first: int
+    length: int
+    count: int
+    exact: bool = True
+    inner: tuple["Repeat", ...] = ()
+
+    @property
+    def stop(self) -> int:
+        """The position after the last node."""
+        return self.first + self.length * self.count
+
+    @property
+    def saved(self) -> int:
+        """How many nodes are gone when the block stands there once."""
+        return self.length * (self.count - 1)
+
+
+def repeats(graph: Graph) -> tuple[Repeat, ...]:
+    """The blocks of nodes that repeat, in order; they do not overlap.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from fgrad.graph.importing import from_jaxpr
+    >>> def f(x, ws):
+    ...     for w in ws:
+    ...         x = jnp.tanh(x @ w)
+    ...     return x
+    >>> w = jnp.zeros((3, 3))
+    >>> repeats(from_jaxpr(jax.make_jaxpr(f)(w, [w] * 4)))
+    (Repeat(first=0, length=2, count=4, exact=True, inner=()),)
+    """
+    tokens = _numbered([token(node.op) for node in graph.nodes])
+    return tuple(_within(graph, tokens, _producers(graph), 0, len(tokens)))
+
+
+def token(op: Op) -> Hashable:
+    """What operations of equal blocks have in common: all but the places of slices."""
+    places = PLACES.get(op.name)
+    if places is None:
+        return op.key
+    kept = tuple([repr(value) for name, value in sorted(op.params.items()) if name not in places])
+    return (op.name, kept, op.in_types, op.out_types)
+
+
+def _numbered(values: Sequence[Hashable]) -> np.ndarray:
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
+
+
+def _producers(graph: Graph) -> list[int]:
+    """For each value, the position of the node that made it; inputs and constants have negative numbers."""
+    first = len(graph.in_types) + len(graph.consts)
+    found = list(range(-first, 0))
+    for i, node in enumerate(graph.nodes):
+        found += [i] * len(node.op.out_types)
+    return found
+
+
+def _within(graph: Graph, tokens: np.ndarray, made: list[int], start: int, stop: int) -> list[Repeat]:
+    """The repeats among the nodes from ``start`` to ``stop``."""
+    runs = sorted(_runs(tokens[start:stop]), key=lambda run: (-(run[2] + run[1]), run[1]))
+    taken = np.zeros(stop - start, bool)
+    found: list[Repeat] = []
+    for at, period, matched in runs:
+        if taken[at : at + period + matched].all():
+            continue
+        for first, count in _blocks(graph, made, start + at, period, matched):
+            here = slice(first - start, first - start + period * count)
+            if period * (count - 1) < LEAST_SAVED or taken[here].any():
+                continue
+            taken[here] = True
+            found.append(_repeat(graph, tokens, made, first, period, count))
+    return sorted(found, key=lambda repeat: repeat.first)
+
+
+def _repeat(graph: Graph, tokens: np.ndarray, made: list[int], first: int, period: int, count: int) -> Repeat:
+    nodes = graph.nodes[first : first + period * count]
+    exact = all(a.op.key == b.op.key for a, b in zip(nodes, nodes[period:], strict=False))
+    inner = tuple(_within(graph, tokens, made, first, first + period)) if period > LEAST_SAVED else ()
+    return Repeat(first, period, count, exact, inner)
+
+
+def _runs(tokens: np.ndarray) -> set[tuple[int, int, int]]:
+    """Where tokens repeat: ``(start, period, matched)``, so many tokens equal to those one period later."""
+    n = len(tokens)
+    found: set[tuple[int, int, int]] = set()
+    words, size = tokens, 1
+    while len(words) > 1:
+        order = np.argsort(words, kind="stable")
+        ranked = words[order]
+        same = ranked[1:] == ranked[:-1]
+        if not same.any():
+            break
+        gaps = np.zeros(len(words), np.int64)
+        gaps[order[:-1]] = np.where(same, order[1:] - order[:-1], 0)
+        edges = np.flatnonzero(np.diff(gaps)) + 1
+        starts = np.concatenate([[0], edges])
+        lengths = np.diff(np.concatenate([starts, [len(gaps)]]))
+        periods = gaps[starts]
+        whole = (periods > 0) & (lengths + size - 1 >= periods)
+        for start, period, matched in zip(starts[whole], periods[whole], lengths[whole] + size - 1, strict=True):
+            found.add(_extended(tokens, int(start), int(period), int(matched)))
+        if 2 * size > n:
+            break
+        pairs = words[: n - 2 * size + 1] * np.int64(n + 1) + words[size : n - size + 1]
+        words, size = np.unique(pairs, return_inverse=True)[1], 2 * size
+    return found
+
+
+def _extended(tokens: np.ndarray, start: int, period: int, matched: int) -> tuple[int, int, int]:
+    """The same run as far as it goes to both sides."""
+    n, stop = len(tokens), start + matched
+    while start > 0 and tokens[start - 1] == tokens[start - 1 + period]:
+        start -= 1
+    while stop + period < n and tokens[stop] == tokens[stop + period]:
+        stop += 1
+    return start, period, stop - start
+
+
+def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -> Iterator[tuple[int, int]]:
+    """The stretches of a run whose blocks read their values alike: first node and number of blocks."""
+    apart = [_apart(graph, made, i, i + period) for i in range(at, at + matched)]
+    # in how many pairs a block that begins at each place has the value that is not alike before it
+    votes = np.zeros(2 * period + 1, np.int64)
+    for i, producer in enumerate(apart, at):
+        if producer is not None:
+            # it must begin after the producer and no later than the reader
+            begin = (producer + 1 - at) % period
+            votes[begin] += 1
+            votes[begin + min(i - producer, period)] -= 1
+    after = np.cumsum(votes)
+    scores = after[:period] + after[period : 2 * period]
+    lines = [_line(node) for node in graph.nodes[at + period - 1 : at + 2 * period]]
+
+    def rank(phase: int) -> tuple[int, bool, int, int]:
+        # with equal votes: where the source goes back to an earlier line, and so that there are as many as can be
+        blocks = (matched + period - phase) // period
+        return (-int(scores[phase]), lines[phase + 1] >= lines[phase], -blocks, phase)
+
+    phase = min(range(period), key=rank)
+    first, count = at + phase, 1
+    for block in range(at + phase, at + matched - period + 1, period):
+        pairs = zip(range(block, block + period), apart[block - at : block - at + period], strict=True)
+        if any(producer is not None and producer >= block for _, producer in pairs):
+            yield first, count
+            first, count = block + period, 1
+        else:
+            count += 1
+    yield first, count
+
+
+def _apart(graph: Graph, made: list[int], i: int, j: int) -> int | None:
+    """The latest node that one of two nodes reads and the other, as far away, does not; None where they read alike.
+
+    Counted as if both were at the place of the first.
+    """
+    latest = None
+    for a, b in zip(graph.nodes[i].inputs, graph.nodes[j].inputs, strict=True):
+        near_a, near_b = made[a], made[b] - (j - i) if made[b] >= 0 else -1
+        if near_a < 0 and near_b < 0:
+            continue
+        if near_a != near_b or _place(made, a) != _place(made, b):
+            latest = max(near_a, near_b) if latest is None else max(latest, near_a, near_b)
+    return latest
+
+
+def _place(made: list[int], value: int) -> int:
+    """Which of its node's outputs a value is."""
+    place = 0
+    while value > place and made[value - place - 1] == made[value]:
+        place += 1
+    return place
+
+
+def _line(node: Node) -> int:
+    return node.source.line if node.source else 0

@@ -1,0 +1,68 @@
+"""How PyTorch is emulated where there is a choice: what a write does to saved values, and which release it is."""
+
+from functools import partial
+from typing import Any
+
+from fgrad.mutable.context.modes import Mode, modes
+
+
+class inplace(Mode):
+    """What a write does to values that backward needs: PyTorch's rule, or none at all.
+
+    Called, it sets the mode of the thread; as a context manager or decorator it sets it for a block.
+
+    Arguments:
+      mode: "strict": as PyTorch, backward raises if a saved value was written since; the default.  "snapshot": saved
+        values are kept as they were, so that the gradient is simply right.  No copies are made for it.
+
+    Raises:
+      ValueError: another mode.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.tensor([1., 2.], requires_grad=True)
+    >>> with torch.inplace("snapshot"):
+    ...     y = x.exp()
+    ...     z = y.sum()
+    ...     y += 1
+    ...     z.backward()
+    >>> x.grad
+    tensor([2.7183, 7.3891])
+    """
+
+    def __init__(self, mode: str):
+        if mode not in ("strict", "snapshot"):
+            raise ValueError(f'inplace() takes "strict" or "snapshot", not {mode!r}.')
+        self.mode = mode
+        self.close: Any = partial(vars(modes).update, snapshot=modes.snapshot)
+        modes.snapshot = mode == "snapshot"
+
+    def clone(self) -> "inplace":
+        return inplace(self.mode)
+
+    def __enter__(self) -> None:
+        modes.snapshot = self.mode == "snapshot"
+
+
+class compat(Mode):
+    """Which release of PyTorch is emulated where they differ: "2.13", the default, or "1.x".
+
+    Under "1.x" the errors and warnings have the words of that time (the leaf error's, the hint of the in-place error),
+    and ``zero_grad`` leaves zeros instead of None.
+
+    >>> import fgrad.torch as torch
+    >>> with torch.compat("1.x"):
+    ...     torch.empty(0).grad
+    """
+
+    def __init__(self, release: str):
+        if release not in ("2.13", "1.x"):
+            raise ValueError(f'compat() takes "2.13" or "1.x", not {release!r}.')
+        self.release = release
+        self.close: Any = partial(vars(modes).update, release=modes.release)
+        modes.release = release
+
+    def clone(self) -> "compat":
+        return compat(self.release)
+
+    def __enter__(self) -> None:
+        modes.release = self.release

@@ -1,0 +1,80 @@
+"""Errors in backward: below their own text, the line in the forward that the failing node belongs to, the rule or hook
+of the user's that ran, and the call that asked for the gradient.
+
+They are notes (PEP 678): the text of an error stays PyTorch's, or the user's own.
+"""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from fgrad.mutable.backward import engine
+from fgrad.mutable.explain.names import name_of, place
+from fgrad.mutable.explain.wording import forward_of, line_of, operation_of, place_of
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.tensor import AccumulateGrad
+from fgrad.seam import RawSource
+
+
+def _explain(error: Exception, node: Node, asked: RawSource | None) -> None:
+    """Add to an error where in the forward, by which rule and for whom it was raised: once, by the innermost node."""
+    if getattr(error, "in_backward", False):
+        return
+    error.in_backward = True  # type: ignore[attr-defined]
+    if "\nWay out: " in str(error):  # it tells all this itself
+        return
+    lines = [*_node(node), *_user_functions(node)]
+    if asked is not None:
+        lines += [f"The gradient was asked for at {place(asked)}.", *line_of(asked)]
+    error.add_note("\n".join(lines))
+
+
+def _node(node: Node) -> Iterator[str]:
+    if isinstance(node, AccumulateGrad):
+        name = name_of(node.variable)
+        shape = list(node.variable._type.shape)
+        yield f"This was at the leaf {name or 'without a name'}, of shape {shape}."
+        return
+    yield f"This was in the backward of {operation_of(node)}, which ran forward at {place_of(node)}."
+    yield from forward_of(node)
+
+
+def _user_functions(node: Node) -> Iterator[str]:
+    rule = node.rule()
+    if rule is not None:
+        yield f"Its rule is {_defined(rule)}."
+        names = _taken(node)
+        if names:
+            yield f"It returns a gradient, or None, for each argument of forward: {', '.join(names)}."
+    hooks: list[Any] = []
+    if isinstance(node, AccumulateGrad):
+        hooks += (node.variable._backward_hooks or {}).values()
+        hooks += (node.variable._post_accumulate_grad_hooks or {}).values()
+    for registered, _ in node.tensor_hooks or ():
+        hooks += registered.values()
+    for each in (node.pre_hooks, node.post_hooks):
+        hooks += (each or {}).values()
+    for hook in hooks:
+        yield f"A hook that runs there is {_defined(hook)}."
+
+
+def _defined(function: Any) -> str:
+    """A function of the user's and where it is defined."""
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    name = getattr(inner, "__qualname__", repr(inner))
+    code = getattr(inner, "__code__", None)
+    return f"'{name}', at {code.co_filename}:{code.co_firstlineno}" if code is not None else f"'{name}'"
+
+
+def _taken(node: Node) -> list[str]:
+    """The names of the arguments of a custom Function's forward, without the context."""
+    cls: Any = getattr(node, "_forward_cls", None)
+    try:
+        parameters = list(inspect.signature(cls.forward).parameters.values())
+    except (TypeError, ValueError, AttributeError):
+        return []
+    with_context = getattr(cls.setup_context, "__module__", "").startswith("fgrad.")
+    return [str(p).partition("=")[0].partition(":")[0] for p in parameters[with_context:]]
+
+
+engine.explanation.raised = _explain

@@ -1,0 +1,153 @@
+"""Errors of operations and modules, with the user's line, what the operands are called, and a way out.
+
+NOTE [Errors of calls]
+PyTorch says what is wrong with shapes and types, but not whose they are.  Every public function, method and module is
+called through one of a few entrances; one through which an error passes on its way to the user's code knows the
+arguments.  PyTorch's text stays as it is and comes first; below it stand the user's line, the tensors among the
+arguments by the user's names, the module with its path and parameters, and what to do.  All of it is worked out when an
+error is raised, once, at the entrance that the user's own code called.
+"""
+
+import copy
+import linecache
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any
+
+from attrs import define
+
+from fgrad.mutable.context import entrance
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.explain.names import modules_around, name_of, path_in, place
+from fgrad.mutable.explain.ways_out import way_out
+from fgrad.mutable.tensor.tensor import Tensor, gradient_function
+from fgrad.seam import is_hidden
+
+#: so many tensors are shown
+SHOWN = 6
+
+
+@define(eq=False)
+class Explained:
+    """What has been found out about an error on its way."""
+
+    text: str
+    module: tuple[str, ...] = ()
+    finished: bool = False
+
+
+def passing(error: Exception, args: Iterable[Any], module: Any = None) -> None:
+    """Add to an error that passes an entrance what is known there.
+
+    Arguments:
+      error: as it was raised; with the class and the text of PyTorch's.
+      args: the arguments of the call.
+      module: the module, where it is one that was called.
+    """
+    explained = _explained(error)
+    if explained is None:
+        return
+    frame = sys._getframe(2)
+    if module is not None and not explained.module:
+        explained.module = tuple(_module(module, args if is_hidden(frame.f_code) else ()))
+    if not is_hidden(frame.f_code):
+        _finish(error, explained, args, frame)
+
+
+def last(error: Exception, args: Iterable[Any]) -> None:
+    """As ``passing``, at an entrance above which there is none."""
+    explained = _explained(error)
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_hidden(frame.f_code):
+        frame = frame.f_back
+    if explained is not None and frame is not None:
+        _finish(error, explained, args, frame)
+
+
+def warning(text: str) -> str:
+    """A warning with a way out, if we know one."""
+    way = way_out(text)
+    return f"{text}\n\nWay out: {way}" if way else text
+
+
+entrance.explanation.passing = passing
+entrance.explanation.last = last
+entrance.explanation.warning = warning
+
+
+def _explained(error: Exception) -> Explained | None:
+    """What is known of an error that is to be explained further."""
+    explained = getattr(error, "explained", None)
+    if explained is None:
+        if not _is_plain(error) or "\n\n" in error.args[0] or _is_of_user(error):
+            return None
+        explained = error.explained = Explained(error.args[0])  # type: ignore[attr-defined]
+    return None if explained.finished else explained
+
+
+def _finish(error: Exception, explained: Explained, args: Iterable[Any], frame: FrameType) -> None:
+    explained.finished = True
+    lines = [explained.text, "", f"Raised at {_line(frame)}", *_operands(args), *explained.module]
+    way = way_out(explained.text)
+    error.args = ("\n".join([*lines, f"Way out: {way}"] if way else lines),)
+
+
+def _is_plain(error: Exception) -> bool:
+    """Whether an error is no more than its text."""
+    return len(error.args) == 1 and isinstance(error.args[0], str) and str(error) == error.args[0]
+
+
+def _is_of_user(error: Exception) -> bool:
+    """Whether the user's own code, called by the library, has raised it."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        if not is_hidden(traceback.tb_frame.f_code):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def _line(frame: FrameType) -> str:
+    """The line of a frame; that of its caller's if it is one of ``copy.deepcopy``."""
+    while frame.f_code.co_filename == copy.__file__ and frame.f_back is not None:
+        frame = frame.f_back
+    found = place((frame.f_code, frame.f_lasti))
+    text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return f"{found}: {text}" if text else found
+
+
+def _operands(args: Iterable[Any]) -> Iterator[str]:
+    """A line for each tensor among the arguments: its name, type, and where it was made."""
+    for shown, tensor in enumerate(_tensors(args)):
+        if shown == SHOWN:
+            yield "  ..."
+            return
+        node = gradient_function(tensor)
+        made = "" if node is None or node.source is None else f", made by {node.name()} at {place(node.source)}"
+        yield f"  {name_of(tensor) or 'a tensor'}: {_type(tensor)}{made}"
+
+
+def _tensors(args: Iterable[Any]) -> Iterator[Tensor]:
+    for x in args:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, list | tuple):
+            yield from _tensors(x)
+
+
+def _type(tensor: Tensor) -> str:
+    return f"{str(tensor._type.dtype).removeprefix('torch.')}{list(tensor._type.shape)}"
+
+
+def _module(module: Any, args: Iterable[Any]) -> Iterator[str]:
+    """The module that an error was raised in, what it was given, and its own parameters."""
+    outer = next(modules_around(modes.module), module)
+    shown = type(module).__name__ if any(True for _ in module.children()) else repr(module)
+    where = f"In the module {shown}"
+    if outer is not module:
+        where = f"In the module '{path_in(outer, module)}' of {type(outer).__name__}: {shown}"
+    given = ", ".join(map(_type, _tensors(args)))
+    yield f"{where}, given {given}" if given else where
+    for name, parameter in list(module.named_parameters(recurse=False))[:SHOWN]:
+        yield f"  {name}: {_type(parameter)}"

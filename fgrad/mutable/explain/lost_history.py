@@ -1,0 +1,75 @@
+"""Second derivatives that a custom Function loses: its backward reads what its forward computed unrecorded.
+
+``forward`` runs with recording off.  What it computes and keeps (``ctx.e = e``, or ``save_for_backward(e)``) has no
+history, so a backward that reads it is differentiated as if it were a constant.  PyTorch says nothing (see `Double
+backward with custom functions <https://docs.pytorch.org/tutorials/intermediate/custom_function_double_backward_tutorial.html>`_).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.explain.names import place
+from fgrad.mutable.explain.wording import line_of
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.origin import Origin
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import Tensor
+
+
+def warn_of_lost_history(node: Node, kept: Sequence[Any], results: Sequence[Tensor | None]) -> None:
+    """Warn of each intermediate of a custom Function whose derivative is missing from gradients that are recorded.
+
+    Arguments:
+      node: the Function's, whose backward has just run.
+      kept: what its ``save_for_backward`` kept; what is on the context itself is looked for there.
+      results: the gradients.
+    """
+    found = [(name, x._origin) for name, x in _kept(node, kept) if x._origin is not None and x._type.inexact]
+    if not found:
+        return
+    read = _origins([x for x in results if x is not None])
+    for name, origin in found:
+        if origin in read:
+            warn(_text(node, name, origin), UserWarning)
+
+
+def _kept(node: Node, kept: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
+    for name, value in vars(node).items():
+        if isinstance(value, Tensor):
+            yield f"ctx.{name}", value
+    for i, saved in enumerate(kept):
+        if isinstance(saved, SavedTensor) and saved.tensor is not None:
+            yield f"ctx.saved_tensors[{i}]", saved.tensor
+
+
+def _origins(results: Sequence[Tensor]) -> set[Any]:
+    """The origins of all that some gradients were computed from."""
+    found: set[Any] = set()
+    stack: list[Any] = [x._grad_fn or x._origin for x in results]
+    while stack:
+        at = stack.pop()
+        if at is None or at in found:
+            continue
+        found.add(at)
+        if isinstance(at, Origin):
+            stack += at.parents
+        else:
+            stack += getattr(at, "origins", ())
+            stack += [edge[0] for edge in at.next_edges if edge is not None]
+    return found
+
+
+def _text(node: Node, name: str, origin: Origin) -> str:
+    lines = [
+        f"The backward of {node.name()} reads {name}, which its forward computed while nothing is recorded: by "
+        f"{origin.operation}, at {place(origin.source)}.",
+        *line_of(origin.source),
+        "These gradients are to be differentiated again (create_graph=True), and the part that comes through it is "
+        "missing.",
+        f"The Function was called at {place(node.source)}.",
+        *line_of(node.source),
+        "Way out: compute it again in backward from the saved inputs; or return it as another output of forward, and "
+        "give that output to ctx.save_for_backward.",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,33 @@
+"""What the rule of a node reads: for each saved value, the gradients that are made from it."""
+
+from fgrad.mutable.explain.wording import name_of_gradient
+from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.seam import needed_inputs
+
+
+def gradients_from(node: OperationNode, saved: SavedTensor) -> tuple[int, ...]:
+    """The places, among the operands that are there, of those whose gradients the rule makes from a saved value.
+
+    Empty for a value that is saved though no derivative reads it, as PyTorch has it for some operations.
+    """
+    place = next((k for k, s in enumerate(node.saved) if s is saved), None)
+    if place is None:
+        return ()
+    graph = node.pullback.routine.graph
+    outputs = range(len(graph.outputs))
+    return tuple(
+        [i for k, i in enumerate(node.pullback.wanted) if needed_inputs(graph, [j == k for j in outputs])[1][place]]
+    )
+
+
+def gradients_text(node: OperationNode, places: tuple[int, ...]) -> str:
+    """The operands at some places, as PyTorch calls them, and what they are to the user."""
+    names, present = node.plan.operation.operands, node.plan.present
+    edge_of = {place: k for k, (_, place) in enumerate(node.plan.edges)}
+    found: dict[str, None] = {}
+    for i in places:
+        operand = names[min(present[i], len(names) - 1)].lstrip("*")
+        name = name_of_gradient(node, edge_of[i]) if i in edge_of else None
+        found[repr(operand) if name is None else f"'{operand}' ({name})"] = None
+    return " and ".join(found)

@@ -1,0 +1,208 @@
+"""What the graph of a tensor keeps for backward, as it stands now: each saved tensor once, and each memory once.
+
+NOTE [Memory that is held]
+A node holds a tensor, the tensor its storage, the storage an array, and the array may be a window of NumPy's on
+another.  That last one is what stands in memory: it is counted with the first row that lies in it, whole, for a saved
+part keeps the whole.  A view whose elements were read keeps them beside; where that is a copy, it has a row of its own.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from fgrad.mutable.explain.names import module_path, name_of, name_of_node
+from fgrad.mutable.explain.wording import operation_of
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function
+from fgrad.mutable.write.inplace import CopySlices
+from fgrad.seam import Reader, Residual, Residuals, Source, dtype_text, numbered
+
+
+def residuals(outputs: Tensor | Sequence[Tensor]) -> Residuals:
+    """What is kept for the backward of a loss: each tensor with its bytes, who made it and who reads it.
+
+    Arguments:
+      outputs: the loss, or several results whose graphs are looked at together.
+
+    Returns:
+      The ``Residuals``: what the nodes hold now, false when backward has let go of everything.  Memory that several
+      tensors share is counted once.  What a ``checkpoint`` computes again is not held, and not listed; its inputs are.
+
+    Raises:
+      TypeError: something else than tensors was given.
+
+    >>> import fgrad.torch as torch
+    >>> x, w = torch.ones(5, 3), torch.ones(3, 2, requires_grad=True)
+    >>> h = x @ w
+    >>> loss = (h * h).sum()
+    >>> found = torch.residuals(loss)
+    >>> [(row.name, row.type, row.bytes, row.kind) for row in found]
+    [('x', 'f32[5,3]', 60, 'argument'), ('h', 'f32[5,2]', 40, 'intermediate')]
+    >>> loss.backward()
+    >>> print(torch.residuals(loss))
+    Nothing is kept for backward.
+    """
+    roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    for x in roots:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"residuals() takes a tensor or a sequence of tensors, not {type(x).__name__}.")
+    rows = _Rows({id(x._storage) for x in roots})
+    for node in _nodes(roots):
+        for saved in _saved_by(node):
+            rows.add(node, saved)
+    return Residuals(tuple(sorted(rows.finished(), key=lambda row: -row.bytes)))
+
+
+def _nodes(roots: Sequence[Tensor]) -> list[Node]:
+    """The nodes that can be reached, in the order in which they were made."""
+    stack = [node for x in roots if (node := gradient_function(x)) is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        inner = getattr(node, "function", None)  # of CopySlices, the node of the write
+        for following in (inner, *[edge[0] for edge in node.next_edges if edge is not None]):
+            if isinstance(following, Node) and following not in seen:
+                seen.add(following)
+                stack.append(following)
+    return sorted(seen, key=lambda node: node.sequence)
+
+
+def _saved_by(node: Node) -> Iterator[Any]:
+    """What a node saved, and the tensors that the user put on the context of a custom Function."""
+    yield from [s for s in getattr(node, "saved", ()) if isinstance(s, SavedTensor)]
+    yield from [s for s in getattr(node, "_saved", ()) if isinstance(s, SavedTensor)]
+    for value in getattr(node, "__dict__", {}).values():
+        yield from [x for x in (value if isinstance(value, list | tuple) else (value,)) if isinstance(x, Tensor)]
+
+
+@define
+class _Row:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    kind: str
+    made: Source | None
+    view: str | None
+    shared: str | None
+    read: list[Reader] = field(factory=list)
+
+
+class _Rows:
+    """The rows so far, by the elements that they show; and who holds each memory."""
+
+    def __init__(self, results: set[int]):
+        #: the storages of the results
+        self.results = results
+        self.rows: dict[Any, _Row] = {}
+        self.holders: dict[int, str] = {}
+        self.counts: dict[str, int] = {}
+
+    def add(self, node: Node, saved: SavedTensor | Tensor) -> None:
+        reader = Reader(operation_of(node), _source(node), module_path(node))
+        for tensor, array in _held(saved):
+            key = (id(array), tensor._geometry_of())
+            row = self.rows.get(key)
+            if row is None:
+                row = self.rows[key] = self._row(node, saved, tensor, array)
+            copy = self._copy(row, tensor)
+            for each in (row, *copy):
+                if reader not in each.read:
+                    each.read.append(reader)
+
+    def _row(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, array: Any) -> _Row:
+        own = isinstance(saved, SavedTensor) and saved.output
+        maker = node if own else _made_by(tensor)
+        base = tensor if tensor._view is None else tensor._view.base
+        if id(tensor._storage) in self.results:
+            kind = "output"
+        elif own or _made_by(base) is not None:
+            kind = "intermediate"
+        else:
+            # what nobody but the graph holds is there for backward alone: a mask of dropout, a batch that was not kept
+            kind = "argument" if base._requires_grad or name_of(base) is not None else "intermediate"
+        name = numbered(self._name(node, saved, tensor, maker), self.counts)
+        memory = _memory(array)
+        shared = self.holders.get(id(memory))
+        if shared is None:
+            self.holders[id(memory)] = name
+        view = None if tensor._view is None else _name(base, _made_by(base)) or "a tensor without a name"
+        size = memory.nbytes if shared is None else 0
+        type = tensor._type
+        return _Row(name, type.shape, dtype_text(type.dtype.numpy), size, kind, _source(maker), view, shared)
+
+    def _copy(self, row: _Row, tensor: Tensor) -> list[_Row]:
+        """The row of a view's elements, where they were read out of the base's memory and stand in their own."""
+        if tensor._cache is None:
+            return []
+        elements = _memory(tensor._cache[1])
+        key = id(elements)
+        if key not in self.rows:
+            if key in self.holders:
+                return []
+            self.holders[key] = name = numbered(f"elements of {row.name}", self.counts)
+            self.rows[key] = _Row(name, row.shape, row.dtype, elements.nbytes, "intermediate", row.made, row.view, None)
+        return [self.rows[key]]
+
+    def _name(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, maker: Node | None) -> str:
+        # what an instruction makes on the way to its result has no name of its own
+        on_the_way = maker is not None and maker is not node and maker.source == node.source
+        found = None if on_the_way else _name(tensor, maker)
+        if found is not None:
+            return found
+        view = tensor._view
+        if view is not None and (base := _name(view.base, _made_by(view.base))) is not None:
+            return f"{view.operation} of {base}"
+        if maker is not None:
+            return operation_of(maker)
+        return f"{saved.name if isinstance(saved, SavedTensor) else 'a tensor'} of {operation_of(node)}"
+
+    def finished(self) -> Iterator[Residual]:
+        for row in self.rows.values():
+            read = tuple(row.read)
+            yield Residual(row.name, row.shape, row.dtype, row.bytes, row.kind, row.made, read, row.view, row.shared)
+
+
+def _made_by(tensor: Tensor) -> Node | None:
+    """The node that made a tensor, before it was written through views; None for a leaf."""
+    node = tensor._grad_fn
+    while isinstance(node, CopySlices):
+        edge = node.next_edges[0]
+        node = None if edge is None else edge[0]
+    return None if isinstance(node, AccumulateGrad) else node
+
+
+def _name(tensor: Tensor, maker: Node | None) -> str | None:
+    """What the user calls a tensor: the variable that its line stores it in, or where it is now."""
+    found = (None if maker is None else name_of_node(maker)) or name_of(tensor)
+    return None if found is None else found.replace("'", "")
+
+
+def _held(saved: SavedTensor | Tensor) -> Iterator[tuple[Tensor, Any]]:
+    """The tensors that stand in memory for something saved, each with its array: none once backward has let go."""
+    if isinstance(saved, Tensor):
+        yield saved, saved._storage.array
+    elif saved.tensor is not None:
+        yield saved.tensor, saved.tensor._storage.array if saved.array is None else saved.array
+    elif saved.hooks is not None:
+        # what a hook packed: the tensor itself, or a tuple with it
+        packed = saved.packed if isinstance(saved.packed, list | tuple) else (saved.packed,)
+        yield from [(x, x._storage.array) for x in packed if isinstance(x, Tensor)]
+        # a checkpoint keeps its inputs, which its hook computes the packed value from
+        for kept in getattr(getattr(saved.hooks[1], "__self__", None), "inputs", ()):
+            if isinstance(kept, SavedTensor):
+                yield from _held(kept)
+
+
+def _memory(array: Any) -> Any:
+    """The array that the elements of another stand in."""
+    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _source(node: Node | None) -> Source | None:
+    return None if node is None or node.source is None else Source(*node.source)

@@ -1,0 +1,241 @@
+"""``why_no_grad``: why a gradient does not reach a tensor, or which parameters of a module it does not reach."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from fgrad.mutable.explain.history import cuts, leaves, way
+from fgrad.mutable.explain.names import name_of, place
+from fgrad.mutable.explain.reads import reads
+from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.origin import Origin
+from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
+from fgrad.seam import Answer, RawSource, Table, is_hidden
+
+#: how many reads of elements, leaves and cuts are shown
+SHOWN = 4
+
+_REASONS = {
+    "detach": "detach() cuts the history off. Leave it out, or differentiate what comes after it.",
+    "data": ".data has no history. Use the tensor itself; to write without recording, write inside torch.no_grad().",
+    "no_grad": "it ran with recording off (no_grad, inference_mode or set_grad_enabled(False)). Move it out of there.",
+    "not differentiable": "its result has no derivative (integers, booleans, indices such as argmax's). Use a "
+    "differentiable stand-in: softmax for argmax, a smooth function for a comparison, float results for a cast.",
+    "leaf": "it makes a new leaf, which has the values of what it is made from and none of its history. Use the tensor "
+    "itself in forward, or make the parameter once and differentiate with respect to it.",
+}
+
+
+@frozen(repr=False, str=False)
+class Why(Answer):
+    """Why a gradient does not reach a tensor; false where one does.
+
+    Attributes:
+      connected: whether there is a way for the gradient.
+      path: the operations from the output on, each with its line.
+      reason: what breaks the way, and what to do.
+      kind: "detach", "data", "no_grad", "not differentiable", "leaf": what cuts the way;
+        "read": elements were read into Python or NumPy; "unused"; "integer"; "does not require grad"; "not a leaf":
+        there is a gradient, which is not kept in ``.grad``; "connected".
+      name: what the user calls the tensor, if a name was found.
+    """
+
+    connected: bool
+    path: tuple[str, ...]
+    reason: str
+    kind: str
+    name: str | None = None
+
+    def findings(self) -> Sequence[str]:
+        return () if self.kind == "connected" else (self.reason,)
+
+    def parts(self) -> Iterable[str | Table]:
+        yield from [f"  {step}" for step in self.path]
+        yield self.reason
+
+
+@frozen(repr=False, str=False)
+class WhyTable(Answer):
+    """For each parameter whether a gradient reaches it; false where all have one.
+
+    Attributes:
+      entries: the answers by name, in order.
+    """
+
+    entries: dict[str, Why]
+
+    def findings(self) -> Sequence[Why]:
+        return [why for why in self.entries.values() if why]
+
+    def __getitem__(self, name: str) -> Why:
+        return self.entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def parts(self) -> Iterable[str | Table]:
+        rows = []
+        reasons: dict[str, None] = {}
+        for name, why in self.entries.items():
+            first, _, rest = why.reason.partition("\n")
+            rows.append((name, "yes" if why.connected else "no", "" if why.kind == "connected" else why.kind, first))
+            if why and rest:
+                reasons[f"{why.kind}: {rest}"] = None
+        yield Table(("parameter", "gradient", "why", ""), [row[:3] + (row[3] if row[2] else "",) for row in rows])
+        yield from reasons
+
+
+def why_no_grad(y: Tensor, x: Any = None) -> Why | WhyTable:
+    """Why there is no gradient: the way from ``y`` back towards ``x``, and where exactly it breaks.
+
+    Arguments:
+      y: the loss, or any other tensor.
+      x: the tensor that has no gradient; or a module, for a table of all its parameters.  Left out, the parameters and
+        tensors that require grad in the caller's variables are taken.
+
+    Returns:
+      An answer that prints the way and the reason; false where a gradient arrives.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.tensor([1., 2.], requires_grad=True)
+    >>> y = (x * 2).detach().sin()
+    >>> print(torch.why_no_grad(y, x).reason.split(':')[0])
+    The way breaks at detach
+    """
+    if not isinstance(y, Tensor):
+        raise TypeError(f"why_no_grad takes a tensor and, if any, a tensor or module; got {type(y).__name__} first.")
+    if x is None:
+        return WhyTable({name: _why(y, tensor, f"'{name}'") for name, tensor in _around(y).items()})
+    if isinstance(x, Tensor):
+        return _why(y, x, name_of(x))
+    if not hasattr(x, "named_parameters"):
+        raise TypeError(f"why_no_grad takes a tensor or a module as its second argument, not {type(x).__name__}.")
+    return WhyTable({name: _why(y, tensor, f"'{name}'") for name, tensor in x.named_parameters()})
+
+
+def _why(y: Tensor, x: Tensor, name: str | None) -> Why:
+    who = "The tensor" if name is None else f"The tensor {name}"
+    if x is y:
+        return Why(is_tracked(x), (), "They are the same tensor.", "connected" if is_tracked(x) else "unused", name)
+    if not x._type.inexact:
+        reason = f"{who} is of type {x._type.dtype}, and only floating point and complex tensors have gradients."
+        return Why(False, (), reason, "integer", name)
+    if not is_tracked(x) and x._origin is None:
+        reason = f"{who} does not require grad: call requires_grad_() on it before computing with it."
+        return Why(False, (), reason, "does not require grad", name)
+    found = way(y, x)
+    if found is None:
+        return _unconnected(y, x, who, name)
+    path = tuple(map(_shown, found.steps))
+    if found.cut is not None:
+        return Why(False, path, _break(found.cut), found.cut.reason or "leaf", name)
+    if not is_tracked(x):
+        return Why(False, path, f"{who} has no history itself: {_break(x._origin)}", "does not require grad", name)  # type: ignore[arg-type]
+    return _connected(x, path, who, name)
+
+
+def _connected(x: Tensor, path: tuple[str, ...], who: str, name: str | None) -> Why:
+    maker = gradient_function(x)
+    if maker is not None and not x._retains_grad:
+        reason = (
+            f"{who} gets a gradient, but it is not a leaf (made by {_operation(maker)}, at {place(maker.source)}), so "
+            "its .grad stays None.\nCall retain_grad() on it before backward, or ask for it by torch.autograd.grad."
+        )
+        return Why(True, path, reason, "not a leaf", name)
+    missing = "" if x._grad is not None else " Its .grad is set by backward()."
+    return Why(True, path, f"A gradient does flow from y to x.{missing}", "connected", name)
+
+
+def _unconnected(y: Tensor, x: Tensor, who: str, name: str | None) -> Why:
+    found = reads(x)
+    if found:
+        lines = [f"  {read.how} at {place(read.source)}" for read in found[:SHOWN]]
+        reason = (
+            f"{who} was used by its numbers only: {found[0].how} at {place(found[0].source)}\n"
+            "What is made anew from numbers (torch.tensor(...), from_numpy, item(), tolist()) has no history. Compute "
+            "with tensors instead."
+        )
+        if len(lines) > 1:
+            reason += "\nThese read elements of it, or of what was made from it:\n" + "\n".join(lines)
+        return Why(False, (), reason, "read", name)
+    reason = f"{who} was not used: y was not computed from x by tensors at all."
+    names = [f"{name_of(leaf) or 'a leaf without a name'}" for leaf in leaves(y)]
+    if names:
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        reason += f"\nThe gradient of y reaches {', '.join(names[:SHOWN])}{more}."
+    return Why(False, (), reason, "unused", name)
+
+
+def _break(cut: Origin) -> str:
+    reason = _REASONS.get(cut.reason or "", "its result was made a new leaf.")
+    return f"The way breaks at {cut.operation}: {place(cut.source)}\n{reason}"
+
+
+def _shown(step: Any) -> str:
+    source: RawSource | None = step.source
+    name = step.operation if isinstance(step, Origin) else step.name()
+    return f"{name}, at {place(source)}"
+
+
+def _operation(node: Node) -> str:
+    return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
+
+
+def _around(y: Tensor) -> dict[str, Tensor]:
+    """The parameters and leaves in the variables of the user's frames, by name, and the leaves of ``y``."""
+    found: dict[str, Tensor] = {}
+    seen: set[int] = {id(y)}
+
+    def enter(name: str, tensor: Any) -> None:
+        if isinstance(tensor, Tensor) and tensor._requires_grad and tensor._grad_fn is None and id(tensor) not in seen:
+            seen.add(id(tensor))
+            found[name] = tensor
+
+    frame = sys._getframe(2)
+    while frame is not None:
+        if not is_hidden(frame.f_code):
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in list(scope.items()):
+                    if isinstance(value, Tensor):
+                        enter(name, value)
+                    elif getattr(type(value), "named_parameters", None) is not None:
+                        for inner, parameter in value.named_parameters():
+                            enter(f"{name}.{inner}", parameter)
+        frame = frame.f_back
+    for leaf in leaves(y):
+        enter(name_of(leaf) or f"a leaf of shape {list(leaf._type.shape)}", leaf)
+    return found
+
+
+# -- what errors say -------------------------------------------------------------------------------------------------
+
+
+def no_history(y: Any, text: str) -> str:
+    """PyTorch's text of a backward from a tensor without history, and then why it has none."""
+    if not isinstance(y, Tensor):
+        return text
+    found = cuts(y)[:SHOWN]
+    if found:
+        return f"{text}\n\n" + "\n".join(dict.fromkeys(map(_break, found)))
+    lines = [f"{text}\n\nNothing that it was computed from requires grad"]
+    read = reads(None)[:SHOWN]
+    if read:
+        lines[0] += ", or it was made anew from numbers. These lines read the elements of tensors with history:"
+        lines += [f"  {each.how} at {place(each.source)}" for each in read]
+    else:
+        lines[0] += ": call requires_grad_() on what is to be differentiated before computing with it."
+    return "\n".join(lines)
+
+
+def not_used(outputs: Sequence[Any], x: Any, text: str) -> str:
+    """PyTorch's text of an input that outputs do not depend on, and then why not."""
+    tensors = [y for y in outputs if isinstance(y, Tensor)]
+    if not tensors or not isinstance(x, Tensor):
+        return text
+    return f"{text}\n\n{_why(tensors[0], x, name_of(x))}"

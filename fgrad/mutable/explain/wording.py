@@ -1,0 +1,66 @@
+"""How explanations speak of nodes and lines: the operation, its place and module, the text of the line."""
+
+from collections.abc import Iterator
+
+from fgrad.mutable.backward.engine import running
+from fgrad.mutable.explain.names import module_path, name_of, name_of_node, place
+from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.tensor import AccumulateGrad
+from fgrad.seam import RawSource, Source
+
+#: how many nodes without a name of their own (a transposed weight's) are passed over on the way to a name
+PASSED_OVER = 3
+
+
+def operation_of(node: Node) -> str:
+    """What the user called: the operation behind a node."""
+    return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
+
+
+def place_of(node: Node) -> str:
+    """The line of a node's operation, with the module that it ran in."""
+    module = module_path(node)
+    return f"{place(node.source)}{f' (module {module})' if module else ''}"
+
+
+def line_of(source: RawSource | None) -> list[str]:
+    """The text of a line, indented, if its file can be read."""
+    text = "" if source is None else Source(*source).text
+    return [f"    {text}"] if text else []
+
+
+def forward_of(node: Node) -> Iterator[str]:
+    """The text of a node's line, which of several runs of that line it is, and in anomaly mode the calls to there."""
+    yield from line_of(node.source)
+    runs = sorted(_runs(node), key=lambda each: each.sequence)
+    if len(runs) > 1:
+        yield f"    (run {runs.index(node) + 1} of the {len(runs)} of this line in the graph)"
+    if node.forward_trace is not None:
+        yield "  called by:"
+        for entry in node.forward_trace:
+            yield from [f"  {line}" for line in entry.splitlines()]
+
+
+def _runs(node: Node) -> list[Node]:
+    """The nodes of the running backward that came of the same instruction, and of the same operation."""
+    nodes = running.tasks[-1].nodes if running.tasks else ()
+    return [each for each in nodes if each.source == node.source and type(each) is type(node)]
+
+
+def name_of_gradient(node: Node, edge: int) -> str | None:
+    """What the user calls the tensor whose gradient a node sends along an edge."""
+    following = node.next_edges[edge]
+    for _ in range(PASSED_OVER):
+        if following is None:
+            return None
+        target = following[0]
+        if isinstance(target, AccumulateGrad):
+            return name_of(target.variable)
+        # what the same instruction made on the way has no name: the instruction's is that of its result
+        name = None if target.source == node.source else name_of_node(target)
+        if name is not None:
+            return f"'{name}'"
+        edges = [each for each in target.next_edges if each is not None]
+        following = edges[0] if len(edges) == 1 else None
+    return None

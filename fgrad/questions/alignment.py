@@ -1,0 +1,179 @@
+"""Which values of two programs are the same: aligned by what they are, up to rounding, and not by how they are made.
+
+NOTE [Alignment by value]
+Two programs that compute one thing are seldom written alike: one has a loop where the other has a product of matrices,
+one keeps its heads in an axis of their own, one takes the mean in two steps.  Their values meet again at the next line,
+however.  So two values are aligned if their elements are equal up to rounding (``rounding.py``), in the same order or
+in another one of equal size.  Values of forward and of backward are kept apart.
+
+What differs is found from the ends: from a result, or a gradient, that has no equal the way goes back through values
+that have none either, until there are equal ones on both sides.  In between the programs part.  Values there are paired
+by name and by operation, in order.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+from attrs import define
+
+from fgrad.graph.regions import is_inexact
+from fgrad.questions.programs import Side, as_numbers
+from fgrad.questions.rounding import precision, spread
+
+#: two values are equal if they differ by no more than this many times what rounding was seen to do
+ALLOWED = 4
+#: and this many units in the last place
+UNITS = 4
+
+
+@define(eq=False)
+class Measured:
+    """A side with what its values need to be compared."""
+
+    side: Side
+    numbers: list[np.ndarray]
+    norms: list[float]
+    spreads: list[float]
+
+    def units(self, i: int) -> float:
+        """The precision of a value's type."""
+        return precision(self.side.graph.types[i])
+
+
+def measured(side: Side, half: bool) -> Measured:
+    """Measure the values of a side; for ``half`` see ``spread``."""
+    numbers = [as_numbers(x) for x in side.values]
+    norms = [float(np.linalg.norm(np.where(np.isfinite(x), x, 0.0))) for x in numbers]
+    return Measured(side, numbers, norms, spread(side.graph, side.inputs, side.values, half))
+
+
+def tolerance(one: Measured, i: int, two: Measured, j: int) -> float:
+    """By how much two values may differ."""
+    units = min(one.units(i), two.units(j))
+    return ALLOWED * max(one.spreads[i], two.spreads[j]) + UNITS * units * max(one.norms[i], two.norms[j])
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The Euclidean distance of two arrays of one shape; infinite where one has a NaN or Inf and the other has not."""
+    finite = np.isfinite(a)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
+        return float("inf")
+    return float(np.linalg.norm(a[finite] - b[finite]))
+
+
+def are_equal(one: Measured, i: int, two: Measured, j: int) -> bool:
+    """Whether two values are equal up to rounding, in the same order of elements or in another."""
+    a, b = one.numbers[i], two.numbers[j]
+    if a.size != b.size:
+        return False
+    most = tolerance(one, i, two, j)
+    if distance(a.ravel(), b.ravel()) <= most:
+        return True
+    return a.size > 1 and a.shape != b.shape and distance(np.sort(a, axis=None), np.sort(b, axis=None)) <= most
+
+
+@define(eq=False)
+class Alignment:
+    """Which value of each side is which of the other; a value without an equal is in neither."""
+
+    there: dict[int, int]
+    back: dict[int, int]
+
+
+def align(one: Measured, two: Measured) -> Alignment:
+    """Align the values of two sides."""
+    there = _counterparts(one, two)
+    back = _counterparts(two, one)
+    return Alignment(there, back)
+
+
+def _counterparts(one: Measured, two: Measured) -> dict[int, int]:
+    """For each value of one side its equal on the other: the one of its name, or else the likeliest by its place."""
+    by_size: dict[int, list[tuple[float, int]]] = {}
+    for j, array in enumerate(two.numbers):
+        by_size.setdefault(array.size, []).append((two.norms[j], j))
+    for entries in by_size.values():
+        entries.sort()
+    count, others = len(one.numbers), len(two.numbers)
+    found: dict[int, int] = {}
+    for i, array in enumerate(one.numbers):
+        entries = by_size.get(array.size, [])
+        norm = one.norms[i]
+        # the norms of values that are equal are as near as they are
+        reach = ALLOWED * one.spreads[i] + UNITS * one.units(i) * norm
+        reach = 2 * max([reach, *[ALLOWED * two.spreads[j] for _, j in _near(entries, norm, 1e-3 * norm)]])
+        candidates = [
+            j
+            for _, j in _near(entries, norm, reach)
+            if (i in one.side.forward) == (j in two.side.forward) and are_equal(one, i, two, j)
+        ]
+        if candidates:
+            found[i] = min(
+                candidates,
+                key=lambda j: (
+                    one.side.names[i] != two.side.names[j],
+                    one.numbers[i].shape != two.numbers[j].shape,
+                    abs(i / count - j / others),
+                ),
+            )
+    return found
+
+
+def _near(entries: list[tuple[float, int]], norm: float, reach: float) -> list[tuple[float, int]]:
+    return entries[bisect_left(entries, (norm - reach, -1)) : bisect_left(entries, (norm + reach, 1 << 62))]
+
+
+def apart(side: Side, aligned: dict[int, int], ends: Sequence[int]) -> list[int]:
+    """The values without an equal from which some ends are computed, these among them, in order.
+
+    Integers and truth values that no argument is part of (sizes, masks) are left out.
+    """
+    makers = side.makers()
+    telling = _telling(side)
+    found = set(ends)
+    todo = list(found)
+    while todo:
+        node = makers[todo.pop()]
+        for i in node.inputs if node is not None else ():
+            if i not in aligned and i not in found and i in telling and makers[i] is not None:
+                found.add(i)
+                todo.append(i)
+    return sorted(found)
+
+
+def _telling(side: Side) -> set[int]:
+    """The values that are inexact or that the arguments are part of."""
+    found = set(range(side.arguments))
+    number = len(side.graph.in_types) + len(side.graph.consts)
+    for node in side.graph.nodes:
+        count = len(node.op.out_types)
+        if not found.isdisjoint(node.inputs):
+            found.update(range(number, number + count))
+        number += count
+    return found | {i for i, type in enumerate(side.graph.types) if is_inexact(type)}
+
+
+def paired(one: Side, first: Sequence[int], two: Side, second: Sequence[int]) -> list[tuple[int, int]]:
+    """Pair values that differ, in order: those of one name, and between them those of one operation and size."""
+    common = {one.names[i] for i in first} & {two.names[j] for j in second}
+    keys = [_keys(one, first, common), _keys(two, second, common)]
+    blocks = SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks()
+    return [
+        (first[block.a + k], second[block.b + k])
+        for block in blocks
+        for k in range(block.size)
+        if np.size(one.values[first[block.a + k]]) == np.size(two.values[second[block.b + k]])
+    ]
+
+
+def _keys(side: Side, numbers: Sequence[int], common: set[str]) -> list[Any]:
+    makers = side.makers()
+    keys: list[Any] = []
+    for i in numbers:
+        name, node = side.names[i], makers[i]
+        named = name in common and not name.startswith("%")
+        keys.append(name if named else (node and node.op.name, side.graph.types[i].size, i in side.forward))
+    return keys

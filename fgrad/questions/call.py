@@ -1,0 +1,117 @@
+"""One call of a function as questions see it: its graph on the values at hand, and that graph with its gradients."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import frozen
+
+from fgrad.api.arguments import leaves
+from fgrad.api.called import call, inexact_inputs
+from fgrad.api.names import argument_names
+from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.regions import is_inexact
+from fgrad.graph.source import Source
+from fgrad.jaxcore import widely
+from fgrad.passes.local import add, backward, forward, tangent_type
+from fgrad.record import origin
+from fgrad.run.interpreter import interpret
+from fgrad.run.kernels.table import kernel_as_xla
+
+
+@frozen(eq=False)
+class Call:
+    """A recorded call.
+
+    Attributes:
+      graph: from the leaves of the arguments, and then the values that were closed over, to the flat results.
+      values: of those inputs.
+      names: of the arguments' leaves: ``params['w']``.
+      outputs: the paths of the flat results.
+    """
+
+    graph: Graph
+    values: tuple[Any, ...]
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def called(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], what: str) -> Call:
+    """Record a call of a function on values."""
+    flat = leaves((tuple(args), kwargs), "args", what)
+
+    def on_leaves(tracers: Sequence[Any]) -> Any:
+        some, keywords = flat.unflatten(tracers)
+        return fun(*some, **keywords)
+
+    found = call(on_leaves, flat.values, False, origin.Call(fun, what, flat.tree))
+    paths = tuple([path.removeprefix("output") or "the result" for path in found.out.paths])
+    recorded = found.recorded
+    names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
+    return Call(recorded.graph(), tuple(recorded.values), names, paths)
+
+
+@frozen(eq=False)
+class Joint:
+    """The results of a call, and then the cotangents of its values.
+
+    Attributes:
+      graph: of the same inputs as the call's.
+      at: at which output the cotangent of each value stands; a value has none if nothing differentiable leads from an
+        argument to it, or from it to a result.
+    """
+
+    graph: Graph
+    at: dict[int, int]
+
+
+class _Kept(dict[int, int]):
+    """Cotangents that stay when they have been used."""
+
+    def pop(self, key: int, *default: Any) -> int:
+        return self[key]
+
+
+def with_gradients(of: Call) -> Joint:
+    """The graph of a call's results and the cotangents of its values.
+
+    A result that is no scalar counts by a weighted sum of its elements (``weights``).
+    """
+    graph = of.graph
+    builder = Builder(graph.in_types)
+    seeds = [(i, builder.const(Const.of(weights(graph.types[i])))) for i in graph.outputs if is_inexact(graph.types[i])]
+    wrt = inexact_inputs(graph.in_types, len(of.names))
+    walk = forward(builder, graph, builder.inputs, wrt, [i for i, _ in seeds])
+    cts = _Kept()
+    for i, ct in seeds:
+        if i in walk.varied:
+            cts[i] = add(builder, cts[i], ct) if i in cts else ct
+    backward(walk, cts)
+    at = {i: len(graph.outputs) + k for k, i in enumerate(cts)}
+    return Joint(builder.finish([*(walk.numbers[i] for i in graph.outputs), *cts.values()]), at)
+
+
+def weights(type: Any) -> Any:
+    """The cotangent of a result: one for a scalar, irregular numbers else, so that no symmetry hides a difference."""
+    like = tangent_type(type)
+    values = np.ones(()) if not like.shape else 1 + np.sin(np.arange(like.size) * 1.7).reshape(like.shape) / 2
+    return jax.numpy.asarray(values, like.dtype)
+
+
+def evaluated(graph: Graph, values: Sequence[Any]) -> list[Any]:
+    """The outputs of a graph, run operation by operation."""
+    if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        return widely(interpret, graph, values, kernel_as_xla)
+    return interpret(graph, values, kernel_as_xla)
+
+
+def every_value(graph: Graph, values: Sequence[Any]) -> list[Any]:
+    """All values of a graph, by number."""
+    return evaluated(Graph(graph.in_types, graph.consts, graph.nodes, tuple(range(len(graph.types)))), values)
+
+
+def line_of(source: Source | None) -> str:
+    """A place in the user's code as answers show it: ``model.py:12``."""
+    return "an unknown line" if source is None else str(Source(source.code, source.offset))

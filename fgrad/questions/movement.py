@@ -1,0 +1,320 @@
+"""A movement of an argument followed through a graph: where it ends.
+
+NOTE [Following a movement]
+Where an argument's gradient is zero, moving the argument moves the result by nothing.  So those of its elements whose
+gradient is zero are moved, each by a number of its own, and the movement is followed forward, operation by operation,
+on the values of one call: into branches, steps of loops and the insides of custom rules.  The operations where it comes
+in and does not come out are the reason, and their kind says which.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import define, frozen
+
+from fgrad.graph.graph import Graph, Node
+from fgrad.graph.op import Op, Region
+from fgrad.graph.regions import Cond, CustomJvp, CustomVjp, Scan, While, is_inexact
+from fgrad.graph.source import Source
+from fgrad.passes.dependence import is_whole, is_zero
+from fgrad.passes.local import Local, pushforward, tangent_type, tangents as region_tangents
+from fgrad.questions.call import evaluated, every_value
+
+#: what is left of a sum that cancels, in units of the precision
+ROUNDING = 32
+
+#: operations that pass some of their elements on and leave the others
+_CHOOSING = {
+    "select_n": "where takes the other case",
+    "max": "the other operand of max is larger",
+    "min": "the other operand of min is smaller",
+    "clamp": "it is beyond the bound of clamp",
+    "reduce_max": "it is not the largest",
+    "reduce_min": "it is not the smallest",
+    "cummax": "it is not the largest",
+    "cummin": "it is not the smallest",
+    "gather": "gather reads other elements",
+    "dynamic_slice": "the slice reads other elements",
+    "slice": "the slice reads other elements",
+    "dynamic_update_slice": "it is overwritten",
+    "scatter": "it is overwritten",
+    "split": "only other parts are used",
+}
+#: operations that become flat for large arguments
+_SATURATING = frozenset({
+    "tanh", "logistic", "erf", "erfc", "exp", "exp2", "expm1", "log1p", "sinh", "cosh", "atan", "div", "rsqrt",
+    "sqrt", "pow", "integer_pow", "erf_inv", "lgamma", "asinh",
+})  # fmt: skip
+#: what leaves a value in place, on the way to what made a factor zero
+_MOVING = frozenset({
+    "broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "convert_element_type", "neg",
+    "stop_gradient",
+})  # fmt: skip
+_MULTIPLYING = frozenset(("mul", "dot_general", "conv_general_dilated"))
+
+_COMPARISONS = frozenset({
+    "gt", "ge", "lt", "le", "eq", "ne", "is_finite", "and", "or", "not", "argmax", "argmin", "sort",
+})  # fmt: skip
+
+
+@define(eq=False)
+class Note:
+    """One operation at which a movement ended.
+
+    Attributes:
+      kind: "cut", "masked", "saturated" or "cancels".
+      alive: whether a gradient comes to the operation's results from behind.
+      count: how many elements ended there.
+    """
+
+    kind: str
+    operation: str
+    text: str
+    source: Source | None
+    alive: bool
+    count: int = 0
+
+
+class Walk:
+    """A movement followed through a graph: see NOTE [Following a movement].
+
+    Arguments:
+      names: of the graph's values.
+      alive: those of its values whose cotangents are not zero.
+    """
+
+    def __init__(self, names: Sequence[str], alive: set[int]):
+        self.names: Sequence[str] = names
+        self.alive: set[int] | None = alive
+        self.notes: dict[Any, Note] = {}
+        #: custom backward rules that it went past
+        self.rules: list[Note] = []
+        #: the line of the call that it is inside of, for nodes without one
+        self.source: Source | None = None
+        self.ends_alive = True
+
+    def run(self, graph: Graph, args: Sequence[Any], tangents: dict[int, Any]) -> list[Any]:
+        """The movements of a graph's outputs, None for none."""
+        values = every_value(graph, args)
+        names, alive, source = self.names, self.alive, self.source
+        # inside, names and cotangents are not known
+        self.names, self.alive = (), None
+        number = len(graph.in_types) + len(graph.consts)
+        for node in graph.nodes:
+            count = len(node.op.out_types)
+            live = {k: tangents[i] for k, i in enumerate(node.inputs) if i in tangents}
+            if live:
+                if alive is not None:
+                    self.ends_alive = not alive.isdisjoint(range(number, number + count))
+                self.source = node.source or source
+                ins = [values[i] for i in node.inputs]
+                outs = values[number : number + count]
+                moved = self.node(node, ins, outs, live, _Producers(graph, names))
+                tangents |= {number + k: t for k, t in enumerate(moved) if t is not None and nonzero(t)}
+            number += count
+        self.source = source
+        return [tangents.get(i) for i in graph.outputs]
+
+    def node(
+        self, node: Node, ins: Sequence[Any], outs: Sequence[Any], live: dict[int, Any], of: "_Producers"
+    ) -> Sequence[Any]:
+        """The movements of a node's results."""
+        op = node.op
+        inside = self.inside(node, ins, live)
+        if inside is not None:
+            return inside
+        if is_zero(op):
+            self.note("cut", node, _cut(op), live)
+            return ()
+        moved = _pushed(op, ins, outs, live)
+        if _cancels(op, ins, outs, live, moved):
+            self.note("cancels", node, f"the parts of {op.name} add up to zero", live)
+            return ()
+        if any(t is not None and nonzero(t) for t in moved):
+            self.partly(node, ins, live, moved, of)
+        elif not (isinstance(op.primitive, CustomJvp) and self.within(op, ins, live)):
+            self.note(*_ended(node, ins, live, of), live)
+        return moved
+
+    def inside(self, node: Node, ins: Sequence[Any], live: dict[int, Any]) -> Sequence[Any] | None:
+        """The movements through an operation that holds graphs, by going into it; None for another."""
+        op, region, params = node.op, node.op.primitive, node.op.params
+        if not isinstance(region, Region) or isinstance(region, CustomJvp):
+            return None
+        if isinstance(region, Cond):
+            branches = params["branches"]
+            branch = branches[min(max(int(np.asarray(ins[0])), 0), len(branches) - 1)]
+            return self.run(branch, ins[1:], {k - 1: t for k, t in live.items() if k})
+        if isinstance(region, Scan):
+            return self.scan(op, ins, live)
+        if isinstance(region, While):
+            return self.loop(op, ins, live)
+        graph = region.called(params)
+        if graph is None:
+            return None
+        if isinstance(region, CustomVjp):
+            text = f"the backward rule of {params['label']} gives zero"
+            self.rules.append(Note("cut", "custom_vjp", text, self.source, True, _count(live)))
+        return self.run(graph, ins, dict(live))
+
+    def within(self, op: Op, ins: Sequence[Any], live: dict[int, Any]) -> bool:
+        """Look into a call whose own rule gives zero; whether the reason is found there."""
+        before = len(self.notes)
+        self.run(op.params["call"], ins, dict(live))
+        return len(self.notes) > before
+
+    def scan(self, op: Op, ins: Sequence[Any], live: dict[int, Any]) -> Sequence[Any]:
+        params = op.params
+        body, nc, nk, length = params["body"], params["num_consts"], params["num_carry"], params["length"]
+        carry = list(ins[nc : nc + nk])
+        moving = {k: t for k, t in live.items() if k < nc + nk}
+        stacked: list[Any] = [None] * (len(op.out_types) - nk)
+        for t in reversed(range(length)) if params["reverse"] else range(length):
+            xs = {k: np.asarray(v)[t] for k, v in live.items() if k >= nc + nk}
+            given = [*ins[:nc], *carry, *(np.asarray(x)[t] for x in ins[nc + nk :])]
+            outs = self.run(body, given, {k: v for k, v in {**moving, **xs}.items() if nonzero(v)})
+            carry = evaluated(body, given)[:nk]
+            moving = {k: v for k, v in moving.items() if k < nc}
+            moving |= {nc + k: v for k, v in enumerate(outs[:nk]) if v is not None}
+            for k, v in enumerate(outs[nk:]):
+                if v is not None:
+                    stacked[k] = np.zeros(op.out_types[nk + k].shape, v.dtype) if stacked[k] is None else stacked[k]
+                    stacked[k][t] = v
+        return [*(moving.get(nc + k) for k in range(nk)), *stacked]
+
+    def loop(self, op: Op, ins: Sequence[Any], live: dict[int, Any]) -> Sequence[Any]:
+        nc, nb = op.params["cond_consts"], op.params["body_consts"]
+        consts, carry = ins[nc : nc + nb], list(ins[nc + nb :])
+        moving = {k - nc: t for k, t in live.items() if k >= nc}
+        while np.asarray(evaluated(op.params["cond"], [*ins[:nc], *carry])[0]):
+            outs = self.run(op.params["body"], [*consts, *carry], dict(moving))
+            carry = evaluated(op.params["body"], [*consts, *carry])
+            moving = {k: t for k, t in moving.items() if k < nb}
+            moving |= {nb + k: t for k, t in enumerate(outs) if t is not None}
+        return [moving.get(nb + k) for k in range(len(op.out_types))]
+
+    def partly(self, node: Node, ins: Sequence[Any], live: dict[int, Any], moved: Sequence[Any], of: Any) -> None:
+        """Note the elements that end at an operation which others pass."""
+        out = next((t for t in moved if t is not None), None)
+        shapes = {np.shape(t) for t in live.values()}
+        if out is None or len(moved) != 1:
+            return
+        came = np.logical_or.reduce([np.asarray(t) != 0 for t in live.values()]) if len(shapes) == 1 else None
+        if came is not None and came.shape == np.shape(out):
+            lost = int((came & (np.asarray(out) == 0)).sum())
+        elif node.op.name in _CHOOSING:
+            lost = max(_count(live) - int(np.count_nonzero(out)), 0)
+        else:
+            return
+        if lost and node.op.name not in _SPREADING:
+            ended = _ended(node, ins, live, of)
+            self.note(*ended, live, lost)
+
+    def note(self, kind: str, node: Node, text: str, live: dict[int, Any], count: int | None = None) -> None:
+        held = self.notes.get((self.source, node.op.name))
+        if held is None:
+            held = self.notes[self.source, node.op.name] = Note(kind, node.op.name, text, self.source, self.ends_alive)
+        held.count += _count(live) if count is None else count
+
+
+#: operations whose results' elements are not those of the operands in their places
+_SPREADING = frozenset({
+    "dot_general", "transpose", "rev", "sort", "cumsum", "cumprod", "fft", "reduce_sum",
+})  # fmt: skip
+
+
+def _count(live: dict[int, Any]) -> int:
+    return sum(int(np.count_nonzero(t)) for t in live.values())
+
+
+def _pushed(op: Op, ins: Sequence[Any], outs: Sequence[Any], live: dict[int, Any]) -> list[Any]:
+    """The movements of an operation's results, by its rule."""
+    which = tuple([k in live for k in range(len(ins))])
+    given = [np.asarray(t, tangent_type(op.in_types[k]).dtype) for k, t in live.items()]
+    if is_whole(op):
+        local: Local = region_tangents(op, which)
+        found = evaluated(local.graph, [*ins, *given])[len(outs) :]
+    else:
+        local = pushforward(op, which)
+        found = evaluated(local.graph, [*ins, *outs, *given])
+    return [
+        None if k is None or not is_inexact(t) else found[k] for k, t in zip(local.results, op.out_types, strict=True)
+    ]
+
+
+def _cancels(op: Op, ins: Sequence[Any], outs: Sequence[Any], live: dict[int, Any], moved: Sequence[Any]) -> bool:
+    """Whether movements that come into an operation cancel in it, but for rounding."""
+    if len(live) > 1:
+        parts = [_pushed(op, ins, outs, {k: t}) for k, t in live.items()]
+    elif op.name == "reduce_sum":
+        parts = [_pushed(op, ins, outs, {k: np.abs(t) for k, t in live.items()})]
+    else:
+        return False
+    largest = max([float(np.max(np.abs(t), initial=0.0)) for each in parts for t in each if t is not None], default=0.0)
+    left = max([float(np.max(np.abs(t), initial=0.0)) for t in moved if t is not None], default=0.0)
+    precision = max([float(jax.numpy.finfo(t.dtype).eps) for t in op.out_types if is_inexact(t)], default=0.0)
+    return largest > 0 and left <= ROUNDING * precision * largest
+
+
+def _cut(op: Op) -> str:
+    if op.name == "stop_gradient":
+        return "stop_gradient"
+    if op.name == "convert_element_type":
+        return f"the cast to {op.out_types[0].dtype}"
+    if op.name in _COMPARISONS:
+        return f"{op.name} has no derivative"
+    return f"{op.name} is flat between its jumps"
+
+
+def _ended(node: Node, ins: Sequence[Any], live: dict[int, Any], of: "_Producers") -> tuple[str, Node, str]:
+    """The kind of an operation that a movement does not come out of, and what happens there."""
+    name = node.op.name
+    if name in _CHOOSING:
+        return "masked", node, _CHOOSING[name]
+    if name in _MULTIPLYING and len(live) == 1:
+        (other,) = [k for k in range(2) if k not in live]
+        if not np.asarray(ins[other]).all():
+            flat, factor = of.why(node.inputs[other])
+            return ("saturated" if flat else "masked"), node, f"it is multiplied by {factor}, which is 0"
+        return "saturated", node, "the product is too small for the type"
+    if name in _MULTIPLYING or name in ("square", "integer_pow", "pow", "abs"):
+        return "saturated", node, f"the slope of {name} is 0 at 0"
+    if name in _SATURATING:
+        return "saturated", node, f"{name} is flat there"
+    if isinstance(node.op.primitive, Region):
+        return "cut", node, f"the rule of {node.op.params.get('label', name)} gives zero"
+    return "saturated", node, f"the slope of {name} is 0 there"
+
+
+@frozen(eq=False)
+class _Producers:
+    """What made the values of a graph."""
+
+    graph: Graph
+    names: Sequence[str]
+
+    def why(self, number: int) -> tuple[bool, str]:
+        """Whether a factor is zero because a function is flat, and what it is called."""
+        graph = self.graph
+        makers: dict[int, Node] = {}
+        at = len(graph.in_types) + len(graph.consts)
+        for node in graph.nodes:
+            for _ in node.op.out_types:
+                makers[at] = node
+                at += 1
+        named = self.names[number] if number < len(self.names) else ""
+        maker = makers.get(number)
+        while maker is not None and maker.op.name in _MOVING and maker.inputs:
+            number = maker.inputs[0]
+            if number < len(self.names) and named.startswith("%"):
+                named = self.names[number]
+            maker = makers.get(number)
+        if not named or named.startswith("%"):
+            named = "a constant" if maker is None else f"the result of {maker.op.name}"
+        return maker is not None and (maker.op.name in _SATURATING or maker.op.name == "sub"), named
+
+
+def nonzero(t: Any) -> bool:
+    return bool(np.any(np.asarray(t) != 0))

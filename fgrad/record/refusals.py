@@ -1,0 +1,80 @@
+"""What a traced value says when it refuses: which value it is, what it depends on, and what to do instead."""
+
+from typing import Any
+
+from fgrad.errors import CopiedOutError, LeakedTracerError, NotConcreteError, NumPyFunctionError
+from fgrad.record.origin import argument_name, because, dependencies, listed, place
+
+
+def leaked(tracer: Any) -> LeakedTracerError:
+    """A value was used after its recording had ended."""
+    recording = tracer._trace
+    name = argument_name(tracer)
+    made = f"made at {place(tracer)}" if name is None else f"the argument {name}"
+    of = "" if recording.call is None else f" The function is {recording.call}."
+    return LeakedTracerError(
+        f"A traced value {tracer.aval.str_short()} was used after the function that was being {recording.purpose} "
+        f"had returned.{of}\n"
+        f"It is {made}, and was kept in a global, an attribute or a list from there.\n"
+        "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or, where the "
+        "function is not staged, store the number: x.item() or np.asarray(fgrad.stop_gradient(x)). "
+        "jax.debug.print shows it."
+    )
+
+
+#: what asks for a number, and what to write instead
+_INSTEAD = {
+    "bool()": "jnp.where or jax.lax.cond instead of Python's if, jax.lax.while_loop instead of while",
+    "int()": "x.astype(int), which stays an array",
+    "an integer index": "jax.lax.fori_loop instead of range(), jax.lax.dynamic_slice_in_dim(x, start, size) instead of "
+    "a slice",
+    ".item()": "return the value and read it outside, or show it with jax.debug.print",
+    "numpy.asarray()": "the functions of jax.numpy instead of NumPy's",
+}
+_FLOAT = "x.astype(float), which stays an array, and the functions of jax.numpy instead of those of math"
+
+
+def not_concrete(tracer: Any, what: str) -> NotConcreteError:
+    """A number was asked of a value of which only the type is known."""
+    return NotConcreteError(
+        f"{what} needs the number behind a traced value {tracer.aval.str_short()}, and here only its type is known.\n"
+        f"{because(tracer)}\n"
+        f"Ways out: {_INSTEAD.get(what, _FLOAT)}; {_static(tracer)}"
+        "or call the function without jit: fgrad.grad alone keeps values concrete."
+    )
+
+
+def _static(tracer: Any) -> str:
+    """How to have the value known: the arguments that it depends on as static ones of ``jit``."""
+    call = tracer._trace.call
+    if call is None or call.what != "jit":
+        return ""
+    inputs = dependencies(tracer._trace, tracer.number)
+    names = [call.argument(number) for number, _ in inputs]
+    if not names or not all(name.isidentifier() and not t.shape for name, (_, t) in zip(names, inputs, strict=True)):
+        return ""  # an array is not hashable, and a container hardly ever
+    given = repr(*names) if len(names) == 1 else str(tuple(names))
+    one = len(names) == 1
+    return f"jit(..., static_argnames={given}), if {listed(names)} take{'s' * one} few values; "
+
+
+def copied_out(tracer: Any, what: str) -> CopiedOutError:
+    """A number would be copied out of a recording, and its derivative lost."""
+    return CopiedOutError(
+        f"{what} would copy the number out of a traced value {tracer.aval.str_short()}, and no derivative would pass "
+        f"through the copy.\nThe value comes from {place(tracer)}.\n"
+        "Ways out: use jax.numpy, jax.scipy or NumPy's own functions, which are differentiated: jnp.stack([x, y]) "
+        "instead of np.array([x, y]), y = y.at[i].set(x) of a jax.numpy array instead of y[i] = x, jnp.sin instead of "
+        "math.sin.\nWhere no derivative is wanted, convert fgrad.stop_gradient(x) (jax.lax.stop_gradient). "
+        "x.item() shows a number."
+    )
+
+
+def numpy_function(tracer: Any, name: str, why: str, instead: str) -> NumPyFunctionError:
+    """A function of NumPy's cannot be recorded."""
+    return NumPyFunctionError(
+        f"{name} cannot be recorded on a traced value {tracer.aval.str_short()}: {why}.\n"
+        f"The value comes from {place(tracer)}.\n"
+        f"Ways out: {instead}; or, where no derivative is wanted, apply it to fgrad.stop_gradient(x) "
+        "(jax.lax.stop_gradient)."
+    )
