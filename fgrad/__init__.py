@@ -14,7 +14,11 @@ from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp
 from fgrad.api.rules import check_rule, define_rule
 from fgrad.api.staging import closure_convert, eval_shape, jit, stop_gradient, vmap
 from fgrad.questions.compare import compare
+from fgrad.questions.compile_cost import compile_cost
+from fgrad.questions.draw import draw
+from fgrad.questions.nonfinite import nonfinite
 from fgrad.questions.residuals import residuals
+from fgrad.questions.watch import watch
 from fgrad.questions.why_zero import why_zero
 from fgrad.run.executable import cache_info, clear_cache
 from fgrad.run.policy import policy
@@ -32,9 +36,11 @@ __all__ = [
     "clear_cache",
     "closure_convert",
     "compare",
+    "compile_cost",
     "custom_jvp",
     "custom_vjp",
     "define_rule",
+    "draw",
     "errors",
     "eval_shape",
     "fwd_and_bwd",
@@ -50,6 +56,7 @@ __all__ = [
     "linearize",
     "load",
     "make_graph",
+    "nonfinite",
     "policy",
     "remat",
     "residuals",
@@ -60,4 +67,5 @@ __all__ = [
     "vjp",
     "vmap",
     "why_zero",
+    "watch",
 ]

@@ -2,7 +2,7 @@
 
 from fgrad.api.rules import define_rule
 from fgrad.errors import CaptureError, UndefinedDerivativeError
-from fgrad.graph.graph import Builder, Const, Graph, evaluate, unsourced
+from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.source import RawSource, Source, here, is_hidden
@@ -14,6 +14,10 @@ from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
 from fgrad.questions.answer import Answer, Table
+from fgrad.questions.culprit import Run, main_event
+from fgrad.questions.diagnosis import diagnosed
+from fgrad.questions.execution import Event, Execution, Frame, quietly
+from fgrad.questions.finding import Nonfinite
 from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
 from fgrad.record.recording import Stager, stage_closed
 from fgrad.run.cache import Cache
@@ -26,8 +30,13 @@ __all__ = [
     "Cache",
     "CaptureError",
     "Const",
+    "Event",
     "Executable",
+    "Execution",
+    "Frame",
     "Graph",
+    "Node",
+    "Nonfinite",
     "Op",
     "PaceOf",
     "RawSource",
@@ -35,6 +44,7 @@ __all__ = [
     "Region",
     "Residual",
     "Residuals",
+    "Run",
     "SILENT",
     "ShapedArray",
     "Source",
@@ -48,15 +58,18 @@ __all__ = [
     "checks_each_primitive",
     "copied",
     "define_rule",
+    "diagnosed",
     "dtype_text",
     "evaluate",
     "here",
     "is_hidden",
     "jvp",
+    "main_event",
     "needed_inputs",
     "numbered",
     "operations",
     "pieces",
+    "quietly",
     "simplify",
     "stage_closed",
     "stored_names",

@@ -11,6 +11,7 @@ stay): look at the difference before you commit it.  With ``--errors`` also erro
 import contextlib
 import doctest
 import io
+import linecache
 import math
 import os
 import re
@@ -112,6 +113,8 @@ def run_file(source: str, name: str, line: int, namespace: dict[str, Any]) -> No
     named = re.match(r"# ([\w/]+\.py)\n", source)
     if named is not None:
         name, line = named.group(1), 0
+        # errors show its lines, as if the file were there
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
     exec(compile("\n" * line + source, name, "exec", dont_inherit=True), namespace)
 
 

@@ -4,12 +4,11 @@ import html
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
-import jax
-import numpy as np
 from attrs import evolve, field, frozen
 from jax import tree_util
 
@@ -17,18 +16,24 @@ from fgrad import errors
 from fgrad.api import reverse
 from fgrad.api.arguments import Argnums, check_function, leaves
 from fgrad.api.forward import jvp
+from fgrad.api.graph_arguments import fitted, tangent_of, type_of
 from fgrad.api.names import argument_names, result_names
 from fgrad.graph.check import check
-from fgrad.graph.drawing import to_dot, to_mermaid
+from fgrad.graph.difference import Difference, difference
+from fgrad.graph.drawing.drawing import Drawing, Path
+from fgrad.graph.drawing.ladder import ladder_of
 from fgrad.graph.encoding import NoCode, decode_tree, encode_tree, shape_of
 from fgrad.graph.graph import Const, Graph as FlatGraph, Node
-from fgrad.graph.pages import to_html, to_svg
+from fgrad.graph.outline import CompileCost, Outline, compile_cost, outline
 from fgrad.graph.saving import File, dump, encoded, read
-from fgrad.graph.text import render, type_text
-from fgrad.jaxcore import ShapedArray, Tracer, as_typed, copied, primitive, tangent_dtype, typeof, widely
+from fgrad.graph.text import render
+from fgrad.graph.values import Values, made_by, replaced
+from fgrad.jaxcore import ShapedArray
+from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.simplify import simplify
 from fgrad.record.recording import stage_closed
 from fgrad.run.executable import run
+from fgrad.run.summaries import summaries
 
 #: how many nodes ``repr`` and notebooks show
 SHOWN_NODES = 60
@@ -95,6 +100,19 @@ class Graph:
         """The operations in order, each with ``primitive``, ``params``, ``inputs``, ``out_types`` and ``source``."""
         return self.core.nodes
 
+    @property
+    def values(self) -> Values:
+        """The values by name: ``graph.values["h"]`` says the number, type, node and readers of ``h``.
+
+        >>> def f(x):
+        ...     h = jax.numpy.sin(x)
+        ...     return h * x
+        >>> h = make_graph(f)(1.0).values["h"]
+        >>> h.number, h.node.primitive, [reader.primitive for reader in h.readers]
+        (1, sin, [mul])
+        """
+        return Values(self.core, self.names)
+
     def __len__(self) -> int:
         return len(self.core.nodes)
 
@@ -120,11 +138,14 @@ class Graph:
           got:      f32[3]
         Ways out: convert it (x.astype, jnp.reshape), or make another graph for this type with make_graph.
         """
+        return tree_util.tree_unflatten(self.out_tree, run(self.core, self._flat(args, kwargs)))
+
+    def _flat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of a call as the flat graph takes them."""
         flat, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise errors.graph_structure(self.in_tree, tree)
-        values = [_fitted(*each) for each in zip(flat, self.core.in_types, self.names, strict=True)]
-        return tree_util.tree_unflatten(self.out_tree, run(self.core, values))
+        return [fitted(*each) for each in zip(flat, self.core.in_types, self.names, strict=True)]
 
     # -- other graphs made from it --
 
@@ -155,7 +176,7 @@ class Graph:
             return output, pull(cotangent)
 
         primals = self._examples("vjp")
-        cotangent = tree_util.tree_unflatten(self.out_tree, list(map(_tangent, self.out_types)))
+        cotangent = tree_util.tree_unflatten(self.out_tree, list(map(tangent_of, self.out_types)))
         cotangents = [f"cotangent of {name}" for name in (*self.out_names, *self.names)]
         made, count = make_graph(function)(primals, cotangent), len(self.out_names)
         return evolve(made, names=(*self.names, *cotangents[:count]), out_names=(*self.out_names, *cotangents[count:]))
@@ -167,7 +188,7 @@ class Graph:
         (Array(0., dtype=float32, weak_type=True), Array(3., dtype=float32, weak_type=True))
         """
         primals = self._examples("jvp")
-        tangents = tree_util.tree_map(_tangent, primals)
+        tangents = tree_util.tree_map(tangent_of, primals)
         made = make_graph(lambda primals, tangents: jvp(self, primals, tangents))(primals, tangents)
         names, out_names = [
             (*given, *[f"tangent of {name}" for name in given]) for given in (self.names, self.out_names)
@@ -177,6 +198,67 @@ class Graph:
     def simplify(self) -> "Graph":
         """An equal function with no more nodes: common sub-expressions, trivial algebra and dead code are gone."""
         return Graph(simplify(self.core), self.in_tree, self.out_tree, self.names, self.out_names)
+
+    def replace(
+        self, what: str | int | Mapping[str | int, Any], by: Callable[..., Any] | None = None, *of: str | int
+    ) -> "Graph":
+        """The graph with values replaced: whoever reads one reads what a function makes of it.
+
+        Arguments:
+          what: the name or number of a value (see ``values``), or a dict from such to functions.
+          by: a function of the value, or of the values named by ``of``, with a result of the value's shape and dtype.
+            ``jax.lax.stop_gradient`` cuts, ``lambda h: h.clip(-1, 1)`` clips; another operation on the same operands is
+            ``graph.replace("h", jnp.sin, "z")``.
+          of: what ``by`` reads, where that is not the value itself; values made no later than it.
+
+        Raises:
+          KeyError: no value has this name; the message lists those like it.
+          TypeError: the function's result has another type than the value.
+          ValueError: a value that ``by`` should read is made too late.
+
+        >>> def f(x):
+        ...     h = jax.numpy.sin(x)
+        ...     return h * x
+        >>> graph = make_graph(f)(1.0).replace("h", lambda h: h + 1.0)
+        >>> print(graph.to_text(source=False))
+        graph(%0 x: ~f32[]) -> ~f32[]:
+            %2: ~f32[] = sin %0
+            %3: ~f32[] = add %2 1.0
+            %4: ~f32[] = mul %3 %0
+            return %4
+        """
+        every = what if isinstance(what, Mapping) else {what: by}
+        values, found = self.values, {}
+        for name, function in every.items():
+            if not callable(function):
+                raise TypeError(f"{name!r} is replaced by a function of the value, and not by {function!r:.80}")
+            number = values.number(name)
+            reads = [values.number(x) for x in of] or [number]
+            for i in reads:
+                if i > number:
+                    raise ValueError(f"{values[i].name} is made after {values[number].name}, which is to be made of it")
+            found[number] = made_by(self.core, partial(_staged, function), number, reads)
+        return evolve(self, core=replaced(self.core, found))
+
+    def diff(self, other: "Graph") -> Difference:
+        """What is different in another graph: aligned by structure, printed as a unified diff with names and lines.
+
+        Returns:
+          A record with ``removed``, ``added`` and ``changed`` lines, false where the graphs are equal.
+
+        >>> one, other = [make_graph(lambda x: f(x) * x)(1.0) for f in (jax.numpy.sin, jax.numpy.cos)]
+        >>> bool(one.diff(one)), [(a.node.primitive, b.node.primitive) for a, b in one.diff(other).changed]
+        (False, [(sin, cos)])
+        """
+        return difference(self.core, other.core, (self.names, other.names))
+
+    def outline(self) -> Outline:
+        """What repeats: blocks of operations, how often, and their lines; false where nothing does."""
+        return outline(self.core)
+
+    def compile_cost(self) -> CompileCost:
+        """What compiling this graph will cost, as ``fgrad.compile_cost`` says it of a function."""
+        return compile_cost(self.core)
 
     def check(self) -> "Graph":
         """The graph itself, if it is well formed.
@@ -207,21 +289,30 @@ class Graph:
         """The listing, one line per node; ``source`` adds the user's lines, ``limit`` leaves out the middle."""
         return render(self.core, self.names, source, limit, self.out_names)
 
-    def to_dot(self) -> str:
-        """The drawing in Graphviz's DOT language."""
-        return to_dot(self.core, self.names)
+    def to_dot(self, path: Path | None = None) -> str:
+        """The drawing in Graphviz's DOT language, also written to ``path``."""
+        return self._drawing().to_dot(path)
 
-    def to_mermaid(self) -> str:
-        """The drawing as a Mermaid flowchart, for Markdown pages."""
-        return to_mermaid(self.core, self.names)
+    def to_mermaid(self, path: Path | None = None) -> str:
+        """The drawing as a Mermaid flowchart, for Markdown pages, also written to ``path``."""
+        return self._drawing().to_mermaid(path)
 
-    def to_svg(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_svg(self, path: Path | None = None) -> str:
         """The drawing as an SVG image, also written to ``path``; nothing needs to be installed for it."""
-        return _written(to_svg(self.core, self.names), path)
+        return self._drawing().to_svg(path)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None, title: str = "graph") -> str:
-        """One HTML page with the drawing, whole and by function, and the listing, also written to ``path``."""
-        return _written(to_html(self.core, self.names, title), path)
+    def to_html(self, path: Path | None = None, title: str = "graph", args: Sequence[Any] | None = None) -> str:
+        """One HTML page with the drawing and the listing, also written to ``path``; it loads nothing from anywhere.
+
+        With ``args``, the arguments of a call, a click on a box also shows the numbers of its values.
+        """
+        return self._drawing(title).to_html(path, args=args)
+
+    def _drawing(self, title: str = "graph") -> Drawing:
+        def numbers(core: FlatGraph, args: Sequence[Any]) -> dict[int, str]:
+            return summaries(core, self._flat(tuple(args), {}))
+
+        return Drawing(ladder_of(self.core, self.names, self.out_names), title, rule_texts(self.core), numbers)
 
     def to_json(self) -> str:
         """The JSON document that ``save`` writes; arrays stand in it by their fingerprints."""
@@ -263,7 +354,7 @@ class Graph:
         text = f"<pre>{html.escape(repr(self))}</pre>"
         if len(self) > SHOWN_NODES:
             return text
-        return f"{to_svg(self.core, self.names)}<details><summary>listing</summary>{text}</details>"
+        return f"{self.to_svg()}<details><summary>listing</summary>{text}</details>"
 
     def __copy__(self) -> "Graph":
         return self
@@ -383,57 +474,6 @@ def _is_call(tree: Any) -> bool:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def type_of(x: Any, path: str) -> ShapedArray:
-    """The type of an example of an argument, of which nothing but the type is used."""
-    if isinstance(x, jax.ShapeDtypeStruct | ShapedArray):
-        return _canonical(x)
-    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
-        return typeof(x)
-    (value,) = leaves((x,), path, "make_graph").values
-    return typeof(value)
-
-
-def _canonical(x: Any) -> ShapedArray:
-    """The type of an abstract example, 64 bits wide only where JAX allows that."""
-    if x.dtype == jax.dtypes.float0:
-        return ShapedArray(x.shape, x.dtype)
-    return ShapedArray(x.shape, jax.dtypes.canonicalize_dtype(x.dtype, allow_extended_dtype=True), bool(x.weak_type))
-
-
-def _tangent(x: Any) -> jax.ShapeDtypeStruct:
-    """The type of tangents of values of a type."""
-    return jax.ShapeDtypeStruct(x.shape, tangent_dtype(x.dtype))
-
-
-def _fitted(value: Any, kind: ShapedArray, path: str) -> Any:
-    """A value with exactly the type of its input: only weakness is adapted, and Python numbers to the dtype.
-
-    An input of 64 bits takes what JAX makes of such an array where it has no such types.
-    """
-    narrow = jax.dtypes.canonicalize_dtype(kind.dtype, allow_extended_dtype=True)
-    if narrow != kind.dtype and isinstance(value, Tracer | jax.Array | np.ndarray):
-        given = typeof(as_typed(value))
-        if given.dtype in (kind.dtype, narrow) and given.shape == kind.shape:
-            return widely(jax.numpy.asarray, as_typed(value), kind.dtype)
-    if not isinstance(value, Tracer | jax.Array):
-        (value,) = leaves((value,), path, "a graph").values
-    got = typeof(value)
-    if got == kind:
-        return value
-    fits = got.shape == kind.shape and (
-        got.dtype == kind.dtype or (got.weak_type and jax.numpy.promote_types(got.dtype, kind.dtype) == kind.dtype)
-    )
-    if not fits:
-        raise errors.graph_argument(path, type_text(kind), type_text(got))
-    if got.dtype == kind.dtype and got.weak_type == kind.weak_type:
-        return value  # another sharding
-    if not isinstance(value, Tracer | jax.Array):
-        value = copied(np.asarray(value))
-    return primitive("convert_element_type").bind(value, new_dtype=kind.dtype, weak_type=kind.weak_type, sharding=None)
-
-
-def _written(text: str, path: str | os.PathLike[str] | None) -> str:
-    if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    return text
+def _staged(function: Callable[..., Any], types: Sequence[ShapedArray]) -> FlatGraph:
+    """The flat graph of a function of some values."""
+    return stage_closed(lambda *args: leaves(function(*args), "result", "replace: the function's result").values, types)

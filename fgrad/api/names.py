@@ -39,7 +39,7 @@ def marked(derived: Callable[..., Any], differentiation: Differentiation) -> Cal
     return derived
 
 
-def _differentiation(fun: Callable[..., Any]) -> Differentiation | None:
+def differentiation_of(fun: Callable[..., Any]) -> Differentiation | None:
     """What a function differentiates; not what ``functools.wraps`` copied to a function of the user's."""
     code = getattr(fun, "__code__", None)
     return getattr(fun, _MARK, None) if code is None or is_hidden(code) else None
@@ -66,7 +66,7 @@ def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
 
 def _given_names(fun: Callable[..., Any], args: Sequence[Any]) -> list[list[str]] | None:
     """The names of a graph's inputs, argument by argument, if ``fun`` is a graph or a derivative of one."""
-    while (differentiation := _differentiation(fun)) is not None:
+    while (differentiation := differentiation_of(fun)) is not None:
         fun = differentiation.fun
     names = getattr(fun, "names", None)
     counts = [len(tree_util.tree_leaves(x)) for x in args]
@@ -101,7 +101,7 @@ def result_names(fun: Callable[..., Any], args: Sequence[Any], tree: Any) -> tup
 
 
 def _named(fun: Callable[..., Any], args: Sequence[Any], paths: Sequence[Path]) -> list[str]:
-    differentiation = _differentiation(fun)
+    differentiation = differentiation_of(fun)
     if differentiation is None:
         return _plain(fun, paths)
     try:

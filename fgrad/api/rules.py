@@ -15,7 +15,10 @@ from fgrad import errors
 from fgrad.api import differences as fd
 from fgrad.api.arguments import check_function
 from fgrad.api.custom import custom_jvp, custom_vjp, zero_tangent_of
+from fgrad.api.forward import jvp as forward_derivative
 from fgrad.api.recorded import by_graph
+from fgrad.api.reverse import vjp as reverse_derivative
+from fgrad.api.rule_calls import check_cotangents, explained
 from fgrad.api.staging import vmap
 from fgrad.graph.op import BATCHING, enter_batching
 from fgrad.graph.regions import is_inexact
@@ -62,6 +65,7 @@ def define_rule(
     Raises:
       ValueError: no rule is given, or the primitive has one already.
       RuleCheckError: with ``check``, two rules disagree, or a rule and finite differences.
+      RuleCallError: a rule does not take what it is called with; the message names its line and what it was given.
 
     >>> import fgrad, jax.numpy as jnp
     >>> f = fgrad.define_rule(lambda x: jnp.log(1 + jnp.exp(x)),
@@ -72,7 +76,6 @@ def define_rule(
     Source: it does in one call what JAX spreads over `jax.custom_jvp, jax.custom_vjp, custom_batching.custom_vmap
     <https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html>`_ and its rule tables.
     """
-    given = Rules(vjp, jvp, transpose, batching, None if linear_args is None else tuple(linear_args))
     rules = {"vjp": vjp, "jvp": jvp, "transpose": transpose, "batching": batching}
     for name, rule in rules.items():
         if rule is not None:
@@ -81,6 +84,11 @@ def define_rule(
         raise ValueError("define_rule needs a rule: give at least one of vjp=, jvp=, transpose= and batching=.")
     if isinstance(target, str):
         target = _by_name(target)
+    name = target.name if isinstance(target, Primitive) else getattr(target, "__name__", "function")
+    given = Rules(
+        **{kind: explained(kind, name, rule) for kind, rule in rules.items()},
+        linear_args=None if linear_args is None else tuple(linear_args),
+    )
     if isinstance(target, Primitive):
         found: Any = _for_primitive(target, given, replace)
     elif callable(target):
@@ -265,7 +273,8 @@ def check_rule(target: Any, *args: Any, **params: Any) -> None:
     """Check the rules that ``define_rule`` was given for ``target``, at ``args``.
 
     ``vjp`` and ``jvp`` are held against finite differences and against each other, ``transpose`` against the target
-    itself, ``batching`` against the results one by one.
+    itself, ``batching`` against the results one by one.  What ``vjp`` and ``jvp`` give is differentiated in its turn,
+    and held against finite differences of the first derivative.
 
     Arguments:
       target: the function that ``define_rule`` returned, or the primitive or its name.
@@ -273,7 +282,8 @@ def check_rule(target: Any, *args: Any, **params: Any) -> None:
       params: parameters, for a primitive.
 
     Raises:
-      RuleCheckError: a rule is wrong; the message says which, what was expected and got.
+      RuleCheckError: a rule is wrong; the message says which, in which order, what was expected and got.
+      RuleCallError: a rule does not take what it is called with, or returns something of another form.
       ValueError: the target was given no rule by ``define_rule``.
 
     >>> import fgrad, jax.numpy as jnp
@@ -331,11 +341,13 @@ class _RuleCheck:
             found = self.given.jvp(tuple(by_arg), out, *self.args, **self.params)
             slopes["jvp"] = fd.inner(cts, self.leaves_of(found, out))
         if self.given.vjp is not None:
-            slopes["vjp"] = self.paired(self.given.vjp(ct, out, *self.args, **self.params), by_arg)
+            slopes["vjp"] = self.paired("vjp", self.given.vjp(ct, out, *self.args, **self.params), by_arg)
         if self.given.transpose is not None:
             self.check_linear(by_arg)
-            slopes["transpose"] = self.paired(self.given.transpose(ct, *self.args, **self.params), by_arg)
+            found = self.given.transpose(ct, *self.args, **self.params)
+            slopes["transpose"] = self.paired("transpose", found, by_arg)
         self.compare(slopes, fd.default_tolerance(point) * (1 + abs(slopes["finite differences"])))
+        self.check_second_order(function, point, cts, tangents)
         if self.given.batching is not None:
             self.check_batching()
 
@@ -346,13 +358,39 @@ class _RuleCheck:
                     said = second if second == "finite differences" else f"the {second} rule"
                     raise errors.rules_disagree(self.name, first, said, f"{slopes[second]:.6g}", f"{slopes[first]:.6g}")
 
+    def check_second_order(self, function: fd.Flat, point: list[Any], cts: list[Any], tangents: Sequence[Any]) -> None:
+        """The derivative of a rule must be that of what it gives: rules are differentiated as any other code."""
+        cts = [ct for ct in cts if ct is not None]
+        firsts: dict[str, fd.Flat] = {}
+        if self.given.vjp is not None:
+            firsts["vjp"] = lambda xs: reverse_derivative(function, list(xs))[1](cts)[0]
+        if self.given.jvp is not None:
+            firsts["jvp"] = lambda xs: forward_derivative(function, (list(xs),), (list(tangents),))[1]
+        direction = fd.directions(point, seed=2)
+        for kind, first in firsts.items():
+            numeric = fd.slopes(first, point, direction, fd.default_step(point))
+            out, pull = reverse_derivative(first, point)
+            weights = fd.cast(fd.directions([np.ones(y.shape, y.dtype) for y in out], seed=3), out)
+            expected, close = fd.inner(weights, numeric.central), fd.inner(weights, numeric.close)
+            got = fd.inner(pull(weights)[0], direction)
+            tolerance = fd.default_tolerance(point) * (1 + abs(expected))
+            if not min(abs(got - expected), abs(got - close)) <= tolerance:
+                raise errors.rules_disagree(
+                    self.name,
+                    f"second derivative of the {kind}",
+                    "finite differences of the first, which is right",
+                    f"{expected:.6g}",
+                    f"{got:.6g}",
+                )
+
     def leaves_of(self, tangent: Any, out: Any) -> list[Any]:
         filled = tree_util.tree_leaves(_filled(tangent, out))
         return [t for t, y in zip(filled, tree_util.tree_leaves(out), strict=True) if is_inexact(typeof(y))]
 
-    def paired(self, cts: Any, tangents: Any) -> float:
+    def paired(self, kind: str, cts: Any, tangents: Any) -> float:
         """The pairing of what a reverse rule returned with the tangents; None counts nothing."""
         cts = tuple(cts) if isinstance(cts, tuple | list) else (cts,)
+        check_cotangents(kind, self.name, getattr(self.given, kind), cts, self.args)
         total = 0.0
         for ct, t, arg in zip(cts, tangents, self.args, strict=False):
             if ct is not None and t is not None:

@@ -17,7 +17,7 @@ from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import Tracer, typeof
+from fgrad.jaxcore import Tracer, current_trace, is_evaluating, typeof
 from fgrad.passes.simplify import simplify
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call, parameter
@@ -88,7 +88,8 @@ def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fun)
     def staged(*args: Any, **kwargs: Any) -> Any:
-        if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+        # nothing is traced with disable_jit, and where JAX looks for the operation that made a NaN (jax_debug_nans)
+        if jax.config.jax_disable_jit or is_evaluating(current_trace()):  # type: ignore[attr-defined]
             return fun(*args, **kwargs)
         flat, tree = tree_util.tree_flatten((args, kwargs))
         at = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]
@@ -108,6 +109,14 @@ def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
         return kept.pop().unflatten(evaluate(simplify(graph), [*traced, *lifted]))
 
     return staged
+
+
+def is_staged(fun: Any) -> bool:
+    """Whether a function is what ``jit`` hands to JAX; ``__wrapped__`` is the user's."""
+    return getattr(fun, "__code__", None) is _staged_code
+
+
+_staged_code = _staged(lambda: None).__code__
 
 
 class Jitted:

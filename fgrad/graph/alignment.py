@@ -1,15 +1,15 @@
 """Which values of two graphs correspond, whatever was put in, taken out or moved in between.
 
 NOTE [Alignment]
-Values are paired in four steps, from the surest to the least sure; a value has one partner at most.
+Values are paired step by step, from the surest to the least sure; a value has one partner at most.
 
 1. The same computation: made by the same operation from values that are the same computation, down to inputs at the
    same position and to equal constants.
-2. The same use: read by the same operations, up to the same outputs.  This finds what comes after a change, where step
-   1 finds what comes before it.
+2. The same use: made by the same operation and read by the same ones, up to the same outputs.  This finds what comes
+   after a change, where step 1 finds what comes before it.
 3. In order: among the nodes that are left between two paired ones, equal operations that stand in the same order.
-4. The same place: an operation changed, but not what it reads and who reads it, or not the type of what it gives where
-   one node stands against one.
+4. The same place: an operation changed, but not who reads it, or not what it reads; or one node stands against one and
+   gives the same type.
 """
 
 from bisect import bisect_left
@@ -50,8 +50,13 @@ class Alignment:
             if one.in_types[a] == other.in_types[b]:
                 self._pair(a, b)
         self._by_key(self.one.computations(), self.other.computations())
-        self._by_key(self.one.uses(), self.other.uses())
+        uses = self.one.uses(), self.other.uses()
+        self._by_key(*[
+            [side.number((use, maker)) for use, maker in zip(found, side.makers(), strict=True)]
+            for side, found in zip((self.one, self.other), uses, strict=True)
+        ])  # fmt: skip
         self._in_order()
+        self._by_key(*uses)
         self._in_place()
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -143,6 +148,10 @@ class _Side:
 
     def number(self, key: Hashable) -> int:
         return self.numbers.setdefault(key, len(self.numbers))
+
+    def makers(self) -> list[int]:
+        """For each value the token of the operation that makes it; -1 for inputs and constants."""
+        return [self.tokens[i] if i >= 0 else -1 for i in self.maker]
 
     def outs(self, i: int) -> range:
         return range(self.firsts[i], self.firsts[i + 1])

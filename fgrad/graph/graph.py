@@ -140,6 +140,17 @@ class Graph:
             and self.nodes == other.nodes
         )
 
+    @cached_property
+    def lines(self) -> tuple[Any, ...]:
+        """What tells the user's lines in this graph from those in an equal one, while the graph lives."""
+        # by identity: a code object's own hash goes through all of it
+        return tuple(
+            [
+                (id(node.source.code), node.source.offset, id(node.op)) if node.source is not None else None
+                for node in self.nodes
+            ]
+        )
+
     def __len__(self) -> int:
         return len(self.nodes)
 
@@ -232,12 +243,16 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
-    for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
-        for out in node.op.bind([values[i] for i in node.inputs]):
-            values[number] = out
-            number += 1
-        for i in dead:
-            values[i] = None
+    try:
+        for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
+            for out in node.op.bind([values[i] for i in node.inputs]):
+                values[number] = out
+                number += 1
+            for i in dead:
+                values[i] = None
+    except FloatingPointError as error:  # jax_debug_nans or jax_debug_infs
+        explanation.nonfinite(error, graph, args, node)
+        raise
     return [values[i] for i in graph.outputs]
 
 
@@ -245,6 +260,15 @@ def unsourced(graph: Graph) -> Graph:
     """The same graph without lines."""
     nodes = tuple([Node(node.op, node.inputs) for node in graph.nodes])
     return Graph(graph.in_types, graph.consts, nodes, graph.outputs)
+
+
+class _Explanation:
+    """What lengthens errors of running a graph; ``fgrad.questions.nonfinite`` enters it when it is defined."""
+
+    nonfinite: Any = staticmethod(lambda error, graph, args, node: None)
+
+
+explanation: _Explanation = _Explanation()
 
 
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:

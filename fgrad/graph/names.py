@@ -10,10 +10,11 @@ soon as the result goes into something else (another operation, a call), it has 
 import dis
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from types import CodeType
 from typing import Any
 
-from fgrad.graph.graph import Graph
+from fgrad.graph.graph import Graph, Node
 from fgrad.graph.source import Source
 
 #: how many instructions after the one that made a value are read
@@ -191,18 +192,41 @@ def runs(graph: Graph) -> Iterator[tuple[list[int], Source]]:
     derivatives are left out: what their line stores is the primal value.
     """
     number = len(graph.in_types) + len(graph.consts)
-    values: list[int] = []
+    nodes: list[tuple[Node, int]] = []
     last: Source | None = None
     for node in graph.nodes:
         source = node.source
         if last is not None and (
             source is None or source.of or (source.code, source.offset) != (last.code, last.offset)
         ):
-            yield values, last
-            values, last = [], None
+            yield from _rounds(nodes, last)
+            nodes, last = [], None
         if source is not None and not source.of:
             last = source
-            values += range(number, number + len(node.op.out_types))
+            nodes.append((node, number))
         number += len(node.op.out_types)
     if last is not None:
-        yield values, last
+        yield from _rounds(nodes, last)
+
+
+def _rounds(nodes: Sequence[tuple[Node, int]], source: Source) -> Iterator[tuple[list[int], Source]]:
+    """The values of one instruction's nodes; of one that a Python loop runs again and again, those of each round."""
+    length = _period([(node.op.name, node.op.out_types) for node, _ in nodes])
+    rounds = [nodes[i : i + length] for i in range(0, len(nodes), length)]
+    for before, after in pairwise(rounds):
+        if not any(_last(before) in node.inputs for node, _ in after):  # a repetition within one call
+            rounds = [nodes]
+            break
+    for each in rounds:
+        yield [number + k for node, number in each for k in range(len(node.op.out_types))], source
+
+
+def _last(nodes: Sequence[tuple[Node, int]]) -> int:
+    node, number = nodes[-1]
+    return number + len(node.op.out_types) - 1
+
+
+def _period(what: Sequence[Any]) -> int:
+    """The length of the shortest part that repeated gives the whole."""
+    n = len(what)
+    return next(p for p in range(1, n + 1) if n % p == 0 and all(what[i] == what[i % p] for i in range(n)))

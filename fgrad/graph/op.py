@@ -5,6 +5,9 @@ An ``Op`` is compared by identity on the hot paths (the tape's key, the template
 ``intern`` gives the same object for the same (primitive, parameters, input types).  The table of interned
 operations is bounded; an operation that was dropped from it and made anew merely misses a cache.  Graphs compare
 operations structurally, through ``Op.key``, so their equality does not depend on the table.
+
+An operation that holds graphs (a loop, a block) is the same only if the user's lines in these are too: each loop shows
+its own lines, though another one does the same.  Its ``key`` says nothing of lines, so equal graphs stay equal.
 """
 
 import threading
@@ -219,7 +222,9 @@ def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArra
     mesh = jax.sharding.get_abstract_mesh()
     # the type of what is made of nothing, or of a scalar without a place, names the mesh that is around it
     key = (primitive, frozen, in_types) if mesh.empty else (primitive, frozen, in_types, mesh)
-    op = _table.get(key)
+    lines = _lines(params) if isinstance(primitive, Region) else ()
+    entry = (key, lines) if lines else key
+    op = _table.get(entry)
     if op is not None:
         return op
     if isinstance(primitive, Region):
@@ -229,7 +234,18 @@ def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArra
         out_types, effect_set = primitive.abstract_eval(*in_types, **params)
         out_types = tuple(out_types) if primitive.multiple_results else (out_types,)
         effects = is_effectful(effect_set) or primitive.name in _EFFECTFUL
-    return enter(primitive, params, key, in_types, out_types, effects)
+    return enter(primitive, params, key, in_types, out_types, effects, entry)
+
+
+def _lines(params: dict[str, Any]) -> tuple[Any, ...]:
+    """The user's lines in the graphs among a region's parameters."""
+    found = []
+    for value in params.values():
+        for graph in value if type(value) is tuple else (value,):
+            lines = getattr(graph, "lines", None)
+            if lines is not None:
+                found.append(lines)
+    return tuple(found)
 
 
 #: primitives whose running matters though their type rule declares no effect
@@ -260,7 +276,9 @@ def enter(
     in_types: tuple[ShapedArray, ...],
     out_types: tuple[ShapedArray, ...],
     effects: bool,
+    entry: tuple[Any, ...] | None = None,
 ) -> Op:
+    """Make an operation and enter it in the table, under ``entry`` if that is not its key."""
     op = Op(primitive, params, key, in_types, out_types, effects)
     if isinstance(primitive, Primitive):
         remember_primitive(primitive)
@@ -268,7 +286,7 @@ def enter(
         if len(_table) >= OP_LIMIT:
             for _ in range(OP_LIMIT // 8):
                 _table.popitem(last=False)
-        return _table.setdefault(key, op)
+        return _table.setdefault(entry or key, op)
 
 
 def table_size() -> int:

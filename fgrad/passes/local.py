@@ -442,14 +442,14 @@ def backward(walk: Walk, cts: dict[int, int]) -> dict[int, int]:
             found, may, residuals = walk.regions[at]
             args += residuals
             args += [
-                cts.pop(first + k) if live[k] else zeros(builder, tangent_type(op.out_types[k]))
+                cts[first + k] if live[k] else zeros(builder, tangent_type(op.out_types[k]))
                 for k in range(count)
                 if may[k]
             ]
             graph_of, results = found.backward, found.results
         else:
             local = at_node(node, pullback, op, needs, live)
-            args += [cts.pop(first + k) for k in range(count) if live[k]]
+            args += [cts[first + k] for k in range(count) if live[k]]
             graph_of, results = local.graph, local.results
         outs = builder.splice(graph_of, args, source)
         wanted = [i for i in node.inputs if i in varied]

@@ -16,7 +16,7 @@ from jax import tree_util
 
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
 from fgrad.api.called import call, split_aux
-from fgrad.api.graphs import type_of
+from fgrad.api.graph_arguments import type_of
 from fgrad.api.names import argument_names
 from fgrad.api.reverse import Split, split
 from fgrad.graph.graph import Graph, Node

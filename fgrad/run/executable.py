@@ -31,6 +31,7 @@ from fgrad.jaxcore import (
     steadily,
     widely,
 )
+from fgrad.run.background import Compilation, Compile, when_called
 from fgrad.run.cache import Cache, clear_all
 from fgrad.run.interpreter import as_arrays, in_memory, interpret
 from fgrad.run.numpy_program import NumpyProgram, numpy_program
@@ -69,7 +70,20 @@ class Executable(Follower):
       compiled: XLA's program, once it has taken over.
     """
 
-    __slots__ = ("graph", "numpy", "compiled", "_pace_of", "_new", "_waits", "_left", "_xla", "_stretches", "begun")
+    __slots__ = (
+        "graph",
+        "numpy",
+        "compiled",
+        "_pace_of",
+        "_new",
+        "_waits",
+        "_left",
+        "_compile",
+        "_compilation",
+        "_xla",
+        "_stretches",
+        "begun",
+    )
 
     def __init__(self, graph: Graph, pace_of: PaceOf):
         self.graph = graph
@@ -79,6 +93,8 @@ class Executable(Follower):
         #: the NumPy program, while the graph is new
         self._new: Any = None
         self._left: float = 0
+        self._compile: Compile = when_called
+        self._compilation: Compilation | None = None
         self._stretches: Stretches | None = None
         self.stop()
         follow(self)
@@ -100,6 +116,8 @@ class Executable(Follower):
         self.numpy = self._new if kept else None
         self._waits = pace.numpy_waits
         self._left = runs_before_compiling(graph, pace, policy, found)
+        # there must be another way to run it meanwhile
+        self._compile = pace.compile if self._left > 0 else when_called
         self._stretches = None
         # where NumPy also runs it on JAX's arrays, what XLA has compiled under another policy is not asked
         self.compiled = self._xla if self._left <= 0 and not (kept and pace.numpy_waits) else None
@@ -127,17 +145,34 @@ class Executable(Follower):
             self.begin()
             return self(args)
         if self._new is not None and not checks_each_primitive() and all(map(in_memory, args)):
-            if self._left > 0 or (self.numpy is not None and self._waits):
-                self._left -= 1
+            if (self.numpy is not None and self._waits) or self._early():
                 types = self.graph.in_types
                 arrays = [np.asarray(x, t.dtype) for x, t in zip(args, types, strict=True)]
                 return self.given(SILENT.copy().run(self._new, arrays))
             self._new = None
         return steadily(self._run_by_jax, args)
 
-    def _run_by_jax(self, args: Sequence[Any]) -> Sequence[Any]:
+    def _early(self) -> bool:
+        """Count a run; whether it comes before XLA's program takes over."""
         self._left -= 1
-        if self._left < 0:
+        return self._left >= 0 or not self._ready(self._compile)
+
+    def ready(self) -> bool:
+        """Whether it can run now, for callers that have another way; what has to be compiled first is from now on."""
+        if not self.begun:
+            self.begin()
+        return self._left > 0 or self._ready(self._pace_of(active()).compile)
+
+    def _ready(self, compile: Compile) -> bool:
+        if self._xla is not None:
+            return True
+        if self._compilation is None or compile is when_called:  # nothing is left to the background any more
+            graph = self.graph
+            self._compilation = compile(jax.jit(lambda *args: evaluate(graph, args)), graph.in_types)
+        return self._compilation.ready
+
+    def _run_by_jax(self, args: Sequence[Any]) -> Sequence[Any]:
+        if not self._early():
             outs = self._compiled(args)
             if outs is not None:
                 return outs
@@ -158,9 +193,9 @@ class Executable(Follower):
 
     def _compiled(self, args: Sequence[Any]) -> Sequence[Any] | None:
         """Compile and run; None of what XLA cannot compile, since a primitive is implemented in Python alone."""
-        graph = self.graph
         if self._xla is None:
-            xla = jax.jit(lambda *args: evaluate(graph, args))
+            assert self._compilation is not None
+            xla = self._compilation.program
             try:
                 outs = xla(*args)
             except NotImplementedError:

@@ -34,23 +34,27 @@ def interpret(graph: Graph, args: Sequence[Any], kernel_of: KernelOf) -> list[An
     number = len(args) + len(graph.consts)
     with np.errstate(all="ignore"):
         for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
-            inputs = [values[i] for i in node.inputs]
-            if node.op.effects:  # what calls the user's code hands arrays of JAX to it
-                inputs = [copied(x) if isinstance(x, np.ndarray) else x for x in inputs]
-            called = node.op.primitive.called(node.op.params) if isinstance(node.op.primitive, Region) else None
-            if called is not None:
-                outs: Sequence[Any] = interpret(called, inputs, kernel_of)
-            elif (compute := _compute(node.op, kernel_of)) is None:
-                outs = node.op.bind(inputs)
-            else:
-                found = compute(*[np.asarray(x, t.dtype) for x, t in zip(inputs, node.op.in_types, strict=True)])
-                outs = found if isinstance(found, list) else (_whole(found, node.op.out_types[0]),)
+            outs = outputs(node.op, [values[i] for i in node.inputs], kernel_of)
             for out in outs:
                 values[number] = out
                 number += 1
             for i in dead:
                 values[i] = None
     return [values[i] for i in graph.outputs]
+
+
+def outputs(op: Op, inputs: Sequence[Any], kernel_of: KernelOf) -> Sequence[Any]:
+    """The results of one operation, as arrays of JAX or NumPy."""
+    if op.effects:  # what calls the user's code hands arrays of JAX to it
+        inputs = [copied(x) if isinstance(x, np.ndarray) else x for x in inputs]
+    called = op.primitive.called(op.params) if isinstance(op.primitive, Region) else None
+    if called is not None:
+        return interpret(called, inputs, kernel_of)
+    compute = _compute(op, kernel_of)
+    if compute is None:
+        return op.bind(inputs)
+    found = compute(*[np.asarray(x, t.dtype) for x, t in zip(inputs, op.in_types, strict=True)])
+    return found if isinstance(found, list) else (_whole(found, op.out_types[0]),)
 
 
 def _compute(op: Op, kernel_of: KernelOf) -> Compute | None:

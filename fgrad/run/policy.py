@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from attrs import evolve, frozen
 
+from fgrad.run.background import Compile, in_background, when_called
 from fgrad.run.kernels.table import KernelOf, exact_kernel, kernel, kernel_as_xla
 
 
@@ -43,6 +44,8 @@ class Pace:
     numpy_waits: bool = False
     #: the kernels on which NumPy runs it, whole or node by node
     kernels: KernelOf = kernel
+    #: how it comes to be compiled where it can run in another way meanwhile
+    compile: Compile = when_called
 
 
 @frozen
@@ -56,9 +59,16 @@ class Policy:
     calls: Pace = Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla)
     #: operations of tensors, run one by one: programs meet many shapes a few times; NumPy takes 20 ms more at most, and
     #: half the time of a compilation in all
-    operations: Pace = Pace(runs=6, numpy_runs=40, numpy_spent=50_000_000, numpy_excess=20_000_000, numpy_kept_excess=0)
+    operations: Pace = Pace(
+        runs=6,
+        numpy_runs=40,
+        numpy_spent=50_000_000,
+        numpy_excess=20_000_000,
+        numpy_kept_excess=0,
+        compile=in_background,
+    )
     #: pieces that have been met as single operations many times: whole backwards, draws of many numbers
-    pieces: Pace = Pace()
+    pieces: Pace = Pace(compile=in_background)
     #: how often a structure of a backward is walked node by node before it becomes one piece
     backward_runs: float = 64
     #: the length of the stretches into which long graphs are cut; it has many divisors, see NOTE [Stretches]
@@ -92,6 +102,7 @@ POLICIES: dict[str, Policy] = {
     "reproducible": Policy(
         calls=_COMPILED,
         operations=Pace(numpy_excess=0, numpy_kept_excess=0, numpy_waits=True),
+        pieces=_COMPILED,
         backward_runs=inf,
         stretch_runs=0,
         long_runs=inf,
@@ -105,6 +116,7 @@ POLICIES: dict[str, Policy] = {
     "impatient": Policy(
         calls=Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla),
         operations=Pace(runs=1, heavy_runs=1, numpy_runs=1, numpy_spent=inf, numpy_excess=inf),
+        pieces=_COMPILED,
         backward_runs=1,
         stretch=3,
         stretch_runs=1,

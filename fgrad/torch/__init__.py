@@ -26,7 +26,11 @@ from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
     explain as _explain,
 )
 from fgrad.mutable.explain.audit import audit as audit
+from fgrad.mutable.explain.hook_schedule import hook_schedule as hook_schedule
+from fgrad.mutable.explain.nonfinite import nonfinite as nonfinite
 from fgrad.mutable.explain.residuals import residuals as residuals
+from fgrad.mutable.explain.views import views as views
+from fgrad.mutable.explain.watch import watch as watch
 from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats

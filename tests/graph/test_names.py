@@ -126,3 +126,13 @@ def test_values_of_a_graph():
     assert value_names(graph.core, graph.names) == (
         "params[0]", "params[1]", "x", "z", "h", "z#2", "h#2", "q", "k", "%9", "%10",
     )  # fmt: skip
+
+
+def test_each_round_of_a_python_loop_has_a_value_of_its_own():
+    def f(x):
+        for _ in range(3):
+            x = jnp.sin(x)
+        return x
+
+    graph = fgrad.make_graph(f)(1.0)
+    assert value_names(graph.core, ["x"]) == ("x", "x#2", "x#3", "x#4")

@@ -61,6 +61,8 @@ class GraphTask:
         "nodes",
         "notes",
         "source",
+        "roots",
+        "held",
     )
 
     def __init__(self, keep: bool):
@@ -78,6 +80,9 @@ class GraphTask:
         self.node: Node | None = None
         #: every node of the graph, for multi-grad hooks
         self.nodes: set[Node] = set()
+        #: where gradients start, with these; and in anomaly mode the nodes to let go of at the end
+        self.roots: Sequence[tuple[Edge, Tensor | None]] = ()
+        self.held: list[Node] = []
         #: what multi-grad hooks note during this backward
         self.notes: dict[Any, Any] = {}
 
@@ -88,15 +93,15 @@ class GraphTask:
         return self.needed is None or node in self.needed or node in (self.captures or ())
 
 
-class _Ready(float):
+class Ready(float):
     """A node that waits for nothing, as a heap orders it."""
 
     __slots__ = ("node",)
     node: Node
 
 
-def _push(ready: list[_Ready], node: Node) -> None:
-    entry = _Ready(-node.sequence)
+def push(ready: list[Ready], node: Node) -> None:
+    entry = Ready(-node.sequence)
     entry.node = node
     heapq.heappush(ready, entry)
 
@@ -118,6 +123,8 @@ class _Anomaly:
     """What an error in backward is told of the forward call, in anomaly mode."""
 
     report: Any = staticmethod(lambda node: None)
+    #: where a NaN in this backward comes from, as a text; ``fgrad.mutable.explain.nonfinite`` enters it
+    explain: Any = staticmethod(lambda task: "")
 
 
 anomaly: _Anomaly = _Anomaly()
@@ -152,6 +159,7 @@ def run_backward(
     if len(running.tasks) >= DEEPEST:
         return on_fresh_stack(lambda: run_backward(roots, keep_graph, create_graph, inputs, accumulate))
     task = GraphTask(keep_graph)
+    task.roots = roots
     graph = described(roots) if accumulate and inputs is None and not create_graph else None
     if graph is not None and graph.run(keep_graph, task.source):
         return []
@@ -165,10 +173,10 @@ def run_backward(
         if grad is not None and grad._type.dtype is not type.dtype:
             grad = apply(CAST, (grad,), (type.dtype,))
         receive(task, node, number, grad)
-    ready: list[_Ready] = []
+    ready: list[Ready] = []
     for node in dict.fromkeys(edge[0] for edge, _ in roots):
         if not task.dependencies.get(node):
-            _push(ready, node)
+            push(ready, node)
     before = running.tasks
     grad_mode = modes.grad
     try:
@@ -178,6 +186,8 @@ def run_backward(
     finally:
         modes.grad = grad_mode
         running.tasks = before
+        for node in task.held:
+            node.release(task.source)
     if graph is not None:
         graph.note()
     return captured
@@ -204,7 +214,7 @@ def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> N
             waiting = task.dependencies[following] - 1
             task.dependencies[following] = waiting
             if not waiting:
-                _push(ready, following)
+                push(ready, following)
     for callback in task.callbacks:
         callback()
 
@@ -336,10 +346,12 @@ def step(
         if task.needed is not None and isinstance(node, OperationNode):
             found = asked_for(task, node, found)
         found = post_hooks(node, found, grads)
-    if not task.keep:
-        node.release(task.source)
     if modes.anomaly and modes.check_nan:
-        check_nan(node, found)
+        if not task.keep:
+            task.held.append(node)  # what it saved tells where a NaN comes from
+        check_nan(task, node, found)
+    elif not task.keep:
+        node.release(task.source)
     return found
 
 
@@ -449,7 +461,7 @@ def kept(grad: Tensor, strides: Ints) -> Tensor:
     return new_tensor(grad._value(), grad._type, strides)
 
 
-def check_nan(node: Node, found: Sequence[Tensor | None]) -> None:
+def check_nan(task: GraphTask, node: Node, found: Sequence[Tensor | None]) -> None:
     for i, grad in enumerate(found):
         if (
             grad is not None
@@ -457,7 +469,8 @@ def check_nan(node: Node, found: Sequence[Tensor | None]) -> None:
             and bool(np.isnan(np.asarray(grad._value()).astype(np.complex128)).any())
         ):
             anomaly.report(node)
-            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
+            text = f"Function '{node.name()}' returned nan values in its {i}th output."
+            raise RuntimeError("\n\n".join(filter(None, (text, anomaly.explain(task)))))
 
 
 def call(node: Node, *grads: Any, **named: Any) -> Any:

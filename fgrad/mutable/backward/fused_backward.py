@@ -112,6 +112,8 @@ class Graph:
             self._compile()
             if backward.refused:
                 return False
+        if not backward.routine.ready():  # type: ignore[union-attr]
+            return False
         values += [leaf._grad._value() for leaf in self.leaves if leaf._grad is not None]
         for k, value in zip(backward.reached, backward.routine(values), strict=True):  # type: ignore[misc]
             self._accumulate(k, value)

@@ -1,16 +1,21 @@
 """``audit``: where PyTorch would raise, or would give another gradient than the mathematical one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.explain.names import name_of, place
+from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.values.evaluation import concrete
+from fgrad.seam import Answer, Table
 
 
 @frozen
@@ -21,7 +26,7 @@ class Finding:
       kind: "raises": PyTorch's backward would refuse.  "silent": it would go on with a changed value.
       operation: the operation whose derivative reads the value.
       line: where it was run.
-      value: which of its values: an operand's name, or "result".
+      value: which of its values: an operand's name, "result", or what a custom Function keeps ("ctx.y").
       tensor: the user's name of the tensor, if one was found.
       writes: what wrote it since and was counted, a text each.
     """
@@ -39,35 +44,69 @@ class Finding:
         found = f"{what}: {self.operation}, at {self.line}, reads '{self.value}'{named}"
         if self.writes:
             return f"{found}, which was written by " + "; ".join(self.writes)
-        return f"{found}, which was written past the version counter (through .data)"
+        return f"{found}, which was written past the version counter (through .data, or kept on ctx by itself)"
 
 
 @frozen
-class Audit:
-    """What ``audit`` found: the result of the program, the findings, and the error PyTorch's rule would end it with."""
+class Difference:
+    """How far what PyTorch's rule gives is from what is right.
 
-    result: Any
-    findings: tuple[Finding, ...]
-    error: Exception | None
+    Attributes:
+      name: which result or gradient: "the result", "result[0]", "w.grad".
+      largest: the largest difference of two elements.
+      relative: the distance of the two, as a share of the right one's norm.
+    """
 
-    def __iter__(self) -> Iterator[Finding]:
-        return iter(self.findings)
-
-    def __len__(self) -> int:
-        return len(self.findings)
+    name: str
+    largest: float
+    relative: float
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.findings)) or "nothing to object to"
+        return f"{self.name} differs by up to {self.largest:.3g} ({self.relative:.2g} of its norm)"
+
+
+@frozen(repr=False, str=False)
+class Audit(Answer):
+    """What ``audit`` found; false where PyTorch's gradient is the mathematical one.
+
+    Attributes:
+      result: of the program with saved values kept: the right one.
+      found: the places, see ``Finding``; an audit is also a sequence of them.
+      error: the error that PyTorch's rule would end the program with.
+      differences: what came out differently by PyTorch's rule, where it ended without an error.
+    """
+
+    result: Any
+    found: tuple[Finding, ...]
+    error: Exception | None
+    differences: tuple[Difference, ...] = ()
+
+    def findings(self) -> Sequence[Finding]:
+        return self.found
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def parts(self) -> Iterable[str | Table]:
+        yield from map(str, self.found)
+        if not self.found:
+            yield "nothing to object to"
+        for difference in self.differences:
+            yield f"By PyTorch's rule {difference}."
 
 
 def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
     """Run a program by both rules for writes, and list each place where PyTorch's gradient is not the mathematical one.
 
     The program is run twice, first by PyTorch's rule and then with saved values kept; it should make its tensors
-    itself.
+    itself, and draw no random numbers but from a generator that it seeds.
 
     Arguments:
-      f: the program; ``args`` and ``kwargs`` are its arguments.
+      f: the program; ``args`` and ``kwargs`` are its arguments.  What it returns is compared, and the gradients that
+        it adds to tensors and modules among the arguments, which have their own again afterwards.
 
     >>> import fgrad.torch as torch
     >>> def program():
@@ -79,38 +118,115 @@ def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
     >>> found = torch.audit(program)
     >>> found.result, [finding.kind for finding in found]
     (tensor([0.1966, 0.1050]), ['silent'])
+    >>> print(found.differences[0])
+    the result differs by up to 0.197 (1 of its norm)
     """
     error: Exception | None = None
     before = modes.snapshot, modes.findings
+    outcomes: list[dict[str, np.ndarray]] = []
+    given = _given(args, kwargs)
+    held = {name: tensor._grad for name, tensor in given.items()}
     try:
         modes.snapshot, modes.findings = False, None
         try:
-            f(*args, **kwargs)
+            outcomes.append(_outcome(lambda: f(*args, **kwargs), given)[1])
         except Exception as found:
             error = found
         findings: dict[Finding, None] = {}
         modes.snapshot, modes.findings = True, findings
-        result = f(*args, **kwargs)
+        result, outcome = _outcome(lambda: f(*args, **kwargs), given)
     finally:
         modes.snapshot, modes.findings = before
-    return Audit(result, tuple(findings), error)
+        for name, tensor in given.items():
+            tensor._grad = held[name]
+    differences = () if error is not None else tuple(_differences(outcomes[0], outcome))
+    return Audit(result, tuple(findings), error, differences)
+
+
+# -- how far apart ---------------------------------------------------------------------------------------------------
+
+
+def _given(args: Any, kwargs: Any) -> dict[str, Tensor]:
+    """The tensors and parameters among the arguments, by name."""
+    found = {}
+    for i, leaf in enumerate(flatten((args, kwargs))[0]):
+        named = leaf.named_parameters() if hasattr(type(leaf), "named_parameters") else [(f"args[{i}]", leaf)]
+        found |= {name: tensor for name, tensor in named if isinstance(tensor, Tensor)}
+    return found
+
+
+def _outcome(run: Callable[[], Any], given: dict[str, Tensor]) -> tuple[Any, dict[str, np.ndarray]]:
+    """The result of a run, and the arrays that it made: what it returned, and gradients of what it was given."""
+    for tensor in given.values():
+        tensor._grad = None
+    result = run()
+    leaves = flatten(result)[0]
+    names = ["the result"] if len(leaves) == 1 else [f"result[{i}]" for i in range(len(leaves))]
+    named = {name: x for name, x in zip(names, leaves, strict=True) if isinstance(x, Tensor)}
+    named |= {f"{name}.grad": tensor._grad for name, tensor in given.items() if tensor._grad is not None}
+    return result, {name: np.array(concrete(tensor._value())) for name, tensor in named.items()}
+
+
+def _differences(torch: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> Iterator[Difference]:
+    for name, b in right.items():
+        a = torch.get(name)
+        if a is None or a.shape != b.shape or np.array_equal(a, b, equal_nan=b.dtype.kind in "fc"):
+            continue
+        gap = np.abs(a.astype(np.complex128) - b)
+        norm = float(np.linalg.norm(b.astype(np.complex128)))
+        yield Difference(name, float(gap.max()), float(np.linalg.norm(gap)) / norm if norm else float("inf"))
+
+
+# -- what was written ------------------------------------------------------------------------------------------------
 
 
 def _audit(saved_tensor: SavedTensor, node: Node) -> None:
     tensor = saved_tensor.tensor
-    if tensor is None or (tensor._counter.value == saved_tensor.version and tensor._value() is saved_tensor.array):
+    if tensor is not None:
+        _compare(tensor, saved_tensor.array, saved_tensor.version, saved_tensor.name, node, True)
+
+
+def _compare(tensor: Tensor, array: Any, version: int, value: str, node: Node, checked: bool) -> None:
+    """Note a finding if a tensor no longer holds an array; ``checked`` says whether PyTorch looks at its version."""
+    if tensor._counter.value == version and _same(tensor._value(), array):
         return
-    counted = tensor._counter.value != saved_tensor.version
-    writes = [w for w in tensor._counter.writes or () if w.version > saved_tensor.version]
+    writes = [w for w in tensor._counter.writes or () if w.version > version]
     finding = Finding(
-        "raises" if counted else "silent",
+        "raises" if checked and tensor._counter.value != version else "silent",
         node.plan.operation.name if isinstance(node, OperationNode) else node.name(),
         place(node.source),
-        saved_tensor.name,
+        value,
         name_of(tensor),
         tuple([f"{w.operation} at {place(w.source)}" for w in writes]),
     )
     modes.findings[finding] = None
+
+
+def _same(value: Any, array: Any) -> bool:
+    """Whether two arrays hold the same, bit by bit: what was written may be what was there."""
+    return value is array or concrete(value).tobytes() == concrete(array).tobytes()
+
+
+def kept_on(context: Any) -> list[tuple[str, Tensor, Any, int]]:
+    """The tensors that the user's forward has put on a context by itself, with what they hold and their versions."""
+    found = []
+    for name, value in vars(context).items():
+        if isinstance(value, Tensor) and name not in _OWN:
+            found.append((name, value, value._value(), value._counter.value))
+    return found
+
+
+#: what a context has of its own
+_OWN = frozenset(("to_save", "saved_for_forward", "dirty_tensors", "non_differentiable"))
+
+
+def put_back(context: Any, kept: Sequence[tuple[str, Tensor, Any, int]]) -> None:
+    """Note which tensors on a context were written since, and let backward read what they held."""
+    for name, tensor, array, version in kept:
+        if getattr(context, name, None) is tensor:
+            _compare(tensor, array, version, f"ctx.{name}", context, False)
+            if not _same(tensor._value(), array):
+                setattr(context, name, new_tensor(array, tensor._type))
 
 
 saved.explanation.audit = _audit

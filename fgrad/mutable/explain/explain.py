@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from fgrad.mutable.explain.names import name_of, name_of_node, place
 from fgrad.mutable.explain.reading import gradients_from, gradients_text
+from fgrad.mutable.explain.views import chain_lines, operation_of_view, writes_lines, writes_since
 from fgrad.mutable.explain.wording import forward_of, line_of, operation_of, place_of
 from fgrad.mutable.operation import operation_node
 from fgrad.mutable.operation.operation_node import OperationNode
@@ -19,18 +20,6 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function
 from fgrad.mutable.write import inplace
-
-
-def _shown(write: Write) -> list[str]:
-    through = f" through {write.through}" if write.through else ""
-    text = f"  version {write.version}: {write.operation}{through}, at {place(write.source)}"
-    return [text, *line_of(write.source)]
-
-
-def _writes(tensor: Tensor, since: int) -> Iterator[Write]:
-    for write in tensor._counter.writes or ():
-        if write.version > since:
-            yield write
 
 
 def _reader(saved_tensor: SavedTensor, node: Node) -> str:
@@ -73,14 +62,13 @@ def _named(saved_tensor: SavedTensor, node: Node) -> Iterator[str]:
 def _changed(saved_tensor: SavedTensor, node: Node, text: str) -> RuntimeError:
     tensor = saved_tensor.tensor
     assert tensor is not None
-    writes = list(_writes(tensor, saved_tensor.version))
+    writes = writes_since(tensor, saved_tensor.version)
     lines = [
         text,
         "",
         f"Who needs it: {_reader(saved_tensor, node)}; saved at version {saved_tensor.version}.",
         *forward_of(node),
-        "Who wrote it since:",
-        *(line for write in writes for line in _shown(write)),
+        *writes_lines(tensor, saved_tensor.version, "Who wrote it since:"),
         *_named(saved_tensor, node),
         f"Way out: {_way_out(saved_tensor, writes)}",
     ]
@@ -132,6 +120,20 @@ def _integers(node: Node) -> RuntimeError:
     )
 
 
+_LEAF = (
+    "Way out: to update a parameter, write inside torch.no_grad(); to compute with a changed value, write to a copy: "
+    "x.clone()."
+)
+#: by why the view was made
+_WAYS_OUT = {
+    "no_grad": "make the view and write to it on the same side of torch.no_grad().",
+    "inference": "make the view and write to it on the same side of torch.inference_mode().",
+    "multi_output": "take the part by itself (x[i] or x.narrow(...)) and write to that, or write out of place.",
+    "custom": "clone() the output of the custom Function before writing to it.",
+    "default": "write inside torch.no_grad() to update the leaf, or to a clone() to compute with it.",
+}
+
+
 def _write(tensor: Tensor, text: str) -> RuntimeError:
     lines = [text, ""]
     name = name_of(tensor)
@@ -139,26 +141,13 @@ def _write(tensor: Tensor, text: str) -> RuntimeError:
     view = tensor._view
     if view is None:
         lines.append(f"{who} is a leaf: its gradient is wanted, and a write would replace the value it is wanted for.")
-        lines.append(
-            "Way out: to update a parameter, write inside torch.no_grad(); to compute with a changed value, write to a "
-            "copy: x.clone()."
-        )
-        return RuntimeError("\n".join(lines))
-    made = f"by {view.operation}, at {place(view.source)}" if view.operation else "by a custom Function"
+        return RuntimeError("\n".join([*lines, _LEAF]))
+    made = f"by {operation_of_view(view)}, at {place(view.source)}"
     base = name_of(view.base)
     lines.append(f"{who} is a view made {made}, of {base or 'a tensor'} of shape {list(view.base._type.shape)}.")
-    ways = {
-        "no_grad": "make the view and write to it on the same side of torch.no_grad().",
-        "inference": "make the view and write to it on the same side of torch.inference_mode().",
-        "multi_output": "take the part by itself (x[i] or x.narrow(...)) and write to that, or write out of place.",
-        "custom": "clone() the output of the custom Function before writing to it.",
-    }
-    lines.append(
-        "Way out: "
-        + ways.get(
-            view.creation, "write inside torch.no_grad() to update the leaf, or to a clone() to compute with it."
-        )
-    )
+    lines += chain_lines(tensor)
+    lines += writes_lines(tensor, view.version, "Who wrote the memory since:")
+    lines.append(f"Way out: {_WAYS_OUT[view.creation]}")
     return RuntimeError("\n".join(lines))
 
 

@@ -8,14 +8,14 @@ asks.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from inspect import CO_OPTIMIZED
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
 from fgrad.mutable.tensor.node import Node
-from fgrad.mutable.tensor.tensor import Tensor, gradient_function
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import RawSource, Source, is_hidden, stored_names
 
 
@@ -52,7 +52,8 @@ def _name_of(tensor: Tensor) -> str | None:
                         if inside is not None:
                             return f"'{inside}' of '{name}'"
         frame = frame.f_back
-    node = gradient_function(tensor)
+    # as it stands: of a view whose base was written, a new one would have no name, and may be refused
+    node = tensor._grad_fn
     found = None if node is None else name_of_node(node)
     return None if found is None else f"'{found}'"
 
@@ -113,6 +114,21 @@ def name_of_node(node: Node) -> str | None:
     """The variable that the result of a node's operation was stored in."""
     names = () if node.source is None else stored_names(Source(*node.source))
     return names[0] if len(names) == 1 else None
+
+
+def names_of_results(nodes: Iterable[Node]) -> dict[Node, str]:
+    """The variables that the results of nodes were stored in, the nodes given in the order of backward.
+
+    Of several nodes that one instruction made, the one made last has its result.
+    """
+    found: dict[Node, str] = {}
+    seen: set[Any] = set()
+    for node in nodes:
+        name = None if node.source in seen else name_of_node(node)
+        seen.add(node.source)
+        if name is not None:
+            found[node] = name
+    return found
 
 
 def module_path(node: Node) -> str:

@@ -13,11 +13,10 @@ import numpy as np
 from attrs import define, field
 
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node
-from fgrad.mutable.explain.wording import operation_of
+from fgrad.mutable.explain.wording import made_by, operation_of
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function
-from fgrad.mutable.write.inplace import CopySlices
+from fgrad.mutable.tensor.tensor import Tensor, gradient_function
 from fgrad.seam import Reader, Residual, Residuals, Source, dtype_text, numbered
 
 
@@ -115,11 +114,11 @@ class _Rows:
 
     def _row(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, array: Any) -> _Row:
         own = isinstance(saved, SavedTensor) and saved.output
-        maker = node if own else _made_by(tensor)
+        maker = node if own else made_by(tensor)
         base = tensor if tensor._view is None else tensor._view.base
         if id(tensor._storage) in self.results:
             kind = "output"
-        elif own or _made_by(base) is not None:
+        elif own or made_by(base) is not None:
             kind = "intermediate"
         else:
             # what nobody but the graph holds is there for backward alone: a mask of dropout, a batch that was not kept
@@ -129,7 +128,7 @@ class _Rows:
         shared = self.holders.get(id(memory))
         if shared is None:
             self.holders[id(memory)] = name
-        view = None if tensor._view is None else _name(base, _made_by(base)) or "a tensor without a name"
+        view = None if tensor._view is None else _name(base, made_by(base)) or "a tensor without a name"
         size = memory.nbytes if shared is None else 0
         type = tensor._type
         return _Row(name, type.shape, dtype_text(type.dtype.numpy), size, kind, _source(maker), view, shared)
@@ -154,7 +153,7 @@ class _Rows:
         if found is not None:
             return found
         view = tensor._view
-        if view is not None and (base := _name(view.base, _made_by(view.base))) is not None:
+        if view is not None and (base := _name(view.base, made_by(view.base))) is not None:
             return f"{view.operation} of {base}"
         if maker is not None:
             return operation_of(maker)
@@ -164,15 +163,6 @@ class _Rows:
         for row in self.rows.values():
             read = tuple(row.read)
             yield Residual(row.name, row.shape, row.dtype, row.bytes, row.kind, row.made, read, row.view, row.shared)
-
-
-def _made_by(tensor: Tensor) -> Node | None:
-    """The node that made a tensor, before it was written through views; None for a leaf."""
-    node = tensor._grad_fn
-    while isinstance(node, CopySlices):
-        edge = node.next_edges[0]
-        node = None if edge is None else edge[0]
-    return None if isinstance(node, AccumulateGrad) else node
 
 
 def _name(tensor: Tensor, maker: Node | None) -> str | None:

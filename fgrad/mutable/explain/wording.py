@@ -6,7 +6,8 @@ from fgrad.mutable.backward.engine import running
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node, place
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.node import Node
-from fgrad.mutable.tensor.tensor import AccumulateGrad
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
+from fgrad.mutable.write.inplace import CopySlices
 from fgrad.seam import RawSource, Source
 
 #: how many nodes without a name of their own (a transposed weight's) are passed over on the way to a name
@@ -64,3 +65,12 @@ def name_of_gradient(node: Node, edge: int) -> str | None:
         edges = [each for each in target.next_edges if each is not None]
         following = edges[0] if len(edges) == 1 else None
     return None
+
+
+def made_by(tensor: Tensor) -> Node | None:
+    """The node that made a tensor, before it was written through views; None for a leaf."""
+    node = tensor._grad_fn
+    while isinstance(node, CopySlices):
+        edge = node.next_edges[0]
+        node = None if edge is None else edge[0]
+    return None if isinstance(node, AccumulateGrad) else node

@@ -9,7 +9,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.operation import Operation, check_integers, forward_mode, node_of, note_origin
 from fgrad.mutable.tensor.storage import VersionCounter
-from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_function, is_tracked
+from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.seam import RawSource, here
 
@@ -92,8 +92,13 @@ def view_of(
         base = parent.base
         if creation == "default":
             creation = parent.creation
-    dual = None if parent is None else parent.dual
-    result._view = ViewOf(base, creation, tensor._counter.value, operation, source, dual)
+    version = tensor._counter.value
+    if parent is None:
+        result._view = ViewOf(base, creation, version, operation, source, None, geometry)
+    else:
+        known = parent if parent.depth < DEEPEST_VIEW else None
+        depth = 0 if known is None else known.depth + 1
+        result._view = ViewOf(base, creation, version, operation, source, parent.dual, geometry, known, depth)
     return result
 
 

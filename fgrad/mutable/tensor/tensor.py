@@ -24,6 +24,9 @@ from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.device_of_value import elsewhere, place_of, placed
 from fgrad.seam import RawSource
 
+#: how many views of views are remembered: a loop that never ends does not grow a chain
+DEEPEST_VIEW = 64
+
 
 @define(eq=False)
 class ViewOf:
@@ -39,6 +42,11 @@ class ViewOf:
     source: RawSource | None = None
     #: the tensor whose tangent this one's is a view of, if not the base: a dual tensor is a view that has its own
     dual: "Tensor | None" = None
+    #: which elements of the base's memory it shows
+    geometry: Geometry | None = None
+    #: the view that it is a view of, and how many are known before it
+    parent: "ViewOf | None" = None
+    depth: int = 0
 
 
 class Tensor:

@@ -143,6 +143,9 @@ class Routine(Executable):
         node = modes.evaluating
         return bind(self.graph, args, here() if node is None or node.calls_user else node.source or here())
 
+    def ready(self) -> bool:
+        return widely(super().ready) if self.wide else super().ready()
+
     def given(self, outs: Sequence[Any]) -> Sequence[Any]:
         return outs  # see NOTE [NumPy begets NumPy]
 

@@ -222,7 +222,7 @@ def _in_phases(
 def _convolution(op: Op) -> Kernel | None:
     params, (x_type, w_type), out_type = op.params, op.in_types, op.out_types[0]
     dtype = out_type.dtype
-    if not x_type.dtype == w_type.dtype == dtype or dtype not in SUPPORTED:
+    if not x_type.dtype == w_type.dtype == dtype or dtype not in SUPPORTED or out_type.ndim == 2:
         return None
     if 0 in (x_type.size, w_type.size, out_type.size):
         return same(lambda x, w: np.zeros(out_type.shape, dtype), MOVED)

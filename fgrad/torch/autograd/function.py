@@ -14,14 +14,16 @@ from fgrad.graph.source import RawSource, here
 from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.context.torch_function.protocol import plain as plain_classes
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.explain.audit import kept_on, put_back
 from fgrad.mutable.explain.lost_history import warn_of_lost_history
 from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, named
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
-from fgrad.mutable.write.inplace import VIEW_OF_LEAF, rebase
+from fgrad.mutable.write.inplace import VIEW_OF_LEAF, explanation, rebase
 from fgrad.torch.autograd.function_tangents import push
 
 
@@ -74,6 +76,8 @@ class FunctionNode(Node, FunctionCtx):
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: list[SavedTensor | None] = []
         self._freed = False
+        #: while an audit runs, the tensors that forward has put on the context
+        self._kept: Sequence[Any] = ()
         #: for each argument of apply, whether it is a tensor
         self._is_tensor: tuple[bool, ...] = ()
         #: for each output, its type, None if it is no tensor
@@ -88,6 +92,10 @@ class FunctionNode(Node, FunctionCtx):
             return self.saved_for_forward
         if self._freed:
             raise RuntimeError(TWICE)
+        if modes.findings is not None:
+            for s in self._saved:
+                if s is not None and s.array is not None:
+                    saved.explanation.audit(s, self)
         return tuple([None if s is None else s.unpack(self) for s in self._saved])
 
     @property
@@ -117,6 +125,8 @@ class FunctionNode(Node, FunctionCtx):
             )
         if self._freed and self._saved:
             raise RuntimeError(TWICE)
+        if self._kept:
+            put_back(self, self._kept)
         given: list[Any] = []
         for type, differentiable, grad in zip(self._outputs, self._differentiable, grads, strict=True):
             wanted = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
@@ -313,6 +323,8 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     if recorded:
         # with their tangents, which are differentiated along with what backward reads
         _save(ctx, results)
+        if modes.findings is not None:
+            ctx._kept = kept_on(ctx)
     ctx.to_save = ctx.saved_for_forward = None
     return tuple(results) if several else results[0]
 
@@ -348,12 +360,12 @@ def _check_dirty(ctx: FunctionNode, cls: type, outputs: list[Any], inputs: list[
             continue
         if not any(x is given for given in inputs):
             if x._view is not None:
-                raise RuntimeError(NOT_AN_INPUT)
+                raise explanation.write(x, NOT_AN_INPUT)
             warn(NOT_AN_INPUT, UserWarning)
         elif x._view is not None and len(outputs) > 1:
-            raise RuntimeError(WRITTEN_VIEW)
+            raise explanation.write(x, WRITTEN_VIEW)
         elif x._view is not None and is_tracked(x) and gradient_function(x._view.base) is None:
-            raise RuntimeError(VIEW_OF_LEAF)
+            raise explanation.write(x, VIEW_OF_LEAF)
         elif is_tracked(x) and gradient_function(x) is None:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
 
@@ -388,15 +400,22 @@ def _wrapped(
         if (plain or not recorded) and is_tracked(base):
             return alias(base)
         out = alias(base, None, Tensor if type(base) in plain_classes else type(base))
-        out._view = ViewOf(base if base._view is None else base._view.base, "custom", base._counter.value)
+        root = base if base._view is None else base._view.base
         out._geometry = base._geometry_of()
+        out._view = _view_of(ctx, cls, root, base, out._geometry)
     elif out._view is not None:
-        out._view = ViewOf(out._view.base, "custom", out._counter.value)
+        out._view = _view_of(ctx, cls, out._view.base, out, out._geometry_of())
     if not recorded:
         return out
     out._requires_grad = False
     out._grad_fn, out._output_nr = (None, 0) if plain else (ctx, place)
     return out
+
+
+def _view_of(ctx: FunctionNode, cls: type, base: Tensor, parent: Tensor, geometry: Any) -> ViewOf:
+    """What says that an output of a Function is a view."""
+    version = parent._counter.value
+    return ViewOf(base, "custom", version, cls.__name__, ctx.source, None, geometry, parent._view)
 
 
 def _save(ctx: FunctionNode, results: list[Any]) -> None:

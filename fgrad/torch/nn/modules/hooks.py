@@ -230,6 +230,7 @@ class BackwardHook:
         def hook(grad_input: tuple[Any, ...], _: Any) -> Any:
             return self._on_grad_inputs(grad_input)
 
+        hook.behind = self._behind_inputs  # type: ignore[attr-defined]
         self.n_inputs: int = len(args)
         args, self.inputs = _through_identity(args, hook)
         return args
@@ -238,11 +239,21 @@ class BackwardHook:
         def hook(_: Any, grad_output: tuple[Any, ...]) -> Any:
             return self._on_grad_outputs(grad_output)
 
+        hook.behind = self._behind_outputs  # type: ignore[attr-defined]
         if isinstance(result, tuple):
             result, self.outputs = _through_identity(result, hook)
             return result
         (result,), self.outputs = _through_identity((result,), hook)
         return result
+
+    def _behind_inputs(self) -> list[tuple[str, Callable[..., Any], str]]:
+        """What is called with the gradients of the inputs, for ``hook_schedule``: kind, hook, module."""
+        return [("module hook", hook, type(self.module).__name__) for hook in self.hooks]
+
+    def _behind_outputs(self) -> list[tuple[str, Callable[..., Any], str]]:
+        """What is called with the gradients of the outputs."""
+        found = [("module pre-hook", hook, type(self.module).__name__) for hook in self.pre_hooks]
+        return found + self._behind_inputs() if self.inputs is None else found
 
     def _on_grad_inputs(self, grad_input: tuple[Any, ...]) -> Any:
         # without gradients of the outputs, the gradient came to the inputs past the module, as in double backward

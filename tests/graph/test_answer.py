@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-from fgrad.questions.answer import Answer, Table
+from fgrad.graph.answer import Answer, Table
 
 
 @frozen(repr=False)

@@ -1,0 +1,94 @@
+"""The common form of answers: text for a terminal, HTML for a notebook, fields for a program, false when empty."""
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+#: cells of one column that are numbers stand flush right
+_RIGHT = (int, float)
+#: two columns are this far apart
+_GAP = "  "
+
+
+@frozen
+class Table:
+    """Rows of cells under a head.
+
+    Attributes:
+      columns: the head's cells.
+      rows: a sequence of cells each, as long as the head; numbers are set flush right.
+      title: a line above, if any.
+
+    >>> print(Table(("name", "bytes"), [("h", 1200), ("loss", 4)]).text())
+    name  bytes
+    h      1200
+    loss      4
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+
+    def text(self) -> str:
+        """The table in a fixed-width font."""
+        cells = [list(map(str, self.columns)), *([_cell(x) for x in row] for row in self.rows)]
+        widths = [max(len(row[k]) for row in cells) for k in range(len(self.columns))]
+        right = [any(isinstance(row[k], _RIGHT) for row in self.rows) for k in range(len(self.columns))]
+        lines = [
+            _GAP.join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip()
+            for row in cells
+        ]
+        return "\n".join([self.title, *lines] if self.title else lines)
+
+    def html(self) -> str:
+        """The table as HTML."""
+        head = "".join(f"<th>{html.escape(str(c))}</th>" for c in self.columns)
+        body = "".join("<tr>" + "".join(map(_html_cell, row)) + "</tr>" for row in self.rows)
+        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(x: Any) -> str:
+    return f"{x:,}" if isinstance(x, int) and not isinstance(x, bool) and x >= 10_000 else str(x)
+
+
+def _html_cell(x: Any) -> str:
+    style = ' style="text-align:right"' if isinstance(x, _RIGHT) else ""
+    return f"<td{style}>{html.escape(_cell(x))}</td>"
+
+
+class Answer:
+    """What a question returns: prints as text, shows as HTML, and is false where there is nothing to report.
+
+    A subclass, an ``attrs.frozen`` record, says what it reports by ``findings`` and how by ``parts``.
+    """
+
+    __slots__ = ()
+
+    def findings(self) -> Sequence[Any]:
+        """What there is to report, one entry each; none makes the answer false."""
+        raise NotImplementedError
+
+    def parts(self) -> Iterable["str | Table"]:
+        """What is shown, from top to bottom: paragraphs, and tables between them."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """The whole answer in a fixed-width font."""
+        return "\n".join(part.text() if isinstance(part, Table) else part for part in self.parts())
+
+    def __bool__(self) -> bool:
+        return bool(self.findings())
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            part.html() if isinstance(part, Table) else f"<pre>{html.escape(part)}</pre>" for part in self.parts()
+        )

@@ -1,0 +1,450 @@
+"""What stands in a drawing: for each row and each folded block its boxes, the labels beside them, and where wires end.
+
+A unit looks the same whatever is folded around it, so a page that folds need only move it.
+"""
+
+import linecache
+import math
+from collections.abc import Iterator, Sequence
+
+from attrs import field, frozen
+
+from fgrad.graph.drawing.folding import Block, source_of
+from fgrad.graph.drawing.ladder import (
+    ARGUMENT,
+    BACKWARD,
+    FORWARD,
+    GRADIENT,
+    RESULT,
+    SEED,
+    End,
+    Ladder,
+    Wire,
+    shorter,
+    wires,
+)
+from fgrad.graph.graph import Node
+from fgrad.graph.source import Source
+from fgrad.graph.text import literals_of, params_text, type_text
+
+#: heights in pixels: a box, a pair of argument and gradient, a rung's label, the end of a wire; and the space between
+BOX, PAIR, PILL, PORT, GAP = 36, 42, 22, 8, 30
+#: so many arguments of a unit are drawn one by one, so many where there are more; so many rungs
+MOST_ARGUMENTS, FEW_ARGUMENTS, MOST_PILLS = 5, 2, 4
+#: the longest texts, in letters
+TITLE, NAME, LABEL = 30, 30, 44
+#: operations that only shape their operand, which are left out of a title that has others
+PLAIN = frozenset({
+    "broadcast_in_dim", "convert_element_type", "copy", "expand_dims", "pjit", "reshape", "squeeze", "stop_gradient",
+})  # fmt: skip
+
+
+@frozen
+class Box:
+    """Two lines of text; ``kind``: ``forward``, ``backward``, ``argument``, ``constant``, ``gradient``, ``zero``,
+    ``result``, ``seed``, ``passes`` (a backward that has nothing to do) or ``more``; ``hint``: the text in full."""
+
+    kind: str
+    title: str
+    note: str
+    hint: str
+
+
+@frozen
+class Pill:
+    """The label of a rung, and the positions of its wires; ``held``: it is an argument, which is there anyway."""
+
+    text: str
+    hint: str
+    held: bool
+    wires: tuple[int, ...]
+
+
+@frozen(eq=False)
+class Unit:
+    """A row, a folded block, or a result.
+
+    Attributes:
+      forward, backward: the boxes of the two sides.
+      pairs: an argument and its gradient each; the last may stand for several.
+      pills: what it saves.
+      below: the label of what it gives to the rows below; ``above``: of the cotangents that it gives to those above.
+      left, right, middle: for wires that end here, the height of their end on each side of the drawing.
+      out: the height of the end of a rung, by wire.
+    """
+
+    block: Block
+    forward: Box | None
+    backward: Box | None
+    pairs: tuple[tuple[Box | None, Box | None], ...]
+    pills: tuple[Pill, ...]
+    below: str
+    above: str
+    left: dict[int, float]
+    right: dict[int, float]
+    middle: dict[int, float]
+    out: dict[int, float]
+    height: float
+
+    @property
+    def id(self) -> str:
+        return self.block.id
+
+
+@frozen(eq=False)
+class Wired:
+    """A ladder with its wires, and the row at which every end of them stands; results follow the rows."""
+
+    ladder: Ladder
+    wires: tuple[Wire, ...]
+    #: the row beside which each pair of argument and gradient stands
+    home: tuple[int, ...]
+    #: for each row the wires that touch it, by position, and the pairs that stand there
+    touching: dict[int, list[int]] = field(init=False, factory=dict)
+    paired: dict[int, list[int]] = field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        for k, wire in enumerate(self.wires):
+            for row in sorted({self.row(wire.start), *map(self.row, wire.ends)}):
+                self.touching.setdefault(row, []).append(k)
+        for k, row in enumerate(self.home):
+            self.paired.setdefault(row, []).append(k)
+
+    def near(self, inside: range) -> list[int]:
+        """The wires that touch some rows."""
+        return sorted({k for row in inside for k in self.touching.get(row, ())})
+
+    def row(self, end: End) -> int:
+        """The row at which an end stands."""
+        place, k = end
+        if place in (ARGUMENT, GRADIENT):
+            return self.home[k]
+        return k + len(self.ladder.rows) if place in (RESULT, SEED) else k
+
+    def pill_row(self, wire: Wire) -> int:
+        """The row in which a rung's label stands: that of its maker; for an argument, the first that reads it."""
+        own = self.row(wire.start)
+        readers = [self.row(end) for end in wire.ends]
+        return own if wire.start[0] == FORWARD or own in readers else min(readers)
+
+
+def wired(ladder: Ladder) -> Wired:
+    """The wires of a ladder; an argument stands at the first row that reads it."""
+    ladder = shorter(ladder)
+    found = wires(ladder)
+    readers: dict[int, list[tuple[bool, int]]] = {}
+    for w in found:
+        if w.start[0] == ARGUMENT:
+            rows = [(w.saved, i) for place, i in w.ends if place in (FORWARD, BACKWARD)]
+            readers.setdefault(w.start[1], []).extend(rows)
+        for place, k in w.ends:
+            if place == GRADIENT and w.start[0] == BACKWARD:
+                readers.setdefault(k, []).append((True, w.start[1]))
+    # the first row of the forward pass that reads it, else the first of the backward pass, or that which makes it
+    home = [min(readers.get(k, ()), default=(False, 0))[1] for k in range(len(ladder.arguments))]
+    return Wired(ladder, found, tuple(home))
+
+
+def results(wiring: Wired) -> Iterator[Unit]:
+    """The units below the rows: each result, and beside it the cotangent that it is given."""
+    ladder = wiring.ladder
+    first = len(ladder.rows)
+    for k, pair in enumerate(ladder.results):
+        block = Block("result", "", first + k, first + k + 1)
+        forward = backward = None
+        if pair.value is not None:
+            forward = _box("result", pair.name, type_text(ladder.graph.types[pair.value]))
+        if pair.partner is not None:
+            scalar = ladder.graph.types[pair.partner].shape == ()
+            backward = _box("seed", ladder.names[pair.partner], "= 1" if scalar else "given")
+        inside = range(block.start, block.stop)
+        left, right = _touching(wiring, block)
+        # arguments are here where there are no rows: each is a result
+        pairs, ports = [boxes for _, boxes in _pairs(wiring, inside)], _pair_ports(wiring, inside)
+        sides = _spread(left, BOX) | ports[0], _spread(right, BOX) | ports[1]
+        height = float(max(BOX, PAIR * len(pairs) - (PAIR - BOX)))
+        yield Unit(block, forward, backward, tuple(pairs), (), "", "", *sides, {}, {}, height)
+
+
+def unit(wiring: Wired, block: Block) -> Unit:
+    """The unit of a row or a block."""
+    inside = range(block.start, block.stop)
+    pairs = list(_pairs(wiring, inside))
+    pills = list(_pills(wiring, inside, max(MOST_PILLS, len(pairs) * PAIR // PILL)))
+    left, right = _touching(wiring, block)
+    # rungs that come from elsewhere
+    crossing = [
+        k
+        for k in wiring.near(inside)
+        if (w := wiring.wires[k]).saved
+        and wiring.pill_row(w) not in inside
+        and any(wiring.row(end) in inside for end in w.ends)
+    ]
+    beside = PAIR * len(pairs)
+    height = max(
+        float(BOX),
+        beside - (PAIR - BOX),
+        *[beside + PORT * (len(some) + 1) for some in (left, right) if some],
+        PILL * len(pills) + PORT * (len(crossing) + 1) * bool(crossing),
+    )
+    # pills stand in the middle, unless ends of wires need the room below them
+    top = 0.0 if crossing and pills else (height - PILL * len(pills)) / 2
+    out = {k: top + PILL * (n + 0.5) for n, pill in enumerate(pills) for k in pill.wires}
+    ports = _pair_ports(wiring, inside)
+    return Unit(
+        block,
+        _forward_box(wiring, block),
+        _backward_box(wiring, block),
+        tuple([boxes for _, boxes in pairs]),
+        tuple(pills),
+        _leaving(wiring, inside, FORWARD),
+        _leaving(wiring, inside, BACKWARD),
+        _spread(left, height, beside) | ports[0],
+        _spread(right, height, beside) | ports[1],
+        _spread(crossing, height, PILL * len(pills)),
+        out,
+        height,
+    )
+
+
+def _spread(found: Sequence[int], height: float, above: float = 0.0) -> dict[int, float]:
+    """The ends of some wires, one below the other in the part of the height that is left."""
+    step = (height - above) / (len(found) + 1)
+    return {k: above + step * (n + 1) for n, k in enumerate(found)}
+
+
+def _touching(wiring: Wired, block: Block) -> tuple[list[int], list[int]]:
+    """The wires of the left and of the right side that go from a block to others or come from them."""
+    inside = range(block.start, block.stop)
+    found: tuple[list[int], list[int]] = [], []
+    for k in wiring.near(inside):
+        w = wiring.wires[k]
+        if w.saved:
+            continue
+        start, ends = wiring.row(w.start) in inside, [wiring.row(end) in inside for end in w.ends]
+        paired = (w.start[0] == ARGUMENT and start) or any(
+            end[0] == GRADIENT and yes for end, yes in zip(w.ends, ends, strict=True)
+        )
+        if not paired and ((start and not all(ends)) or (not start and any(ends))):
+            found[w.start[0] in (BACKWARD, SEED)].append(k)
+    return found
+
+
+def _pairs(wiring: Wired, inside: range) -> Iterator[tuple[list[int], tuple[Box | None, Box | None]]]:
+    """The arguments that stand at a unit, by position, and their boxes; the last may stand for several."""
+    ladder = wiring.ladder
+    mine = [k for row in inside for k in wiring.paired.get(row, ())]
+    shown = mine if len(mine) <= MOST_ARGUMENTS else mine[:FEW_ARGUMENTS]
+    for k in shown:
+        yield [k], (_argument_box(ladder, k), _gradient_box(ladder, k))
+    rest = mine[len(shown) :]
+    if rest:
+        names = [ladder.names[i] for k in rest if (i := ladder.arguments[k].value) is not None]
+        grads = [ladder.arguments[k].name for k in rest if ladder.arguments[k].name]
+        boxes = [Box("more", f"{len(some)} more", "", "\n".join(some)) if some else None for some in (names, grads)]
+        yield rest, (boxes[0], boxes[1])
+
+
+def _pair_ports(wiring: Wired, inside: range) -> tuple[dict[int, float], dict[int, float]]:
+    """Where the wires of arguments begin, and those of gradients end."""
+    found: tuple[dict[int, float], dict[int, float]] = {}, {}
+    for n, (mine, _) in enumerate(_pairs(wiring, inside)):
+        for k in wiring.near(inside):
+            w = wiring.wires[k]
+            if not w.saved and w.start[0] == ARGUMENT and w.start[1] in mine:
+                found[0][k] = n * PAIR + BOX / 2
+            if any(place == GRADIENT and i in mine for place, i in w.ends):
+                found[1][k] = n * PAIR + BOX / 2
+    return found
+
+
+def _argument_box(ladder: Ladder, k: int) -> Box | None:
+    value = ladder.arguments[k].value
+    if value is None:
+        return None
+    constant = value >= len(ladder.graph.in_types)
+    name = "constant" if constant else ladder.names[value]
+    return _box("constant" if constant else "argument", name, type_text(ladder.graph.types[value]))
+
+
+def _gradient_box(ladder: Ladder, k: int) -> Box | None:
+    value, name = ladder.arguments[k].partner, ladder.arguments[k].name
+    if value is None:
+        return _box("zero", name, "= 0") if name else None
+    return _box("gradient", name, type_text(ladder.graph.types[value]))
+
+
+def _box(kind: str, name: str, note: str) -> Box:
+    most = LABEL if kind in ("gradient", "seed", "zero") else NAME
+    return Box(kind, shortened(name, most), shortened(note, most), f"{name}: {note}")
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of so many letters at most; of a path the end is kept."""
+    if len(text) <= most:
+        return text
+    head = 12 if text.startswith("d ") else 3
+    return text[:head] + "…" + text[len(text) - most + head + 1 :]
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
+    ladder = wiring.ladder
+    saved = [k for k in wiring.near(inside) if wiring.wires[k].saved]
+    mine = [k for k in saved if wiring.pill_row(wiring.wires[k]) in inside]
+    sizes = {k: ladder.bytes_of(wiring.wires[k].value) for k in mine}
+    lines = {k: f"{wiring.wires[k].name}: {type_text(ladder.graph.types[wiring.wires[k].value])}" for k in mine}
+    hints = {k: f"{line}, {sizes[k]:,} bytes" for k, line in lines.items()}
+    if len(mine) > most:
+        text = f"{len(mine)} values  {bytes_text(sum(sizes.values()))}"
+        yield Pill(text, "\n".join(hints.values()), False, tuple(mine))
+        return
+    for k in mine:
+        wire = wiring.wires[k]
+        size = bytes_text(sizes[k])
+        name = wire.name
+        if name.startswith("%") and wire.start[0] == FORWARD:  # what nobody named is known by its operation
+            name = f"{_maker(ladder, wire)} {name}"
+        text = f"{shortened(name, 30 - len(size))}  {size}"
+        held = wire.start[0] == ARGUMENT
+        yield Pill(text, hints[k] + (", an argument" if held else ""), held, (k,))
+
+
+def _maker(ladder: Ladder, wire: Wire) -> str:
+    """The operation that makes the value of a wire from the forward side."""
+    outs = ladder.outs
+    return next(ladder.graph.nodes[k].op.name for k in ladder.rows[wire.start[1]].forward if wire.value in outs[k])
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes in a few letters.
+
+    >>> bytes_text(80), bytes_text(1 << 10), bytes_text(3 << 19)
+    ('80 B', '1.0 KiB', '1.5 MiB')
+    """
+    if count < 1 << 10:
+        return f"{count} B"
+    power = min(int(math.log2(count)) // 10, 4)
+    return f"{count / (1 << 10 * power):.1f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# what a box says
+
+
+def operation_text(node: Node, literals: dict[int, str]) -> str:
+    """The primitive, and what fits beside it: scalars in their places, or parameters."""
+    text = node.op.name
+    if any(i in literals for i in node.inputs):
+        text += f"({', '.join(literals.get(i, '·') for i in node.inputs)})"
+    params = params_text(node)
+    return f"{text} [{params}]" if params and len(text) + len(params) + 3 <= TITLE else text
+
+
+def _operations(ladder: Ladder, nodes: Sequence[int]) -> list[str]:
+    literals = literals_of(ladder.graph)
+    found = [ladder.graph.nodes[k] for k in nodes]
+    telling = [node for node in found if node.op.name not in PLAIN] or found
+    return [operation_text(node, literals) for node in telling] if len(found) == 1 else [n.op.name for n in telling]
+
+
+def _forward_box(wiring: Wired, block: Block) -> Box | None:
+    ladder = wiring.ladder
+    rows = ladder.rows[block.start : block.stop]
+    own = [k for row in rows for k in row.forward if _of(ladder, k) is None]
+    nodes = own or [k for row in rows for k in row.forward]
+    if not nodes:
+        return None
+    texts = _operations(ladder, nodes)
+    where = _where(ladder, block)
+    hint = f"{', '.join(ladder.graph.nodes[k].op.name for k in nodes)}\n{where}"
+    if block.kind in ("function", "repeat", "turn", "more"):
+        title = block.label if block.kind != "more" else f"the same, {block.label}"
+        return Box("forward", cut(title, TITLE), _count(len(nodes)), hint)
+    return Box("forward", cut(", ".join(texts), TITLE), cut(where, TITLE + 4), hint)
+
+
+def _backward_box(wiring: Wired, block: Block) -> Box | None:
+    ladder = wiring.ladder
+    rows = ladder.rows[block.start : block.stop]
+    nodes = [k for row in reversed(rows) for k in row.backward]
+    if not nodes:
+        inside = range(block.start, block.stop)
+        if any(wiring.wires[k].start[0] == BACKWARD for k in wiring.near(inside) if wiring.wires[k].start[1] in inside):
+            names = dict.fromkeys(name for row in rows for name in _of_row(ladder, row.forward))
+            title = cut(", ".join(f"d {name}" for name in names), TITLE)
+            return Box("passes", title, "passes it on", f"{title}: the cotangent is passed on as it is")
+        return None
+    texts = ", ".join(ladder.graph.nodes[k].op.name for k in nodes)
+    if block.kind in ("function", "repeat", "turn", "more"):
+        title = f"d {block.label}" if block.kind != "more" else f"the same, {block.label}"
+        return Box("backward", cut(title, TITLE), _count(len(nodes)), texts)
+    names = dict.fromkeys(name for row in reversed(rows) for name in _of_row(ladder, row.forward, row.backward))
+    telling = [name for name in names if name not in PLAIN] or list(names)
+    title = ", ".join(f"d {name}" for name in telling)
+    return Box("backward", cut(title, TITLE), cut(texts, TITLE + 4), f"{title}\n{texts}\n{_where(ladder, block)}")
+
+
+def _of(ladder: Ladder, k: int) -> str | None:
+    source = ladder.graph.nodes[k].source
+    return None if source is None else source.of
+
+
+def _of_row(ladder: Ladder, forward: Sequence[int], backward: Sequence[int] = ()) -> Iterator[str]:
+    """The operations that a row's derivatives are of."""
+    found = [name for k in backward if (name := _of(ladder, k)) is not None]
+    yield from found or [ladder.graph.nodes[k].op.name for k in forward if _of(ladder, k) is None]
+
+
+def _count(n: int) -> str:
+    return "1 operation" if n == 1 else f"{n} operations"
+
+
+def _where(ladder: Ladder, block: Block) -> str:
+    """The text of the user's line, where the file can be read; else its place."""
+    source = source_of(ladder, block.start)
+    return "" if source is None else line_text(source) or str(source).partition(",")[0]
+
+
+def line_text(source: Source) -> str:
+    """The text of a line of the user's; empty where its file cannot be read."""
+    return linecache.getline(source.file, source.line).strip()
+
+
+def _leaving(wiring: Wired, inside: range, side: str) -> str:
+    """The names of the values that a unit gives to others on its side; gradients have a box that says it."""
+    ladder = wiring.ladder
+    names: dict[str, str] = {}
+    for w in [wiring.wires[k] for k in wiring.near(inside)]:
+        if w.saved or w.start[0] != side or w.start[1] not in inside:
+            continue
+        if all(end[0] == GRADIENT or wiring.row(end) in inside or end[0] == RESULT for end in w.ends):
+            continue
+        names[w.name] = type_text(ladder.graph.types[w.value])
+    if len(names) == 1 and (side == FORWARD or next(iter(names)).startswith("%")):
+        ((name, type),) = names.items()
+        return cut(f"{shortened(name, TITLE - len(type) - 3)}  {type}", TITLE)
+    head = next(iter(names), "").rpartition(" / d ")[0]
+    if head and all(name.startswith(f"{head} / d ") for name in names):  # d loss / d q, k
+        found = [name.removeprefix(f"{head} / d ") for name in names]
+        return cut(f"{head} / d {', '.join(found)}", TITLE)
+    found = list(names)
+    if len(found) > 2:
+        found = [found[0], f"{len(found) - 1} more"]
+    return cut(", ".join(found), TITLE)
+
+
+def made_by(ladder: Ladder, block: Block) -> Iterator[int]:
+    """The numbers of the values that the rows of a block make, forward first."""
+    outs = ladder.outs
+    rows = ladder.rows[block.start : block.stop]
+    for row in rows:
+        for k in row.forward:
+            yield from outs[k]
+    for row in reversed(rows):
+        for k in row.backward:
+            yield from outs[k]

@@ -1,0 +1,416 @@
+"""Where does this NaN or Inf come from, asked of a tensor with a history.
+
+NOTE [What a history knows]
+A node keeps what its derivative reads, and no more.  From that, from the leaves and from the result itself, forward is
+computed again as far as it goes; where an operand was not kept, the value that a later node has saved is taken as it
+is.  Then backward runs on these values, without hooks and without writing to any ``.grad``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.mutable.backward import engine
+from fgrad.mutable.backward.engine import GraphTask, validated
+from fgrad.mutable.backward.order import order
+from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.explain.names import module_path, name_of, name_of_node, names_of_results, place
+from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.operation.plan import NOTHING
+from fgrad.mutable.tensor.node import Edge, Node
+from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_edge, new_tensor
+from fgrad.mutable.tensor.tensor_type import type_of
+from fgrad.seam import (
+    Event,
+    Execution,
+    Frame,
+    Graph,
+    Node as GraphNode,
+    Nonfinite,
+    Run,
+    Source,
+    diagnosed,
+    main_event,
+    quietly,
+    widely,
+)
+
+
+def nonfinite(loss: Tensor) -> Nonfinite:
+    """Where a NaN or Inf in a tensor, or in the gradients of its sum, comes from.
+
+    No ``.grad`` is written and no hook runs.  It is asked before ``backward``, or after one that retains the graph.
+
+    Returns:
+      As ``fgrad.nonfinite``: the first operation, forward or backward, that made it of finite numbers, with its line,
+      these numbers, the way from there to the result, and a mend that has been tried where forward can be computed
+      again.  It is false where everything is finite.
+
+    Raises:
+      RuntimeError: a backward has let go of the values that were saved.
+
+    >>> import fgrad.torch as torch
+    >>> x = torch.tensor([4., 0.], requires_grad=True)
+    >>> loss = torch.where(x > 0, x.sqrt(), 0.).sum()
+    >>> found = torch.nonfinite(loss)
+    >>> found.phase, found.operation, found.places[0].index, found.mend.checked
+    ('backward', 'sqrt', (1,), True)
+    >>> x.grad is None
+    True
+    """
+    return widely(quietly, _answer, loss, name_of(loss))
+
+
+def _answer(loss: Tensor, name: str | None) -> Nonfinite:
+    called = _bare(name) or "the result"
+    edge = gradient_edge(loss)
+    if edge is None:
+        return _without_history(loss, called)
+    history = History([(edge, None)], {edge: loss._value()}, called)
+    run = history.run({})
+    assert run is not None
+    return diagnosed(run, history.run, "torch", f"the values, and the gradient of {called}")
+
+
+def explained(task: GraphTask) -> str:
+    """Where a NaN in the backward that is running comes from; empty where that cannot be told."""
+    called = name_of_node(task.roots[0][0][0]) or "the result"
+
+    def looked() -> Nonfinite:
+        history = History(task.roots, {}, called)
+        run = history.run({})
+        assert run is not None
+        return diagnosed(run, history.run, "torch", "")
+
+    try:
+        with _unwatched():
+            found = widely(quietly, looked)
+    except Exception:  # what cannot be explained is raised as it was
+        return ""
+    return str(found) if found else ""
+
+
+class _unwatched:
+    """A block in which operations are neither recorded nor watched by anomaly mode."""
+
+    def __enter__(self) -> None:
+        self.before = modes.anomaly, modes.grad
+        modes.anomaly, modes.grad = False, False
+
+    def __exit__(self, *raised: Any) -> None:
+        modes.anomaly, modes.grad = self.before
+
+
+def _without_history(loss: Tensor, called: str) -> Nonfinite:
+    """What is known of a tensor that no recorded operation made."""
+    execution = Execution()
+    cell = execution.cell(loss._value())
+    run = Run(execution, [(called, cell)], 1, {cell: called}, frozenset([cell]))
+    return diagnosed(run, None, "torch", f"{called}, which has no history")
+
+
+def _bare(name: str | None) -> str | None:
+    """A name as a path: ``net.0.weight`` for the ``'0.weight' of 'net'`` of messages."""
+    if name is None:
+        return None
+    inside, of, outer = name.replace("'", "").partition(" of ")
+    return f"{outer}.{inside}" if of and not inside.startswith("a view") else inside + of + outer
+
+
+def _unknown(values: Sequence[Any]) -> Sequence[Any]:
+    raise NotImplementedError("what is known by its results alone cannot be carried out")
+
+
+class History:
+    """What led to a tensor, ready to be run again."""
+
+    def __init__(self, roots: Sequence[tuple[Edge, Tensor | None]], known: dict[Edge, Any], called: str):
+        self.called = called
+        #: where gradients start; ones where none is given
+        self.roots: Sequence[tuple[Edge, Tensor | None]] = roots
+        #: in the engine's order, the last first
+        self.nodes: list[Node] = order([edge[0] for edge, _ in roots])
+        #: the variables that their results were stored in
+        self.called_by: dict[Node, str] = names_of_results(self.nodes)
+        #: what is known of the outputs of nodes
+        self.known: dict[Edge, Any] = known
+        #: what each operation saved: of its operands, by place, and of its results
+        self.operands: dict[Node, dict[int, Any]] = {}
+        self.results: dict[Node, dict[int, Any]] = {}
+        #: names of operands without history
+        self.names: dict[Edge, str] = {}
+        #: the graph of each operation, with nodes of its own
+        self.graphs: dict[Node, Graph] = {}
+        for node in self.nodes:
+            if isinstance(node, OperationNode):
+                self._read(node)
+
+    def _read(self, node: OperationNode) -> None:
+        if node.released and node.saved:
+            where = f" by the backward at {place(node.released)}" if isinstance(node.released, tuple) else ""
+            raise RuntimeError(
+                f"nonfinite looks at the values that were saved for backward, and those of {node.plan.operation.name}, "
+                f"at {place(node.source)}, were let go of{where}. Way out: call it before backward(), or call "
+                "backward(retain_graph=True)."
+            )
+        graph, pullback = node.plan.graph, node.pullback
+        # an operation that was run twice has one graph, and two nodes that may be replaced
+        own = tuple([GraphNode(each.op, each.inputs) for each in graph.nodes])
+        self.graphs[node] = Graph(graph.in_types, graph.consts, own, graph.outputs)
+        edges = _edges(node)
+        operands = self.operands[node] = dict(zip(_number_places(node), node.numbers, strict=True))
+        results = self.results[node] = {}
+        count = len(pullback.inputs)
+        for k, saved in enumerate(node.saved):
+            value = _saved_value(saved, node)
+            if value is None:
+                continue
+            if k >= count:
+                output = pullback.outputs[k - count]
+                results[output] = self.known[node, output] = value
+                continue
+            at = pullback.inputs[k]
+            operands[at] = value
+            if (edge := edges.get(at)) is not None:
+                self.known.setdefault(edge, value)
+            elif isinstance(saved, SavedTensor) and saved.tensor is not None:
+                self.names[node, at] = _bare(name_of(saved.tensor)) or saved.name
+        # a result that backward reads is what it was when it was saved, whatever was written since
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def run(self, replaced: Mapping[int, Graph]) -> Run | None:
+        """Forward and backward; with graphs in place of nodes, None if what comes after them cannot be run again."""
+        return _HistoryRun(self, replaced).finished()
+
+
+class _HistoryRun:
+    """One run of a history."""
+
+    def __init__(self, history: History, replaced: Mapping[int, Graph]):
+        self.history = history
+        self.replaced = replaced
+        self.execution = Execution((), replaced)
+        self.cells: dict[Edge, int] = {}
+        self.frames: dict[Node, Frame] = {}
+        self.events: dict[Node, Event] = {}
+        self.names: dict[int, str] = {}
+        self.given: set[int] = set()
+        #: the nodes that depend on what was replaced
+        self.changed: set[Node] = set()
+
+    def finished(self) -> Run | None:
+        history = self.history
+        for node in reversed(history.nodes):
+            if not self._forward(node):
+                return None
+        results: list[tuple[str, int]] = []
+        for edge, _ in history.roots:
+            if edge in self.cells:
+                self.names.setdefault(self.cells[edge], history.called)
+                results.append((history.called, self.cells[edge]))
+        outputs = len(results)
+        results += [(f"d {history.called} / d {name}", cell) for name, cell in self._backward()]
+        return Run(self.execution, results, outputs, self.names, frozenset(self.given))
+
+    def _forward(self, node: Node) -> bool:
+        """Run a node's operation, or take its results as they are known; whether that is right."""
+        history, execution = self.history, self.execution
+        if isinstance(node, AccumulateGrad):
+            cell = self.cells[node, 0] = execution.cell(node.variable._value())
+            self.names[cell] = _bare(name_of(node.variable)) or "a leaf"
+            self.given.add(cell)
+            return True
+        source = None if node.source is None else Source(*node.source)
+        told: dict[str, Any] = {"called": _called(node), "source": source, "scope": module_path(node)}
+        frame = Frame(Graph((), (), (), ()), [], **told)
+        if isinstance(node, OperationNode):
+            reads = self._reads(node)
+            changed = any(edge is not None and edge[0] in self.changed for edge in node.next_edges)
+            if changed or self._is_replaced(node):
+                self.changed.add(node)
+            if None not in reads:
+                graph = history.graphs[node]
+                whole = Event(None, _unknown, tuple(reads), (), source, frame, None, None, len(execution.events), graph)  # type: ignore[arg-type]
+                graph = self.replaced.get(id(graph), graph)
+                frame = execution.run(graph, reads, whole=whole, **told)  # type: ignore[arg-type]
+                whole.frame, whole.writes = frame, tuple(frame.outputs())
+                self.frames[node] = frame
+                for k, cell in enumerate(frame.outputs()):
+                    self.cells[node, k] = cell
+                event = main_event(execution, frame)
+                if event is not None:
+                    self.events[node] = event
+                    self._name(node)
+                    return True
+        number = len(execution.events)
+        self.events[node] = event = Event(None, _unknown, (), (), source, frame, None, None, number)
+        if node not in self.frames:
+            for k in range(len(node.out_types)):
+                if (node, k) in history.known:
+                    self.cells[node, k] = execution.given(event, history.known[node, k])
+            event.writes = tuple([cell for (at, _), cell in self.cells.items() if at is node])
+        self._name(node)
+        after = any(edge is not None and edge[0] in self.changed for edge in node.next_edges)
+        return node in self.frames or not (after or node in self.changed)
+
+    def _is_replaced(self, node: OperationNode) -> bool:
+        graph = self.history.graphs[node]
+        return id(graph) in self.replaced or any(id(each) in self.replaced for each in graph.nodes)
+
+    def _name(self, node: Node) -> None:
+        name = self.history.called_by.get(node)
+        if name is not None and (node, 0) in self.cells:
+            self.names.setdefault(self.cells[node, 0], name)
+
+    def _reads(self, node: OperationNode) -> list[int | None]:
+        """The cells of an operation's operands, None for what is not known."""
+        history, execution = self.history, self.execution
+        edges, operands = _edges(node), history.operands[node]
+        reads: list[int | None] = []
+        for at, type in enumerate(history.graphs[node].in_types):
+            edge = edges.get(at)
+            cell = None if edge is None else self.cells.get(edge)
+            if cell is not None and not (self.replaced or _agrees(execution, cell, operands.get(at))):
+                cell = None  # written since, past the version counter
+            if cell is None and at in operands:
+                value = operands[at]
+                cell = execution.cell(
+                    np.asarray(value, type.dtype) if isinstance(value, int | float | complex) else value
+                )
+                name = history.names.get((node, at))
+                if name is not None:
+                    self.names[cell] = name
+                    self.given.add(cell)
+            reads.append(cell)
+        return reads
+
+    # -- backward ----------------------------------------------------------------------------------------------------
+
+    def _backward(self) -> list[tuple[str, int]]:
+        """The gradients of the leaves, with their names."""
+        history, execution = self.history, self.execution
+        buffers: dict[Edge, int] = {}
+        for edge, grad in history.roots:
+            type = edge[0].out_types[edge[1]]
+            value = np.ones(type.shape, type.dtype.numpy) if grad is None else grad._value()
+            buffers[edge] = execution.cell(value)
+        found: list[tuple[str, int]] = []
+        for node in history.nodes:
+            grads = [buffers.get((node, k)) for k in range(len(node.out_types))]
+            if isinstance(node, AccumulateGrad):
+                if grads[0] is not None:
+                    found.append((self.names[self.cells[node, 0]], grads[0]))
+                continue
+            if all(grad is None for grad in grads):
+                continue
+            for edge, cell in zip(node.next_edges, self._pulled(node, grads), strict=False):
+                if edge is None or cell is None:
+                    continue
+                held = buffers.get(edge)
+                event = self.events[node]
+                buffers[edge] = cell if held is None else execution.total(held, cell, event.frame, event)
+        return found
+
+    def _pulled(self, node: Node, grads: Sequence[int | None]) -> Sequence[int | None]:
+        if not isinstance(node, OperationNode) or not type(node).fusible:
+            return self._applied(node, grads)
+        plan, pullback, execution = node.plan, node.pullback, self.execution
+        if pullback is NOTHING:
+            return [None] * len(node.next_edges)
+        given = [self._or_zeros(node, k, grads[k]) for k in plan.inexact]
+        if self._is_replaced(node):
+            frame = self.frames[node]
+            seeds = [(frame.graph.outputs[k], cell) for k, cell in zip(plan.inexact, given, strict=True)]
+            cts = execution.pull(frame, seeds, list(pullback.wanted))
+            found: list[int | None] = [cts.get(at) for at in pullback.wanted]
+        else:
+            found = list(
+                execution.run(pullback.routine.graph, [*self._saved(node), *given], self.events[node]).outputs()
+            )
+        if len(found) == len(node.next_edges):
+            return found
+        rest = iter(found)
+        return [None if edge is None else next(rest) for edge in node.next_edges]
+
+    def _saved(self, node: OperationNode) -> list[int]:
+        """The cells of what the pull-back reads: those of forward where they hold what was saved."""
+        history = self.history
+        frame = self.frames.get(node)
+        edges = _edges(node)
+        found = []
+        for at in node.pullback.inputs:
+            edge = edges.get(at)
+            cell = frame.cells[at] if frame is not None else self.cells.get(edge) if edge is not None else None
+            found.append(self._held(cell, history.operands[node].get(at)))
+        for k in node.pullback.outputs:
+            found.append(self._held(self.cells.get((node, k)), history.results[node].get(k)))
+        return found
+
+    def _held(self, cell: int | None, value: Any) -> int:
+        if cell is not None and (self.replaced or _agrees(self.execution, cell, value)):
+            return cell
+        return self.execution.cell(value)
+
+    def _or_zeros(self, node: Node, k: int, cell: int | None) -> int:
+        type = node.out_types[k]
+        return self.execution.cell(np.zeros(type.shape, type.dtype.numpy)) if cell is None else cell
+
+    def _applied(self, node: Node, grads: Sequence[int | None]) -> Sequence[int | None]:
+        """What a node gives that is no operation of the table, such as a custom Function's."""
+        values = self.execution.values
+        tensors = [None if cell is None else _tensor(values[cell]) for cell in grads]
+        with no_grad():
+            found = validated(node, node.apply(tensors))
+        of = self.events[node]
+        reads = tuple([cell for cell in grads if cell is not None])
+        event = Event(None, _unknown, reads, (), of.source, of.frame, None, of, len(self.execution.events))
+        self.execution.events.append(event)
+        cells = [None if grad is None else self.execution.given(event, grad._value()) for grad in found]
+        event.writes = tuple([cell for cell in cells if cell is not None])
+        return cells
+
+
+def _called(node: Node) -> str:
+    return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
+
+
+def _tensor(value: Any) -> Tensor:
+    return new_tensor(value, type_of(value))
+
+
+def _edges(node: OperationNode) -> dict[int, Edge]:
+    """Where the operands of an operation come from, by their place among those that are there."""
+    if len(node.next_edges) != len(node.plan.edges):
+        return {}
+    pairs = zip(node.plan.edges, node.next_edges, strict=True)
+    return {at: edge for (_, at), edge in pairs if edge is not None and at is not None}
+
+
+def _number_places(node: OperationNode) -> list[int]:
+    """The places of the operands that are Python numbers."""
+    present = node.plan.present
+    return [present.index(i) for i in node.plan.numbers] if node.numbers else []
+
+
+def _saved_value(saved: Any, node: Node) -> Any:
+    """The array that was saved; None if it was written since."""
+    if not isinstance(saved, SavedTensor):
+        return saved
+    if saved.array is None and saved.hooks is None:
+        tensor = saved.tensor
+        return None if tensor is None or tensor._counter.value != saved.version else tensor._value()
+    return saved.value(node)
+
+
+def _agrees(execution: Execution, cell: int, value: Any) -> bool:
+    """Whether a cell holds what was saved, if anything was."""
+    if value is None or isinstance(value, int | float | complex):
+        return True
+    held, other = np.asarray(execution.values[cell]), np.asarray(value)
+    return held is other or (held.shape == other.shape and np.allclose(held, other, 1e-3, 1e-6, equal_nan=True))
+
+
+engine.anomaly.explain = explained

@@ -1,0 +1,32 @@
+"""What there is to say of the derivative of each operation of a graph: the kind of its rule."""
+
+import inspect
+
+from fgrad import errors
+from fgrad.graph.graph import Graph
+from fgrad.passes.dependence import rule_of
+from fgrad.rules.kinds import Undefined, Zero
+
+
+def rule_texts(graph: Graph) -> dict[str, str]:
+    """By primitive, what its rule states; nothing for what has no rule.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from fgrad.graph.importing import from_jaxpr
+    >>> rule_texts(from_jaxpr(jax.make_jaxpr(jnp.floor)(1.0)))
+    {'floor': 'Zero, piecewise constant or integer-valued'}
+    """
+    found: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.op.name in found:
+            continue
+        try:
+            rule = rule_of(node.op)
+        except errors.MissingRuleError:
+            continue
+        kind = type(rule).__name__
+        if isinstance(rule, Zero | Undefined):
+            found[node.op.name] = f"{kind}, {rule.reason}"
+        else:
+            found[node.op.name] = f"{kind}. {(inspect.getdoc(type(rule)) or '').partition('.')[0]}".replace("\n", " ")
+    return found

@@ -1,0 +1,205 @@
+"""The ladder of a function: reverse mode, cut where ``vjp`` cuts it, with every operation's derivative beside it.
+
+NOTE [Marked sources]
+Which operation a node of the derivative belongs to is known while the derivative is written, and forgotten afterwards.
+A source travels with each node through all passes and never counts; so for a ladder every node is given one of its own,
+which knows the node's position.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import field, frozen
+
+from fgrad.graph.drawing.ladder import Ladder, Pair, Row, arrays_of, numbers_of
+from fgrad.graph.graph import Graph, Node
+from fgrad.graph.names import value_names
+from fgrad.graph.regions import is_inexact
+from fgrad.graph.source import Source
+from fgrad.passes.dependence import rule_of_name
+from fgrad.passes.local import add, backward, forward, tangent_type
+from fgrad.passes.simplify import Simplifier
+from fgrad.rules.kinds import Elementwise
+
+
+@frozen
+class _Mark(Source):
+    """The source of a node that stood at position ``node``; ``known`` says whether it had one before."""
+
+    node: int = field(kw_only=True)
+    known: bool = field(kw_only=True)
+
+    def derivative_of(self, name: str) -> Source:
+        return _Mark(self.code, self.offset, name, node=self.node, known=self.known)
+
+
+def _mark(source: Source | None, node: int) -> _Mark:
+    if source is None:
+        return _Mark(_mark.__code__, 0, node=node, known=False)
+    return _Mark(source.code, source.offset, source.of, node=node, known=True)
+
+
+def ladder(graph: Graph, wrt: Sequence[int], names: Sequence[str], outputs: Sequence[str]) -> Ladder:
+    """The ladder of a graph and of its reverse mode in the inputs ``wrt``.
+
+    Arguments:
+      names: those of the inputs.
+      outputs: those of the outputs, of which the gradients get theirs: ``d loss / d w``.
+    """
+    marked = Graph(
+        graph.in_types,
+        graph.consts,
+        tuple([Node(n.op, n.inputs, _mark(n.source, k)) for k, n in enumerate(graph.nodes)]),
+        graph.outputs,
+    )
+    builder = Simplifier(graph.in_types)
+    seeds = {
+        k: builder.input(tangent_type(graph.types[i]))
+        for k, i in enumerate(graph.outputs)
+        if is_inexact(graph.types[i])
+    }
+    walk = forward(builder, marked, builder.inputs[: len(graph.in_types)], wrt, [graph.outputs[k] for k in seeds])
+    cts: dict[int, int] = {}
+    for k, ct in seeds.items():
+        value = graph.outputs[k]
+        if value in walk.varied:
+            cts[value] = add(builder, cts[value], ct) if value in cts else ct
+    cts = backward(walk, cts)
+    wanted = [i for i in wrt if i in cts]
+    results = [walk.numbers[i] for i in graph.outputs]
+    values = list(range(len(graph.types)))
+    whole = builder.finish([
+        *results, *[cts[i] for i in wanted], *[walk.numbers[i] for i in values], *cts.values()
+    ])  # fmt: skip
+    places = iter(whole.outputs[len(results) + len(wanted) :])
+    at = dict(zip(values, places, strict=False))
+    ct_at = dict(zip(cts, places, strict=True))
+    cut, new = _needed(Graph(whole.in_types, whole.consts, whole.nodes, whole.outputs[: len(results) + len(wanted)]))
+    forms = {i: new[n] for i, n in at.items() if n in new}
+    cotangents = {i: new[n] for i, n in ct_at.items() if n in new}
+    return _Writer(graph, cut, forms, cotangents, list(seeds), wrt, wanted).ladder(names, outputs)
+
+
+def _needed(graph: Graph) -> tuple[Graph, dict[int, int]]:
+    """The graph of what its outputs need, and the new numbers of the values that are left."""
+    outs = numbers_of(graph)
+    read = set(graph.outputs)
+    kept = []
+    for k in reversed(range(len(graph.nodes))):
+        if graph.nodes[k].op.effects or not read.isdisjoint(outs[k]):
+            read.update(graph.nodes[k].inputs)
+            kept.append(k)
+    kept.reverse()
+    first = len(graph.in_types)
+    consts = [k for k in range(len(graph.consts)) if first + k in read]
+    new = {i: i for i in range(first)}
+    new |= {first + k: first + n for n, k in enumerate(consts)}
+    number = first + len(consts)
+    nodes = []
+    for k in kept:
+        node = graph.nodes[k]
+        nodes.append(Node(node.op, tuple([new[i] for i in node.inputs]), node.source))
+        new.update({i: number + n for n, i in enumerate(outs[k])})
+        number += len(outs[k])
+    outputs = tuple([new[i] for i in graph.outputs])
+    return Graph(graph.in_types, tuple([graph.consts[k] for k in consts]), tuple(nodes), outputs), new
+
+
+class _Writer:
+    """``forms`` and ``cotangents``: where a value of the function, and its cotangent, stand in the whole graph."""
+
+    def __init__(
+        self,
+        function: Graph,
+        whole: Graph,
+        forms: Mapping[int, int],
+        cotangents: Mapping[int, int],
+        seeds: Sequence[int],
+        wrt: Sequence[int],
+        wanted: Sequence[int],
+    ):
+        first, count = len(function.in_types), len(function.outputs)
+        self.function, self.whole, self.forms, self.cotangents = function, whole, forms, cotangents
+        self.wrt = wrt
+        self.seeds = {k: first + n for n, k in enumerate(seeds)}
+        self.gradients = dict(zip(wanted, whole.outputs[count:], strict=True))
+        self.outs, self.of_function = numbers_of(whole), numbers_of(function)
+        #: what depends on the cotangents of the results
+        self.late = set(range(first, len(whole.in_types)))
+        for node, outs in zip(whole.nodes, self.outs, strict=True):
+            if not self.late.isdisjoint(node.inputs):
+                self.late.update(outs)
+
+    def ladder(self, inputs: Sequence[str], outputs: Sequence[str]) -> Ladder:
+        first, count = len(self.function.in_types), len(self.function.outputs)
+        names = self._names(inputs, outputs)
+        of = self._differentiated(names)
+        wrt = set(self.wrt)
+        arguments = [Pair(i, self.gradients.get(i), f"d {of} / d {inputs[i]}" * (i in wrt)) for i in range(first)]
+        return Ladder(
+            Graph(self.whole.in_types, self.whole.consts, self._unmarked(), self.whole.outputs),
+            tuple(names),
+            tuple(self._rows()),
+            (*arguments, *[Pair(i) for i in arrays_of(self.whole)]),
+            tuple([Pair(i, self.seeds.get(k), outputs[k]) for k, i in enumerate(self.whole.outputs[:count])]),
+            {self.forms[i]: ct for i, ct in self.cotangents.items() if i in self.forms},
+        )
+
+    def _rows(self) -> Iterator[Row]:
+        forward: dict[int, list[int]] = {}
+        backward: dict[int, list[int]] = {}
+        reader: dict[int, int] = {}
+        for k in reversed(range(len(self.whole.nodes))):
+            node = self.whole.nodes[k]
+            mark = node.source
+            # what a pass wrote of its own accord stands where it is read
+            at = mark.node if isinstance(mark, _Mark) else min([reader.get(i, 0) for i in self.outs[k]], default=0)
+            side = backward if not self.late.isdisjoint(self.outs[k]) else forward
+            side.setdefault(at, []).append(k)
+            for i in node.inputs:
+                reader[i] = min(at, reader.get(i, at))
+        for at in sorted({*forward, *backward}):
+            nodes = forward.get(at, [])[::-1]
+            yield Row(tuple(nodes), tuple(backward.get(at, [])[::-1]), self._passed(at, nodes))
+
+    def _passed(self, at: int, nodes: Sequence[int]) -> tuple[int, ...]:
+        """The values whose cotangent is that of the operation's result itself."""
+        made = {i for k in nodes for i in self.outs[k]}
+        results = [i for i in self.of_function[at] if self.forms.get(i) in made]
+        mine = {self.cotangents[i] for i in results if i in self.cotangents}
+        inputs = [i for i in self.function.nodes[at].inputs if i in self.forms and self.cotangents.get(i) in mine]
+        return tuple(dict.fromkeys([self.forms[i] for i in inputs]))
+
+    def _names(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+        names = [f"%{i}" for i in range(len(self.whole.types))]
+        for node, outs in zip(self.whole.nodes, self.outs, strict=True):
+            of = node.source.of if node.source is not None else None
+            if of is not None:
+                slope = isinstance(rule_of_name(of), Elementwise)
+                name = f"slope of {of}" if slope else f"{node.op.name} for {of}"
+                names[outs.start : outs.stop] = [f"%{i}" if i in self.late else name for i in outs]
+        given = value_names(self.function, inputs)
+        for i, n in self.forms.items():
+            if not given[i].startswith("%"):
+                names[n] = given[i]
+        for k, n in enumerate(self.whole.outputs[: len(outputs)]):
+            if names[n].startswith("%"):
+                names[n] = outputs[k]
+        of = self._differentiated(names)
+        for i, n in sorted(self.cotangents.items()):
+            if i in self.forms:
+                names[n] = f"d {of} / d {names[self.forms[i]]}"
+        for i, n in self.gradients.items():
+            names[n] = f"d {of} / d {inputs[i]}"
+        return names
+
+    def _differentiated(self, names: Sequence[str]) -> str:
+        """What the derivatives are of."""
+        return names[self.whole.outputs[0]] if len(self.function.outputs) == 1 else "outputs"
+
+    def _unmarked(self) -> tuple[Node, ...]:
+        nodes = []
+        for node in self.whole.nodes:
+            mark = node.source
+            source = Source(mark.code, mark.offset, mark.of) if isinstance(mark, _Mark) and mark.known else None
+            nodes.append(Node(node.op, node.inputs, source))
+        return tuple(nodes)

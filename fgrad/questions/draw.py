@@ -1,0 +1,140 @@
+"""What does the gradient look like?  A function and its derivative in one drawing."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from jax import tree_util
+
+from fgrad import errors
+from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
+from fgrad.api.called import call
+from fgrad.api.graphs import make_graph
+from fgrad.api.names import argument_names, result_names
+from fgrad.graph.drawing.drawing import Drawing as AnyDrawing
+from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
+from fgrad.graph.drawing.ladder import Row
+from fgrad.graph.drawing.units import results, unit, wired
+from fgrad.graph.graph import Graph
+from fgrad.graph.regions import is_inexact
+from fgrad.passes.descriptions import rule_texts
+from fgrad.passes.ladder import ladder
+from fgrad.questions.answer import Answer, Table
+from fgrad.run.summaries import summaries
+
+
+@frozen(repr=False)
+class Drawing(AnyDrawing, Answer):
+    """Forward and backward side by side: forward runs down on the left, backward up on the right.
+
+    It prints as a table, shows itself in notebooks as a picture, and is written by ``to_svg``, ``to_html``, ``to_dot``
+    and ``to_mermaid``.
+    """
+
+    def findings(self) -> Sequence[Row]:
+        return self.ladder.rows
+
+    def parts(self) -> Iterator[Table]:
+        yield self.table()
+
+    def table(self, detail: Detail | None = None) -> Table:
+        """The drawing as a table of texts."""
+        wiring = wired(self.ladder)
+        found = blocks(wiring.ladder)
+        units = [*[unit(wiring, b) for b in visible(found, folded(found, detail))], *results(wiring)]
+        rows: list[tuple[str, ...]] = []
+        for each in units:
+            arguments = [a.title for a, _ in each.pairs if a is not None]
+            gradients = [g.title + f" {g.note}" * (g.kind == "zero") for _, g in each.pairs if g is not None]
+            saved = [pill.text for pill in each.pills]
+            boxes = [[box.title] if box is not None else [] for box in (each.forward, each.backward)]
+            columns = (arguments, boxes[0], saved, boxes[1], gradients)
+            for k in range(max(map(len, columns))):
+                rows.append(tuple([column[k] if k < len(column) else "" for column in columns]))
+        return Table(("arguments", "forward", "saved", "backward", "gradients"), rows)
+
+    def _repr_html_(self) -> str:
+        return self.to_svg()
+
+
+def draw(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callable[..., Drawing]:
+    """A drawing of a function and of its reverse mode: each derivative beside the operation that it belongs to.
+
+    Forward runs down on the left, backward up on the right.  What is saved stands between, with its bytes: it is what
+    ``vjp`` keeps.  Arguments stand with their gradients.  What one line or function did, and blocks that repeat, are
+    folded where there is much of it.
+
+    Arguments:
+      fun: takes and returns pytrees of arrays.
+      argnums: which positional arguments are differentiated; left out, all that have derivatives.
+
+    Returns:
+      A function of the same arguments, which gives a ``Drawing``.
+
+    Raises:
+      TypeError, ValueError: as ``make_graph`` does, and ``argnums`` out of range.
+
+    >>> import fgrad, jax.numpy as jnp
+    >>> def loss(w, x):
+    ...     h = jnp.tanh(w * x)
+    ...     return jnp.sum(h)
+    >>> drawing = fgrad.draw(loss)(jnp.ones(3), jnp.ones(3))
+    >>> print(drawing)
+    arguments  forward                saved                backward         gradients
+    w          mul                    w  12 B              d mul            d loss / d w
+    x                                 x  12 B                               d loss / d x
+               tanh                   slope of tanh  12 B  d tanh
+               reduce_sum [axes=(0,)]                      d reduce_sum
+               loss                                        d loss / d loss
+    >>> _ = drawing.to_svg("loss.svg")
+    """
+    check_function(fun, "draw")
+
+    def draw_fun(*args: Any, **kwargs: Any) -> Drawing:
+        positions = range(len(args)) if argnums is None else resolve(argnums_tuple(argnums, "draw"), len(args), "draw")
+        flat, tree = tree_util.tree_flatten((args, kwargs))
+        places = tree_util.tree_unflatten(tree, range(len(flat)))[0]
+        wrt = tree_util.tree_leaves([places[i] for i in positions])
+        try:
+            made = make_graph(fun)(*args, **kwargs)
+        except errors.NotConcreteError:  # a branch on a number: the one that is taken here
+            return drawing_of(*_recorded(fun, args, kwargs), wrt, _name(fun))
+        return drawing_of(made.core, made.names, made.out_names, wrt, _name(fun))
+
+    return draw_fun
+
+
+def _recorded(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Graph, Sequence[str], Sequence[str]]:
+    """The graph of one call, and the names of its inputs and outputs; what was closed over is an input too."""
+    flat = leaves((args, kwargs), "args", "draw")
+
+    def function(tracers: Sequence[Any]) -> Any:
+        some, keywords = flat.unflatten(tracers)
+        return fun(*some, **keywords)
+
+    called = call(function, flat.values, False, "draw")
+    graph = called.recorded.graph()
+    names = [name for each in argument_names(fun, args, kwargs) for name in each]
+    names += [f"constant {k}" for k in range(len(graph.in_types) - len(names))]
+    return graph, names, result_names(fun, args, called.out.tree)
+
+
+def drawing_of(graph: Graph, names: Sequence[str], out_names: Sequence[str], wrt: Sequence[int], title: str) -> Drawing:
+    """The drawing of a graph and of its reverse mode in the inputs ``wrt``."""
+    wanted = [i for i in wrt if is_inexact(graph.in_types[i])]
+    found = ladder(graph, wanted, names, out_names)
+
+    def numbers(core: Graph, args: Sequence[Any]) -> Mapping[int, str]:
+        given = leaves(tuple(args), "args", "to_html").values
+        seeds = [np.ones(t.shape, t.dtype) for t in core.in_types[len(given) :]]
+        return summaries(core, [*given, *seeds])
+
+    return Drawing(found, title, rule_texts(graph), numbers)
+
+
+def _name(fun: Callable[..., Any]) -> str:
+    name = getattr(fun, "__name__", "function")
+    return "function" if name == "<lambda>" else name

@@ -1,0 +1,143 @@
+"""Mends, tried by running the program with another graph in place of the guilty operation."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.graph.graph import Graph, evaluate
+from fgrad.jaxcore import ShapedArray
+from fgrad.questions.blame import trail
+from fgrad.questions.culprit import (
+    Again,
+    Run,
+    as_the_user_sees_it,
+    in_trap,
+    is_derived,
+    is_softmax,
+    is_variance,
+    shut,
+    trap_of,
+)
+from fgrad.questions.execution import Event, has_rule_of_its_own, numbers
+from fgrad.questions.finding import UNTRIED, Mend, where
+from fgrad.questions.traps import TRAPS, Trap
+
+#: how many traps are mended, one after another
+MENDS = 6
+
+
+def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, library: str) -> Mend | None:
+    if is_variance(event):
+        return Mend("take more elements, or leave out the correction.", False, UNTRIED)
+    if event.op is None and event.graph is None:
+        return _of_unknown(event)
+    if trap is None:
+        return None
+    at = in_trap(event, trap)
+    if at.of is not None and not has_rule_of_its_own(at.of):
+        return None  # an operation of a derivative's, which the user did not write
+    if again is not None and shut(run, at, trap).any():
+        guard = _tried(run, at, trap.guarded(*_action(at)), again, True)
+        if guard is not None:
+            return Mend(_guard_text(run, at, trap, library), *guard)
+        if trap.bound is not None:
+            bound = _tried(run, at, trap.kept_out(*_action(at)), again, False)
+            if bound is not None:
+                return Mend(_bound_text(run, at, trap, library), *bound)
+    # NaN in backward: what came back there was 0, since the result was not chosen
+    backward = is_derived(event) or event.of is not None
+    masked = trap.call and backward and np.isnan(numbers(run.execution.values[run.bad()[0][1]])).any()
+    text = (_guard_text if masked else _bound_text)(run, at, trap, library)
+    return Mend(text, False, UNTRIED) if text else None
+
+
+def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> tuple[bool, str] | None:
+    """Whether everything is finite with a graph in place of a node, and what is said of it; None if it does not help.
+
+    ``unchanged``: only if the outputs stay what they were.  Where another trap comes next, that is mended too.
+    """
+    replaced = {_key(at): graph}
+    others: list[str] = []
+    after = again(replaced)
+    if after is None or (unchanged and not _same_outputs(run, after)):
+        return None
+    for _ in range(MENDS):
+        bad = after.bad()
+        if not bad:
+            what = "the value and the gradient are finite" if len(run.results) > run.outputs else "the value is finite"
+            kept = ", and the value is what it was" if unchanged else ""
+            also = f" once the same is done at {' and at '.join(others)}" if others else ""
+            return True, f"Checked by running it: with this {what}{kept}{also}."
+        event = trail(after.execution, bad[0][1]).event
+        if event is None:
+            break
+        event = as_the_user_sees_it(after.execution, event)
+        trap = trap_of(event)
+        inside = in_trap(event, trap)
+        if trap is None or _key(inside) in replaced or not shut(after, inside, trap).any():
+            break
+        change = trap.guarded if trap.bound is None else trap.kept_out
+        replaced[_key(inside)] = change(*_action(inside))
+        others.append(where(inside.source))
+        after = again(replaced)
+        if after is None:
+            break
+    return None
+
+
+def _key(event: Event) -> int:
+    """By what a run knows the node, or the graph, that is to be replaced."""
+    return id(event.node if event.graph is None else event.graph)
+
+
+def _action(event: Event) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], Sequence[ShapedArray]]:
+    """An operation as a function of its operands, with their types."""
+    graph, op = event.graph, event.op
+    if graph is not None:
+        return lambda xs: evaluate(graph, xs), graph.in_types
+    assert op is not None
+    return op.bind, op.in_types
+
+
+def _same_outputs(run: Run, after: Run) -> bool:
+    pairs = zip(run.results[: run.outputs], after.results[: run.outputs], strict=True)
+    values, news = run.execution.values, after.execution.values
+    return all(np.array_equal(numbers(values[a]), numbers(news[b]), equal_nan=True) for (_, a), (_, b) in pairs)
+
+
+def _called(run: Run, at: Event) -> list[str]:
+    """The operands as the user writes them, or as letters."""
+    names = [run.names.get(i, "") for i in at.reads] if not is_derived(at) else ["", ""]
+    return [name if name and "#" not in name else letter for name, letter in zip(names, "xyzw", strict=False)]
+
+
+def _written(trap: Trap, names: Sequence[str], library: str) -> str:
+    x, y = [*names, "y"][:2] if names else ("x", "y")
+    return trap.call.format(x=x, y=y, np=library)
+
+
+def _guard_text(run: Run, at: Event, trap: Trap, library: str) -> str:
+    names = _called(run, at)
+    chosen = f"{library}.where(ok, {{}}, {trap.safe})"
+    inner = [chosen.format(name) if i in trap.operands else name for i, name in enumerate(names)]
+    return (
+        "choose the operand as well as the result, a double where: "
+        f"{library}.where(ok, {_written(trap, inner, library)}, ...), where ok says at which elements the result is "
+        "wanted. Backward goes through both branches of a where, and 0 * Inf is NaN."
+    )
+
+
+def _bound_text(run: Run, at: Event, trap: Trap, library: str) -> str:
+    if not trap.bounded:
+        return trap.advice
+    names = _called(run, at)
+    x, y = [*names, "y"][:2]
+    bounded = trap.bounded.format(x=x, y=y, np=library)
+    inner = [bounded if i in trap.operands else name for i, name in enumerate(names)]
+    text = f"keep the operand out of it: {_written(trap, inner, library)}"
+    return f"{text}. {trap.advice}" if trap.advice else f"{text}"
+
+
+def _of_unknown(event: Event) -> Mend | None:
+    return Mend(TRAPS["sub"].advice, False, UNTRIED) if is_softmax(event) else None
