@@ -76,19 +76,6 @@ class NumPyFunctionError(CopiedOutError, NotImplementedError):
     """
 
 
-def captured_number(source: Any, asked: Any, name: str | None) -> CaptureError:
-    value = f"'{name}'" if name else "a tensor"
-    made = f"{source.file}:{source.line} (in {source.function})" if source else "outside of the function"
-    where = f"{asked.file}:{asked.line} (in {asked.function})" if asked else "an unknown line"
-    return CaptureError(
-        f"The number behind {value} is needed at {where}, and the function is being captured as one graph: only types "
-        f"are known there.\nThe value comes from {made}.\n"
-        "Ways out: return the tensor from the function and read it after the call; torch.where, torch.clamp and masks "
-        "instead of Python's if; torch.compile without fullgraph=True, which runs such a function in pieces; or take "
-        "the line out of the function."
-    )
-
-
 class PositionError(ValueError, TypeError):
     """``argnums`` names an argument that the call does not have.
 

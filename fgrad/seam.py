@@ -2,7 +2,7 @@
 
 from fgrad.api.by_name import graph_by_name
 from fgrad.api.rules import define_rule
-from fgrad.errors import UndefinedDerivativeError, captured_number
+from fgrad.errors import CaptureError, UndefinedDerivativeError
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
@@ -30,6 +30,7 @@ __all__ = [
     "Answer",
     "Builder",
     "Cache",
+    "CaptureError",
     "Const",
     "Event",
     "Drawing",
@@ -48,16 +49,15 @@ __all__ = [
     "Residuals",
     "Run",
     "SILENT",
-    "Table",
     "ShapedArray",
     "Source",
     "Stager",
+    "Table",
     "Tracer",
     "UndefinedDerivativeError",
     "WIDE",
     "active",
     "bind",
-    "captured_number",
     "checks_each_primitive",
     "copied",
     "define_rule",
@@ -69,9 +69,9 @@ __all__ = [
     "here",
     "is_hidden",
     "jvp",
+    "main_event",
     "needed_inputs",
     "numbered",
-    "main_event",
     "operations",
     "pieces",
     "quietly",

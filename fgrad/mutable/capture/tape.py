@@ -6,12 +6,12 @@ from typing import Any
 from fgrad.mutable.context.modes import modes
 from fgrad.seam import (
     Builder,
+    CaptureError,
     Graph,
     RawSource,
     ShapedArray,
     Source,
     Stager,
-    captured_number,
     here,
     stored_names,
     widely,
@@ -42,7 +42,7 @@ class Tape(Stager):
         """The user's line that runs, or whose backward runs, and the module it is in."""
         node = modes.evaluating
         plan = getattr(node, "plan", None)
-        raw = here(4) if plan is None else node.source
+        raw: Any = here(4) if plan is None else node.source
         scope = modes.module if plan is None else node.scope
         of = None if plan is None else plan.operation.name
         key = raw, id(scope), of
@@ -73,9 +73,9 @@ class Tape(Stager):
         return tracer
 
     def concrete(self, number: int) -> Any:
-        names = () if (source := self.source_of(number)) is None else stored_names(source)
-        asked = here(2)
-        raise captured_number(source, None if asked is None else Source(*asked), names[0] if len(names) == 1 else None)
+        """Refuse to give a number: only types are known."""
+        source, raw = self.source_of(number), here(2)
+        raise CaptureError(_asked(source, None if raw is None else Source(*raw)))
 
     def closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
         """The graph from some inputs to some values, in the order given; what is from nowhere is a constant of it."""
@@ -93,3 +93,18 @@ class Tape(Stager):
         graph = widely(self._whole, outputs)
         read = {i for node in graph.nodes for i in node.inputs}.union(graph.outputs)
         return {number for place, number in enumerate(self.places) if place in read}
+
+
+def _asked(source: Source | None, asked: Source | None) -> str:
+    """What is said where a number is asked for: which value, where it comes from, and the ways out."""
+    names = () if source is None else stored_names(source)
+    value = f"'{names[0]}'" if len(names) == 1 and names[0] else "a tensor"
+    made = "outside of the function" if source is None else f"{source.file}:{source.line} (in {source.function})"
+    where = "an unknown line" if asked is None else f"{asked.file}:{asked.line} (in {asked.function})"
+    return (
+        f"The number behind {value} is needed at {where}, and the function is being captured as one graph: only types "
+        f"are known there.\nThe value comes from {made}.\n"
+        "Ways out: return the tensor from the function and read it after the call; torch.where, torch.clamp and masks "
+        "instead of Python's if; torch.compile without fullgraph=True, which runs such a call as uncompiled; or take "
+        "the line out of the function."
+    )

@@ -28,8 +28,6 @@ class _Settings:
 
     #: every so many calls a program is recorded again and compared
     check_every = 1000
-    #: whether anything is compiled at all
-    enabled = True
 
 
 settings: _Settings = _Settings()
@@ -54,7 +52,7 @@ class Compiled:
     warned: bool = False
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.given_up or not settings.enabled or not is_ordinary() or getattr(_running, "inside", False):
+        if self.given_up or not is_ordinary() or getattr(_running, "inside", False):
             return self.function(*args, **kwargs)
         leaves, structure = flatten((args, kwargs))
         tensors = [x for x in leaves if isinstance(x, Tensor)]
@@ -158,16 +156,16 @@ def _static(x: Any) -> Any:
 class _Same:
     """An object that equals itself alone."""
 
-    __slots__ = ("object",)
+    __slots__ = ("value",)
 
-    def __init__(self, object: Any):
-        self.object = object
+    def __init__(self, value: Any):
+        self.value: Any = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.object is self.object
+        return isinstance(other, _Same) and other.value is self.value
 
     def __hash__(self) -> int:
-        return id(self.object)
+        return id(self.value)
 
 
 def _name(function: Any) -> str:

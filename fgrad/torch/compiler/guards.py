@@ -84,7 +84,7 @@ class Guards:
     variables: list[tuple[Any, Any, Any]] = field(factory=list)
     containers: list[tuple[Any, list[Any]]] = field(factory=list)
     empty: list[Any] = field(factory=list)
-    entries: list[tuple[dict[Any, Any], int, list[tuple[Any, Any]]]] = field(factory=list)
+    entries: list[tuple[Any, int, list[tuple[Any, Any]]]] = field(factory=list)
     tensors: list[Any] = field(factory=list)
     leaves: list[tuple[dict[str, Any], bool]] = field(factory=list)
     shared: list[int] = field(factory=list)

@@ -110,7 +110,7 @@ def test_a_module_is_wrapped():
     model.eval()
     close(compiled.eval()(x).detach().numpy(), model(x).detach().numpy(), exact=False)
     assert compiled._orig_mod is model and len(found) == 5
-    assert list(compiled.state_dict())[0] == "_orig_mod.0.weight"
+    assert next(iter(compiled.state_dict())) == "_orig_mod.0.weight"
     assert compiled.__getitem__(0) is model[0]
 
 
