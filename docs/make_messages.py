@@ -14,8 +14,8 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.messages import functional, mutable
-from tests.messages.mistake import Mistake, Said, read
+from tests.messages import functional, mutable  # noqa: E402 (found by the path above)
+from tests.messages.mistake import Mistake, Said, read  # noqa: E402
 
 LAYERS = (("Functions, against JAX", functional, "JAX"), ("Tensors, against PyTorch", mutable, "PyTorch"))
 

@@ -17,7 +17,11 @@ pixels, labels = load_digits(return_X_y=True)
 pixels, labels = torch.tensor((pixels / 16.0).astype(np.float32)), torch.tensor(labels.astype(np.int64))
 
 model = torch.nn.Sequential(
-    torch.nn.Linear(64, 128), torch.nn.BatchNorm1d(128), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(128, 10)
+    torch.nn.Linear(64, 128),
+    torch.nn.BatchNorm1d(128),
+    torch.nn.ReLU(),
+    torch.nn.Dropout(0.2),
+    torch.nn.Linear(128, 10),
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 

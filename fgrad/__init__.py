@@ -6,8 +6,9 @@ from fgrad import errors, lax as lax, nn as nn, numpy as numpy, random as random
 from fgrad.api.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat
 from fgrad.api.conventions import swap_convention
 from fgrad.api.custom import custom_jvp, custom_vjp
+from fgrad.api.files import load
 from fgrad.api.forward import jvp, linear_transpose, linearize
-from fgrad.api.graphs import Graph, load, make_graph
+from fgrad.api.graphs import Graph, make_graph
 from fgrad.api.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from fgrad.api.loops import bounded_while
 from fgrad.api.reverse import fwd_and_bwd, grad, value_and_grad, vjp

@@ -46,6 +46,7 @@ __all__ = [
     "bind_remat",
     "emptied",
     "copied",
+    "current_scope",
     "current_trace",
     "exported_primitives",
     "is_array",
@@ -103,6 +104,12 @@ _array_classes: set[type] = set()
 def is_array(value: Any) -> bool:
     """Whether a value is a JAX array with numbers in it, and no tracer."""
     return type(value) in _array_classes or (isinstance(value, jax.Array) and not isinstance(value, Tracer))
+
+
+def current_scope() -> str:
+    """The names of ``jax.named_scope`` that are open, outermost first: ``net/attention``."""
+    stack = source_info_util.current_name_stack()
+    return str(stack) if stack.stack else ""
 
 
 def current_trace() -> Any:

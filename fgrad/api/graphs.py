@@ -3,7 +3,6 @@
 import html
 import io
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -24,7 +23,7 @@ from fgrad.graph.check import check
 from fgrad.graph.difference import Difference, difference
 from fgrad.graph.drawing.drawing import Drawing, Path
 from fgrad.graph.drawing.ladder import ladder_of
-from fgrad.graph.encoding import NoCode, decode_tree, encode_tree, shape_of
+from fgrad.graph.encoding import NoCode, encode_tree, shape_of
 from fgrad.graph.graph import Const, Graph as FlatGraph, Node
 from fgrad.graph.outline import CompileCost, Outline, compile_cost, outline
 from fgrad.graph.saving import File, dump, encoded, read
@@ -364,7 +363,8 @@ class Graph:
         >>> file = io.BytesIO()
         >>> graph = make_graph(lambda p: p["w"] * 2.0)({"w": 1.0})
         >>> graph.save(file)
-        >>> load(file) == graph
+        >>> import fgrad
+        >>> fgrad.load(file) == graph
         True
         """
         dump(self.core, path, self._extra())
@@ -463,48 +463,10 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
     return graph_of
 
 
-def load(path: File) -> Graph:
-    """The graph in a file that ``Graph.save`` wrote, checked; nothing in the file is ever executed.
-
-    >>> import fgrad, tempfile, os
-    >>> graph = fgrad.make_graph(lambda x: x * x)(3.0)
-    >>> path = os.path.join(tempfile.mkdtemp(), "square.fgrad")
-    >>> graph.save(path)
-    >>> fgrad.load(path) == graph
-    True
-
-    Raises:
-      GraphFileError: the file is damaged, of another version, or not what it claims; the message says where.
-      OSError: it cannot be opened.
-    """
-    graph, extra = read(path)
-    name = str(path) if isinstance(path, str | os.PathLike) else f"<{type(path).__name__}>"
-    if extra is None:  # a flat graph
-        names = tuple([f"args[{i}]" for i in range(len(graph.in_types))])
-        out_names = tuple([f"output[{i}]" for i in range(len(graph.outputs))])
-        return Graph(graph, *_flat_trees(graph), names, out_names)
-    try:
-        in_tree, out_tree = decode_tree(extra["in"]), decode_tree(extra["out"])
-        names, out_names = [tuple(map(str, extra[what])) for what in ("names", "out_names")]
-    except Exception as error:
-        raise errors.bad_graph_file(name, f"its pytrees: {error}") from error
-    counts = in_tree.num_leaves, out_tree.num_leaves, len(names), len(out_names)
-    if counts != (len(graph.in_types), len(graph.outputs)) * 2 or not _is_call(in_tree):
-        raise errors.bad_graph_file(name, "its pytrees do not fit its inputs and outputs")
-    return Graph(graph, in_tree, out_tree, names, out_names)
-
-
-def _flat_trees(graph: FlatGraph) -> tuple[Any, Any]:
+def flat_function(graph: FlatGraph, names: tuple[str, ...], out_names: tuple[str, ...]) -> Graph:
+    """The graph of a function of separate arrays that gives a tuple of arrays."""
     ins, outs = [(0,) * n for n in (len(graph.in_types), len(graph.outputs))]
-    return tree_util.tree_structure((ins, {})), tree_util.tree_structure(outs)
-
-
-def _is_call(tree: Any) -> bool:
-    """Whether a structure is one of ``(args, kwargs)``."""
-    value = tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    return (
-        type(value) is tuple and [type(x) for x in value] == [tuple, dict] and all(isinstance(k, str) for k in value[1])
-    )
+    return Graph(graph, tree_util.tree_structure((ins, {})), tree_util.tree_structure(outs), names, out_names)
 
 
 # --------------------------------------------------------------------------------------------------------------------

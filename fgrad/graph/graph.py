@@ -250,7 +250,7 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     node: Any = None
     try:
         for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
-            for out in node.op.bind([values[i] for i in node.inputs]):
+            for out in _bound(node, [values[i] for i in node.inputs]):
                 values[number] = out
                 number += 1
             for i in dead:
@@ -259,6 +259,15 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
         explanation.nonfinite(error, graph, args, node)
         raise
     return [values[i] for i in graph.outputs]
+
+
+def _bound(node: Node, args: Sequence[Any]) -> Sequence[Any]:
+    """Run a node on values, in the scope that it was recorded in, so that profiles keep the user's names."""
+    source = node.source
+    if source is None or not source.module:
+        return node.op.bind(args)
+    with jax.named_scope(source.scope):
+        return node.op.bind(args)
 
 
 def unsourced(graph: Graph) -> Graph:

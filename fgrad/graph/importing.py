@@ -91,7 +91,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
             is_effectful(eqn.effects),
         )
         args = tuple([read(v) for v in eqn.invars])
-        source = from_traceback(eqn.source_info.traceback)
+        source = from_traceback(eqn.source_info.traceback, str(eqn.source_info.name_stack))
         if isinstance(found, Op):
             first = builder.emit(found, args, source)
             outs: Sequence[int] = range(first, first + len(found.out_types))

@@ -337,14 +337,14 @@ def _types(data: Any) -> tuple[ShapedArray, ...]:
 
 
 def _source(data: Any) -> Source:
-    if type(data) is not list or len(data) != 6 or type(data[-1]) is not list:
+    if type(data) is not list or len(data) != 7 or type(data[-1]) is not list:
         raise NoCode(f"{data!r:.60} is no position in a source file")
-    file, line, function, offset, of, names = data
-    texts = [file, function, *[text for text in (of, *names) if text is not None]]
+    file, line, function, offset, of, module, names = data
+    texts = [file, function, module, *[text for text in (of, *names) if text is not None]]
     numbers = _expect(int, line, "a line"), _expect(int, offset, "an offset")
     if not all(map(_is_name, texts)) or not all(0 <= n < 1 << 31 for n in numbers):
         raise NoCode(f"{data!r:.60} is no position in a source file")
-    return Source(_position(file, line, function), offset, of, tuple(names))
+    return Source(_position(file, line, function), offset, of, tuple(names), module)
 
 
 def _scalar(value: Any, dtype: Any) -> np.ndarray:

@@ -31,7 +31,7 @@ class Source:
       offset: of the instruction in it.
       of: for a node of a derivative, the primitive or operation it came from.
       names: what the statement stores its value in, where that was read from a file; else it stands in the bytecode.
-      module: the path of the module of a network that it is in.
+      module: the path of the module of a network that it is in, or the names of ``jax.named_scope``.
     """
 
     code: CodeType
@@ -63,6 +63,16 @@ class Source:
 
     def derivative_of(self, name: str) -> "Source":
         return Source(self.code, self.offset, name, self.names, self.module)
+
+    def within(self, module: str) -> "Source":
+        """The same position in a module that stands in another."""
+        inner = f"{module}/{self.module}" if self.module else module
+        return Source(self.code, self.offset, self.of, self.names, inner)
+
+    @property
+    def scope(self) -> str:
+        """What profiles call it: the module, or that of which it is a derivative."""
+        return f"derivative({self.module})" if self.of and self.module else self.module
 
     def __str__(self) -> str:
         where = f"{os.path.basename(self.file)}:{self.line}{', ' if self.module else ''}{self.module}"
@@ -103,11 +113,11 @@ def visible(frame: FrameType | None) -> RawSource | None:
     return None
 
 
-def from_traceback(traceback: Any) -> Source | None:
+def from_traceback(traceback: Any, module: str = "") -> Source | None:
     """The innermost of the user's frames in the traceback that JAX keeps with an equation."""
     if traceback is None:
         return None
     for code, offset in zip(*traceback.raw_frames(), strict=True):
         if not is_hidden(code):
-            return Source(code, offset)
+            return Source(code, offset, module=module)
     return None

@@ -164,15 +164,15 @@ class Writer:
     def source(self, source: Source | None) -> int | None:
         if source is None:
             return None
-        key = (source.code, source.offset, source.of, source.names)
+        key = (source.code, source.offset, source.of, source.names, source.module)
         found = self._source_of.get(key)
         if found is None:
             # the file's own name without its folders, which say nothing on another machine
             where = (os.path.basename(source.file), source.line, source.function, source.offset)
-            data = (*where, source.of, stored_names(source))
+            data = (*where, source.of, source.module, stored_names(source))
             found = self._source_of.get(data)
             if found is None:
-                self.sources.append([*where, source.of, list(data[-1])])
+                self.sources.append([*data[:-1], list(data[-1])])
                 found = self._source_of[data] = len(self.sources) - 1
             self._source_of[key] = found
         return found

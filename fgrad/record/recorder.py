@@ -78,6 +78,7 @@ class Recorder(Recording):
     def __init__(self, inputs: Sequence[Any], moving: Callable[[int], bool], passed_on: PassedOn):
         super().__init__()
         self.parent: Any = current_trace()
+        self.scoped: bool = self.parent.scoped if isinstance(self.parent, Recording) else not is_evaluating(self.parent)
         self.inputs: list[Any] = list(inputs)
         #: values worked out on demand, by number
         self.known: dict[int, Any] = {}

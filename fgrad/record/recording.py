@@ -43,6 +43,7 @@ from fgrad.jaxcore import (
     bind_custom_jvp,
     bind_custom_vjp,
     copied,
+    current_scope,
     eval_context,
     evaluating_trace,
     folds_constants,
@@ -95,6 +96,7 @@ class Recording(TakesGraphs):
         "ops",
         "args",
         "code",
+        "scoped",
         "codes",
         "offsets",
         "count",
@@ -120,6 +122,8 @@ class Recording(TakesGraphs):
         self.ops: list[Op] = []
         self.args: list[int] = []
         self.codes: list[Any] = []
+        #: whether JAX's named scopes are kept: where XLA compiles the whole, and not for what runs at once
+        self.scoped: bool = True
         self.offsets: list[int] = []
         #: the code of the user's that called the fast lane last, to be known again without a look-up
         self.code: CodeType | None = None
@@ -144,11 +148,14 @@ class Recording(TakesGraphs):
         """The user's line at which a frame stands, which is one of JAX's where the user called a function of JAX."""
         if is_hidden(frame.f_code):
             return visible(frame)
-        self.code = frame.f_code
+        if not self.scoped:
+            self.code = frame.f_code
         return frame.f_code, frame.f_lasti
 
     def note(self, source: Any) -> None:
         """Keep where an operation comes from: a raw position, or a ``Source`` that a spliced node brought along."""
+        if self.scoped and source is not None and (scope := current_scope()):
+            source = (Source(*source) if type(source) is tuple else source).within(scope)
         if type(source) is tuple:
             self.codes.append(source[0])
             self.offsets.append(source[1])
@@ -212,7 +219,7 @@ class Recording(TakesGraphs):
                 numbers.extend(range(count, count + k))
                 count += k
             self.count: int = count
-            if source is None or graph.sourced:
+            if source is None or graph.sourced or self.scoped:
                 for node in graph.nodes:
                     self.note(node.source or source)
             else:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import fgrad
-from fgrad.api.graphs import Graph, load, make_graph
+from fgrad.api.files import load
+from fgrad.api.graphs import Graph, make_graph
 from fgrad.errors import ArgumentTypeError, GraphArgumentError, GraphFileError, NotConcreteError
 from fgrad.graph.saving import dump
 

@@ -98,5 +98,5 @@ def test_staged_code_names_the_line(ask, stage):
     with pytest.raises(fgrad.errors.NotConcreteError) as info:
         stage(f)
     assert "test_concrete.py" in str(info.value)
-    assert "jax.lax.cond" in str(info.value)
+    assert "Ways out: " in str(info.value)
     assert isinstance(info.value, jax.errors.ConcretizationTypeError | TypeError)

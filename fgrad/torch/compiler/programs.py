@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from attrs import define, field, frozen
 
-from fgrad.api.graphs import Graph
+from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
 from fgrad.graph.graph import Graph as FlatGraph, evaluate
 from fgrad.graph.source import here
@@ -105,11 +105,7 @@ class Program:
 
     def named(self) -> Graph:
         """The graph with its names."""
-        structures = [
-            jax.tree_util.tree_structure(tree)
-            for tree in (((0,) * len(self.names), {}), (0,) * len(self.graph.outputs))
-        ]
-        return Graph(self.graph, *structures, self.names, self.out_names)
+        return flat_function(self.graph, self.names, self.out_names)
 
     def same_as(self, other: "Program") -> bool:
         """Whether another recording of the same call computes and leaves behind the same."""

@@ -16,7 +16,7 @@ import numpy as np
 from attrs import define, frozen
 from jax import tree_util
 
-from fgrad.api.graphs import Graph
+from fgrad.api.graphs import Graph, flat_function
 from fgrad.jaxcore import as_typed, widely
 from fgrad.mutable.capture.capture import Capture, Cell, Number, Stream
 from fgrad.mutable.capture.world import Place, World
@@ -219,9 +219,8 @@ def _made(step: Step, first: Capture) -> Callable[[Any], Pure]:
         outs = [after[x] for x in kept] + [value for _, value in results]
         graph = simplify(tape.closed([x.input for x in (*kept, *ins)], outs))
         names = tuple([leaf.place.path for leaf in leaves])
-        structures = [tree_util.tree_structure(t) for t in (((0,) * len(graph.in_types), {}), (0,) * len(outs))]
         out_names = tuple([f"{name} (written)" for name in names]) + tuple([name for name, _ in results])
-        whole = Graph(graph, *structures, names + tuple([x.place.path for x in ins]), out_names)
+        whole = flat_function(graph, names + tuple([x.place.path for x in ins]), out_names)
         static = tuple([ARRAY if is_tensor(x) else x for x in flat])
         return Pure(whole, leaves, structure, arguments_tree, static, shape)
 

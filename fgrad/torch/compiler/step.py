@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define
 from jax import tree_util
 
-from fgrad.api.graphs import Graph
+from fgrad.api.graphs import Graph, flat_function
 from fgrad.mutable.capture.capture import Capture, Cell, Drawn, Number, Stream
 from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.operation.capture import is_tensor
@@ -74,8 +74,7 @@ class Step:
         used = tape.used(values)
         ins = [x for x in self.inputs if x.input.number in used]
         flat = simplify(tape.closed([x.input for x in ins], values))
-        structures = [tree_util.tree_structure(tree) for tree in (((0,) * len(ins), {}), (0,) * len(outs))]
-        return Graph(flat, *structures, tuple([x.place.path for x in ins]), tuple([name for name, _ in outs]))
+        return flat_function(flat, tuple([x.place.path for x in ins]), tuple([name for name, _ in outs]))
 
 
 def _is_of_the_call(place: Place) -> bool:
