@@ -3,6 +3,7 @@
 from fgrad.api.by_name import graph_by_name
 from fgrad.api.rules import define_rule
 from fgrad.errors import CaptureError, UndefinedDerivativeError
+from fgrad.graph.answer import Answer, Records, Table
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
@@ -14,7 +15,6 @@ from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
-from fgrad.questions.answer import Answer, Table
 from fgrad.questions.culprit import Run, main_event
 from fgrad.questions.diagnosis import diagnosed
 from fgrad.questions.draw import Drawing, drawing_of
@@ -45,6 +45,7 @@ __all__ = [
     "RawSource",
     "Reader",
     "Region",
+    "Records",
     "Residual",
     "Residuals",
     "Run",

@@ -1,7 +1,7 @@
 """The common form of answers: text for a terminal, HTML for a notebook, fields for a program, false when empty."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -92,3 +92,23 @@ class Answer:
         return "".join(
             part.html() if isinstance(part, Table) else f"<pre>{html.escape(part)}</pre>" for part in self.parts()
         )
+
+
+class Records(Answer, Mapping[str, list[Any]]):
+    """An answer that is a mapping: by name, the records of each turn in which the thing occurred."""
+
+    __slots__ = ()
+
+    records: dict[str, list[Any]]
+
+    def __getitem__(self, name: str) -> list[Any]:
+        return self.records[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def findings(self) -> Sequence[Any]:
+        return [record for many in self.records.values() for record in many]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from fgrad.graph.answer import Answer, Table
 from fgrad.graph.source import Source
 from fgrad.questions.alignment import distance
-from fgrad.questions.answer import Answer, Table
 from fgrad.questions.call import line_of
 
 #: how many values that differ are shown

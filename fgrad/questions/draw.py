@@ -10,6 +10,7 @@ from jax import tree_util
 from fgrad import errors
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
 from fgrad.api.graphs import make_graph
+from fgrad.graph.answer import Answer, Table
 from fgrad.graph.drawing.drawing import Drawing as AnyDrawing
 from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
 from fgrad.graph.drawing.ladder import Row
@@ -19,7 +20,6 @@ from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import as_wide_as
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.ladder import ladder
-from fgrad.questions.answer import Answer, Table
 from fgrad.questions.call import called
 from fgrad.run.summaries import summaries
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from attrs import frozen
 
+from fgrad.graph.answer import Answer, Table
 from fgrad.graph.source import Source
-from fgrad.questions.answer import Answer, Table
 
 #: how many places are named, and how many steps of a way shown
 PLACES, STEPS = 4, 10

@@ -19,6 +19,7 @@ from fgrad.api.called import call, split_aux
 from fgrad.api.graph_arguments import type_of
 from fgrad.api.names import argument_names
 from fgrad.api.reverse import Split, split
+from fgrad.graph.answer import Answer, Table
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.regions import remat, scan
@@ -27,7 +28,6 @@ from fgrad.graph.text import dtype_text
 from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import rule_of_name
-from fgrad.questions.answer import Answer, Table
 from fgrad.record.origin import Call
 from fgrad.record.recording import stage_closed
 from fgrad.rules.kinds import Elementwise

@@ -1,7 +1,7 @@
 """What happens inside: values and cotangents of a function's variables, by name or by line."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from attrs import frozen
 
 from fgrad import errors
 from fgrad.api.arguments import Argnums
+from fgrad.graph.answer import Records, Table
 from fgrad.graph.graph import Graph
 from fgrad.graph.names import runs, value_names
 from fgrad.graph.op import Op
@@ -17,7 +18,6 @@ from fgrad.graph.source import Source
 from fgrad.graph.text import type_text
 from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import typeof, widely
-from fgrad.questions.answer import Answer, Table
 from fgrad.questions.asked import Asked, asked
 from fgrad.questions.execution import Execution, Frame, bodies, numbers, quietly
 from fgrad.questions.nonfinite import seeds
@@ -46,7 +46,7 @@ class Record:
 
 
 @frozen(repr=False, str=False)
-class Watched(Answer, Mapping[str, list[Record]]):
+class Watched(Records):
     """What was watched: for each name or line that was asked for, the records in order, one for each time.
 
     Attributes:
@@ -58,18 +58,6 @@ class Watched(Answer, Mapping[str, list[Record]]):
     of: str
     records: dict[str, list[Record]]
     refused: str = ""
-
-    def __getitem__(self, name: str) -> list[Record]:
-        return self.records[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.records)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def findings(self) -> Sequence[Record]:
-        return [record for many in self.records.values() for record in many]
 
     def parts(self) -> Iterator[str | Table]:
         rows = [

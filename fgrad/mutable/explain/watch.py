@@ -1,6 +1,6 @@
 """What happens inside a module: outputs of its modules, and their gradients, by path."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -11,7 +11,7 @@ from fgrad.mutable.backward.engine import run_backward
 from fgrad.mutable.explain.names import place
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, gradient_function, is_tracked, new_tensor
-from fgrad.seam import Answer, RawSource, Table
+from fgrad.seam import RawSource, Records, Table
 
 #: how many elements of a value are shown
 SHOWN = 4
@@ -35,7 +35,7 @@ class Record:
 
 
 @frozen(repr=False, str=False)
-class Watched(Answer, Mapping[str, list[Record]]):
+class Watched(Records):
     """What was watched: for each path the records in order, one for each call.
 
     Attributes:
@@ -43,18 +43,6 @@ class Watched(Answer, Mapping[str, list[Record]]):
     """
 
     records: dict[str, list[Record]]
-
-    def __getitem__(self, path: str) -> list[Record]:
-        return self.records[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.records)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def findings(self) -> Sequence[Record]:
-        return [record for many in self.records.values() for record in many]
 
     def parts(self) -> Iterator[str | Table]:
         rows = [

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import field, frozen
 
 from fgrad.api.graphs import Graph
-from fgrad.questions.answer import Answer, Table
+from fgrad.graph.answer import Answer, Table
 from fgrad.torch.compiler.programs import Program, record
 
 
