@@ -39,10 +39,16 @@ def fitted(value: Any, kind: ShapedArray, path: str) -> Any:
     An input of 64 bits takes what JAX makes of such an array where it has no such types.
     """
     narrow = jax.dtypes.canonicalize_dtype(kind.dtype, allow_extended_dtype=True)
-    if narrow != kind.dtype and isinstance(value, Tracer | jax.Array | np.ndarray):
+    if narrow == kind.dtype:
+        return _fitted(value, kind, path)
+    if isinstance(value, Tracer | jax.Array | np.ndarray):
         given = typeof(as_typed(value))
         if given.dtype in (kind.dtype, narrow) and given.shape == kind.shape:
             return widely(jax.numpy.asarray, as_typed(value), kind.dtype)
+    return widely(_fitted, value, kind, path)
+
+
+def _fitted(value: Any, kind: ShapedArray, path: str) -> Any:
     if not isinstance(value, Tracer | jax.Array):
         (value,) = leaves((value,), path, "a graph").values
     got = typeof(value)

@@ -139,20 +139,13 @@ class Graph:
           got:      f32[3]
         Ways out: convert it (x.astype, jnp.reshape), or make another graph for this type with make_graph.
         """
-        flat = self._flat(args, kwargs)
-        return tree_util.tree_unflatten(self.out_tree, as_wide_as(self.in_types, self._run, flat))
+        return tree_util.tree_unflatten(self.out_tree, run(self.core, self._flat(args, kwargs)))
 
     def _flat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The leaves of the arguments of a call."""
+        """The arguments of a call as the flat graph takes them."""
         flat, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise errors.graph_structure(self.in_tree, tree)
-        return flat
-
-    def _run(self, flat: Sequence[Any]) -> Sequence[Any]:
-        return run(self.core, self._fitted(flat))
-
-    def _fitted(self, flat: Sequence[Any]) -> list[Any]:
         return [fitted(*each) for each in zip(flat, self.in_types, self.names, strict=True)]
 
     # -- other graphs made from it --
@@ -320,7 +313,7 @@ class Graph:
     def _drawing(self, title: str = "graph") -> Drawing:
         def numbers(core: FlatGraph, args: Sequence[Any]) -> dict[int, str]:
             flat = self._flat(tuple(args), {})
-            return as_wide_as(self.in_types, lambda: summaries(core, self._fitted(flat)))
+            return as_wide_as(self.in_types, lambda: summaries(core, flat))
 
         return Drawing(ladder_of(self.core, self.names, self.out_names), title, rule_texts(self.core), numbers)
 
