@@ -25,6 +25,8 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = "fgrad"
+html_static_path = ["_static"]
+html_css_files = ["wrap.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
