@@ -148,9 +148,9 @@ def names_of(frame: Frame, names: tuple[str, ...]) -> dict[int, str]:
 
 def _explain(error: FloatingPointError, graph: Graph, args: Sequence[Any], node: Node) -> None:
     """Add to JAX's error at a NaN or Inf where it comes from, once."""
-    if getattr(error, "explained", False) or any(isinstance(x, Tracer) for x in args):
+    if getattr(error, "asked_nonfinite", False) or any(isinstance(x, Tracer) for x in args):
         return
-    error.explained = True  # type: ignore[attr-defined]
+    error.asked_nonfinite = True  # type: ignore[attr-defined]
     at = next(i for i, each in enumerate(graph.nodes) if each is node)
     first = len(graph.in_types) + len(graph.consts) + sum(len(each.op.out_types) for each in graph.nodes[:at])
     made = range(first, first + len(node.op.out_types))

@@ -56,7 +56,6 @@ from fgrad.torch import (
     amp as amp,
     autograd as autograd,
     backends as backends,
-    compiler as compiler,
     cpu as cpu,
     cuda as cuda,
     fft as fft,
@@ -83,9 +82,6 @@ from fgrad.torch.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
-from fgrad.torch.compiler.compile import compile as compile
-from fgrad.torch.compiler.graphs import capture as capture
-from fgrad.torch.compiler.pure import pure as pure
 from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as newaxis, pi as pi
 from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
 from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)
@@ -155,19 +151,38 @@ enter_methods()
 enter_names()
 #: what no other module needs is imported when it is first asked for
 _WHEN_ASKED_FOR = frozenset(
-    ("distributed", "distributions", "jit", "library", "masked", "multiprocessing", "optim", "quasirandom", "signal")
+    (
+        "compiler",
+        "distributed",
+        "distributions",
+        "jit",
+        "library",
+        "masked",
+        "multiprocessing",
+        "optim",
+        "quasirandom",
+        "signal",
+    )
     + ("testing",)
 )
+#: and these functions with the compiler, which knows the optimisers
+_OF_THE_COMPILER = frozenset(("capture", "compile", "pure"))
 #: PyTorch, too, has itself as an attribute
 torch = sys.modules[__name__]
 
 if TYPE_CHECKING:
+    from fgrad.torch.compiler.compilation import compile as compile
+    from fgrad.torch.compiler.graphs import capture as capture
+    from fgrad.torch.compiler.pure import pure as pure
 
     def __getattr__(name: str) -> Any: ...
 
 else:
-    __getattr__ = submodules(__name__, _WHEN_ASKED_FOR)
+    _submodule = submodules(__name__, _WHEN_ASKED_FOR)
+
+    def __getattr__(name: str) -> Any:
+        return getattr(torch.compiler, name) if name in _OF_THE_COMPILER else _submodule(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHEN_ASKED_FOR})
+    return sorted({*globals(), *_WHEN_ASKED_FOR, *_OF_THE_COMPILER})

@@ -24,6 +24,8 @@ from fgrad.mutable.explain.ways_out import way_out
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import is_hidden
 
+#: how deep in lists arguments are looked for
+DEEPEST = 4
 #: so many tensors are shown
 SHOWN = 6
 
@@ -129,12 +131,13 @@ def _operands(args: Iterable[Any]) -> Iterator[str]:
         yield f"  {name_of(tensor) or 'a tensor'}: {_type(tensor)}{made}"
 
 
-def _tensors(args: Iterable[Any]) -> Iterator[Tensor]:
+def _tensors(args: Iterable[Any], depth: int = 0) -> Iterator[Tensor]:
+    """The tensors among arguments; lists in lists are gone into as far as a reader would."""
     for x in args:
         if isinstance(x, Tensor):
             yield x
-        elif isinstance(x, list | tuple):
-            yield from _tensors(x)
+        elif isinstance(x, list | tuple) and depth < DEEPEST:
+            yield from _tensors(x, depth + 1)
 
 
 def _type(tensor: Tensor) -> str:

@@ -1,8 +1,9 @@
 """``torch.compiler``: programs on mutable tensors captured as graphs, and PyTorch's functions of that name."""
 
-from fgrad.torch.compiler.compile import (
+from fgrad.torch.compiler.compilation import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,
+    compile as compile,
     disable as disable,
     is_compiling as is_compiling,
     is_dynamo_compiling as is_dynamo_compiling,

@@ -7,7 +7,7 @@ import pytest
 
 import fgrad
 import fgrad.torch as torch
-from fgrad.torch.compiler.compile import settings
+from fgrad.torch.compiler.compilation import settings
 from tests.torch.compiler.programs import classifier, close, of_tensor, same
 from tests.torch.compiler.test_pure import OPTIMIZERS
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch
+from tests.torch.mirror import first_part
 from tests.torch.ops.playing import numbers, tensors_in
 
 pytorch = pytest.importorskip("torch")
@@ -64,7 +65,7 @@ def outcome(torch: Any, expression: str) -> Any:
 def test_half(expression: str):
     wanted, found = outcome(pytorch, expression), outcome(fgrad.torch, expression)
     if isinstance(wanted, Exception) or isinstance(found, Exception):
-        assert repr(found) == repr(wanted)
+        assert (type(found).__name__, first_part(str(found))) == (type(wanted).__name__, first_part(str(wanted)))
         return
     assert len(found) == len(wanted)
     for mine, other in zip(found, wanted, strict=True):

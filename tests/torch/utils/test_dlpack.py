@@ -8,6 +8,7 @@ import pytest
 
 import fgrad.torch as ours
 import fgrad.torch.utils.dlpack as dlpack
+from tests.torch.mirror import first_part
 
 torch = pytest.importorskip("torch")
 
@@ -42,7 +43,7 @@ def test_what_is_not_exported(export: Callable[[Any], Any]):
         export(torch)
     with pytest.raises(theirs.type) as found:
         export(ours)
-    assert str(found.value) == str(theirs.value)
+    assert first_part(str(found.value)) == first_part(str(theirs.value))
 
 
 def test_that_require_grad():

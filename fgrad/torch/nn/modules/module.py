@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Self
 
 from fgrad.mutable.context.entrance import explanation
@@ -88,6 +89,7 @@ class Module(State):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile this module's calls from now on; the arguments are those of ``torch.compile``."""
+        import_module("fgrad.torch.compiler")  # which is imported when it is first asked for
         compiling.compile(self, *args, **kwargs)
 
     def register_forward_pre_hook(
