@@ -7,7 +7,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad.graph.graph import Graph
-from fgrad.jaxcore import Tracer, set_again, set_trace
+from fgrad.jaxcore import Tracer, checks_each_primitive, set_again, set_trace
 from fgrad.passes.dependence import passed_on
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
@@ -40,12 +40,12 @@ class Recorded:
     def made(self, kind: Hashable, make: Callable[[Graph], Any]) -> Any:
         """``make(graph)``, kept for all recordings of equal structure and types.
 
-        Where the result becomes part of an outer recording, its source lines must be this function's own, so they
-        are part of the key then.
+        Where the result becomes part of an outer recording, or an error may name a line of it (``jax_debug_nans``), its
+        source lines must be this function's own, so they are part of the key then.
         """
         recorder = self.recorder
-        nested = any(isinstance(x, Tracer) for x in recorder.inputs)
-        key = (kind, self.outputs, recorder.key(), recorder.lines() if nested else None)
+        lined = checks_each_primitive() or any(isinstance(x, Tracer) for x in recorder.inputs)
+        key = (kind, self.outputs, recorder.key(), recorder.lines() if lined else None)
         found = _made.get(key)
         if found is None:
             found = _made.enter(key, make(self.graph()), len(recorder.ops))

@@ -260,7 +260,12 @@ _executables: Cache[Graph, Executable] = Cache(PROGRAM_LIMIT)
 
 
 def executable(graph: Graph) -> Executable:
-    """The executable of a graph, shared by all graphs of equal structure."""
+    """The executable of a graph, shared by all graphs of equal structure, whatever their lines.
+
+    Where an error may name a line (``jax_debug_nans``), it is the graph's own.
+    """
+    if checks_each_primitive():
+        return Executable(graph, calls)
     found = _executables.get(graph)
     return _executables.enter(graph, Executable(graph, calls), len(graph.nodes)) if found is None else found
 
