@@ -9,12 +9,14 @@ import importlib.metadata
 import importlib.util
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import jax
 import pytest
 
 import fgrad
 import fgrad.torch
+from fgrad.graph.op import BATCHING
 from tests.messages import functional, mutable
 from tests.messages.mistake import Mistake, Said, read, said
 
@@ -25,6 +27,13 @@ CASES = [pytest.param(layer, name, id=f"{layer}: {name}") for layer, table in LA
 
 #: releases of JAX and PyTorch whose texts are written down; others may word an error anew
 JAX, TORCH = "0.10.2", "2.13"
+
+
+@pytest.fixture(autouse=True)
+def no_batching_rules():
+    """Rules that other tests have defined make ``vmap`` record what it maps."""
+    with patch.dict(BATCHING, clear=True):
+        yield
 
 
 def mistake(layer: str, name: str) -> Mistake:

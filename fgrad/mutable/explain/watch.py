@@ -128,13 +128,17 @@ class watch:
     def __call__(self, *args: Any, **kwargs: Any) -> Watched:
         with self as seen:
             output = self.model(*args, **kwargs)
-            roots = [(edge, _ones(x)) for _, x in _tensors(output, "") if (edge := gradient_edge(x)) is not None]
-            edges = [gradient_edge(tensor) for tensor, _ in self._outputs]
-            if roots:
-                grads = run_backward(roots, False, False, edges, accumulate=False)
-                for (_, record), grad in zip(self._outputs, grads, strict=True):
-                    record.gradient = grad
+            self._differentiate(output)
         return seen
+
+    def _differentiate(self, output: Any) -> None:
+        """Note the gradients of everything that was watched."""
+        roots = [(edge, _ones(x)) for _, x in _tensors(output, "") if (edge := gradient_edge(x)) is not None]
+        edges = [gradient_edge(tensor) for tensor, _ in self._outputs]
+        if roots:
+            grads = run_backward(roots, False, False, edges, accumulate=False)
+            for (_, record), grad in zip(self._outputs, grads, strict=True):
+                record.gradient = grad
 
     def _hook(self, path: str) -> Any:
         def hook(module: Any, args: Any, output: Any) -> None:
