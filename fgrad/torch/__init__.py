@@ -181,7 +181,7 @@ else:
     _submodule = submodules(__name__, _WHEN_ASKED_FOR)
 
     def __getattr__(name: str) -> Any:
-        return getattr(torch.compiler, name) if name in _OF_THE_COMPILER else _submodule(name)
+        return getattr(_submodule("compiler"), name) if name in _OF_THE_COMPILER else _submodule(name)
 
 
 def __dir__() -> list[str]:
