@@ -24,8 +24,11 @@ def _unary(name: str, fun: Callable[..., Any], low: float, high: float) -> list[
 
 
 def _held(fun: Callable[..., Any], *held: Any) -> Callable[..., Any]:
-    """``fun`` with its first arguments held, since there is no derivative in those."""
-    return lambda x: fun(*held, x)
+    """``fun`` with its first arguments held, since there is no derivative in those.
+
+    Copies of them: JAX remembers the type that an array had, which is another where 64 bits are on.
+    """
+    return lambda x: fun(*[each.copy() if isinstance(each, np.ndarray) else each for each in held], x)
 
 
 _A, _X = _uniform(0.5, 4, 3), _uniform(0.5, 4, 3)
