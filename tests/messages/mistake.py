@@ -76,7 +76,7 @@ def _settled(text: str, mistake: Mistake) -> str:
     first = mistake.program.__code__.co_firstlineno + 1  # below the decorator and the line with def
     text = _PLACE.sub(lambda m: f"{m[1]}.py:{_counted(int(m[2]), first)}", _JAXS_NOTE.sub("", text))
     # from Python 3.12 on, comprehensions are no functions
-    text = re.sub(r"\b_\.(?=\w)", "", re.sub(r"<locals>\.|\.<listcomp>", "", text))
+    text = re.sub(r"\b_\.(?=\w)", "", re.sub(r"\.<locals>\.<listcomp>|<locals>\.", "", text))
     text = re.sub(r"(?:/[\w.+-]+)+/((?:\w|-)+\.py)", r"\1", text)
     text = re.sub(r"\b(?!functional|mutable)(\w+\.py):\d+", r"\1", text)  # the library's own lines move
     return "\n".join(line.rstrip() for line in _ADDRESS.sub("0x...", _LINK.sub("", text)).strip().splitlines())
