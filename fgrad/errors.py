@@ -1,6 +1,9 @@
 """Every error that fgrad raises of its own: what went wrong, where, and the way out.
 
 The classes derive from the built-in (or JAX) error that users of JAX would catch in the same place.
+
+Longer than most files: it is one list, where a user finds every class that can be caught, and its text beside it.  What
+depends on a recording is worded in ``record/refusals.py``.
 """
 
 from typing import Any

@@ -1,5 +1,8 @@
 """Recordings: JAX traces that write what runs under them onto a flat tape.
 
+Longer than most files: ``Recording`` is one class, a JAX trace with every method that JAX calls.  The recorder of
+values, custom rules, references, templates and refusals stand in files of their own.
+
 NOTE [Two kinds of recording]
 ``Recorder`` knows the values of its inputs (arrays, or tracers of an outer trace), so that a Python branch can ask
 for them: the part of the tape that the answer needs is then run under the outer trace, and recording goes on.  An

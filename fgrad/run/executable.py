@@ -241,7 +241,7 @@ def _is_traced(const: Const) -> bool:
 
 
 def bind(graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> Sequence[Any]:
-    """Bind a graph under its tracers' trace; ``source``, where given, becomes the line of all its nodes."""
+    """Bind a graph under its tracers' trace; ``source`` is the line of those nodes that have none of their own."""
     latest: TakesGraphs | None = None
     for x in args:
         if isinstance(x, Tracer):

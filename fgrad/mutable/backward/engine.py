@@ -1,5 +1,8 @@
 """The engine: walks the backward graph from its roots, and adds up, hooks, captures and accumulates gradients.
 
+Longer than most files: it is one loop and what each of its steps does.  The order of nodes, the calls of hooks and
+backwards that run as one program stand in files of their own.
+
 NOTE [Hook order]
 For each node, in this order: hooks of the tensors that it made, in order of registration; then what retains their
 gradients, so that ``.grad`` holds what the hooks returned; then the node's pre-hooks; the node itself; its post-hooks.

@@ -139,7 +139,7 @@ class Routine(Executable):
         return super().__call__(values)
 
     def bound(self, args: Sequence[Any]) -> Sequence[Any]:
-        # the lines in the graph are those that ran the operation first; backward belongs to the line of its node
+        # the graph serves every line, and has none; backward belongs to the line of its node
         node = modes.evaluating
         return bind(self.graph, args, here() if node is None or node.calls_user else node.source or here())
 
