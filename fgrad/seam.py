@@ -1,6 +1,7 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
 from fgrad.api.by_name import graph_by_name
+from fgrad.api.custom import custom_jvp
 from fgrad.api.rules import define_rule
 from fgrad.errors import CaptureError, UndefinedDerivativeError
 from fgrad.graph.answer import Answer, Records, Table
@@ -61,6 +62,7 @@ __all__ = [
     "bind",
     "checks_each_primitive",
     "copied",
+    "custom_jvp",
     "define_rule",
     "drawing_of",
     "dtype_text",

@@ -181,13 +181,13 @@ def run_backward(
         if not task.dependencies.get(node):
             push(ready, node)
     before = running.tasks
-    grad_mode = modes.grad
+    grad_mode, differentiated = modes.grad, modes.differentiated
     try:
         running.tasks = (*before, task)
-        modes.grad = create_graph
+        modes.grad, modes.differentiated = create_graph, True
         _walk(task, ready, captured)  # a call: see NOTE [Signals]
     finally:
-        modes.grad = grad_mode
+        modes.grad, modes.differentiated = grad_mode, differentiated
         running.tasks = before
         for node in task.held:
             node.release(task.source)

@@ -48,6 +48,8 @@ class Modes(threading.local):
     #: the same of ``functionalize`` alone, and of the transformations that differentiate
     capture = 0
     derived = 0
+    #: whether backward runs: what it gives is differentiated with a functionalized function (NOTE [Cuts])
+    differentiated = False
     #: the capture that is running; it is asked inside a level only (NOTE [Capture])
     capturing: Any = None
     forward_grad = True

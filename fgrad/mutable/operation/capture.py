@@ -15,6 +15,7 @@ from jax import tree_util
 
 from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.operation.operands import number
+from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType, type_of
 from fgrad.mutable.values.evaluation import Routine, recorded
@@ -98,4 +99,4 @@ def assign(tensors: Sequence[Tensor], new: Sequence[Tensor], writes: int = 1) ->
     if modes.capturing is not None:
         modes.capturing.operands(tensors)
     for tensor, value in zip(tensors, new, strict=True):
-        tensor._overwrite(value._value(), "optimizer step", source, writes)
+        tensor._overwrite(settled(tensor, value._value()), "optimizer step", source, writes)

@@ -8,6 +8,7 @@ from attrs import define, field
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.operation import Operation, check_integers, forward_mode, node_of, note_origin
+from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.storage import VersionCounter
 from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import tensor_type
@@ -85,8 +86,10 @@ def view_of(
     parent = tensor._view
     if modes.inference:
         creation = "inference"
+        cut(result)
     elif not modes.grad:
         creation = "no_grad"
+        cut(result)
     base = tensor
     if parent is not None:
         base = parent.base

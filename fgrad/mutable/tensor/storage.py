@@ -82,6 +82,12 @@ class Storage:
         """How many elements it holds."""
         return math.prod(self.array.shape)
 
+    def holding(self, array: Any) -> "Storage":
+        """Another storage of the same layout, with this array."""
+        other = Storage(array, self.dtype, self.strides)
+        other.home = self.home
+        return other
+
     def read(self, geometry: Geometry) -> Any:
         """The elements that a geometry names."""
         array = self.array

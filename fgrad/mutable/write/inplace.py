@@ -37,6 +37,7 @@ from fgrad.mutable.operation.operation_node import OperationNode, zeros
 from fgrad.mutable.operation.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.tensor import tensor as tensors
+from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
@@ -232,6 +233,7 @@ def write(tensor: Tensor, value: Any, operation: str, node: OperationNode | None
     if modes.level:
         check_captured(tensor, operation)
         levels.check_write(tensor, value)
+        value = settled(tensor, value)
     if tensor._inference:
         tensor._write(value)
         check_inference(tensor)

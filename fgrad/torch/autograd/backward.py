@@ -6,15 +6,18 @@ from typing import Any
 
 from fgrad.mutable.backward import engine
 from fgrad.mutable.context.first_time import due
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.context.torch_function.wrap import overridable
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.explain.why_no_grad import no_history, not_used
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import (
     GradientEdge,
     Tensor,
     accumulator,
+    alias,
     beside,
     gradient_edge,
     gradient_function,
@@ -245,6 +248,8 @@ def grad(
         found = batching.run(roots, keep, create_graph, edges)
     else:
         found = engine.run_backward(roots, keep, create_graph, edges, False)
+    if modes.capture and not create_graph:
+        found = [None if g is None else cut(alias(g)) for g in found]
     return materialized(found, targets, allow, materialize_grads, create_graph, outs)
 
 

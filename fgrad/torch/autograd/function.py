@@ -18,12 +18,14 @@ from fgrad.mutable.explain.audit import kept_on, put_back
 from fgrad.mutable.explain.lost_history import warn_of_lost_history
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor import saved
+from fgrad.mutable.tensor.cut import cut, may_vary
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, named
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
 from fgrad.mutable.write.inplace import VIEW_OF_LEAF, explanation, rebase
+from fgrad.torch.autograd.function_rules import rule_outputs
 from fgrad.torch.autograd.function_tangents import push
 
 
@@ -292,7 +294,10 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     tensors = [x for x in args if isinstance(x, Tensor)]
     recorded = modes.grad and any(map(is_tracked, tensors))
     ctx._is_tensor = tuple([isinstance(x, Tensor) for x in args])
-    ctx.needs_input_grad = tuple([isinstance(x, Tensor) and is_tracked(x) for x in args])
+    ruled = bool(modes.capture) and modes.grad
+    ctx.needs_input_grad = tuple(
+        [isinstance(x, Tensor) and (is_tracked(x) or (ruled and may_vary(x._value()))) for x in args]
+    )
     edges: list[Edge | None] = [
         gradient_edge(x) if recorded and x._type.inexact and is_tracked(x) else None for x in tensors
     ]
@@ -315,17 +320,25 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     results = [_wrapped(ctx, cls, i, out, tensors, recorded) for i, out in enumerate(outputs)]
     types = [out._type if isinstance(out, Tensor) else None for out in results]
     ctx._outputs = types
-    ctx._differentiable = tuple([isinstance(out, Tensor) and out._grad_fn is not None for out in results])
+    ctx._differentiable = tuple(
+        [
+            isinstance(out, Tensor)
+            and (out._grad_fn is not None or (ruled and not _is_plain(ctx, outputs[i], out._type)))
+            for i, out in enumerate(results)
+        ]
+    )
     ctx.out_types = types  # type: ignore[assignment]
     for level in reversed(range(len(tangents))):
         if any(t is not None for t in tangents[level]):
             push(cls, ctx, args, tensors, tangents[level], results, level)
-    if recorded:
+    if recorded or ruled:
         # with their tangents, which are differentiated along with what backward reads
         _save(ctx, results)
         if modes.findings is not None:
             ctx._kept = kept_on(ctx)
     ctx.to_save = ctx.saved_for_forward = None
+    if ruled:
+        rule_outputs(ctx, tensors, results)
     return tuple(results) if several else results[0]
 
 
@@ -383,7 +396,7 @@ def _wrapped(
         return out
     is_input = any(out is x for x in inputs)
     dirty = any(out is x for x in ctx.dirty_tensors)
-    plain = any(out is x for x in ctx.non_differentiable) or not out._type.inexact
+    plain = _is_plain(ctx, out, out._type)
     if dirty:
         if plain and is_tracked(out):
             return alias(out)
@@ -399,7 +412,7 @@ def _wrapped(
         base = out
         if (plain or not recorded) and is_tracked(base):
             return alias(base)
-        out = alias(base, None, Tensor if type(base) in plain_classes else type(base))
+        out = cut(alias(base, None, Tensor if type(base) in plain_classes else type(base)))
         root = base if base._view is None else base._view.base
         out._geometry = base._geometry_of()
         out._view = _view_of(ctx, cls, root, base, out._geometry)
@@ -410,6 +423,11 @@ def _wrapped(
     out._requires_grad = False
     out._grad_fn, out._output_nr = (None, 0) if plain else (ctx, place)
     return out
+
+
+def _is_plain(ctx: FunctionNode, out: Tensor, type: TensorType) -> bool:
+    """Whether an output has no derivative."""
+    return any(out is x for x in ctx.non_differentiable) or not type.inexact
 
 
 def _view_of(ctx: FunctionNode, cls: type, base: Tensor, parent: Tensor, geometry: Any) -> ViewOf:

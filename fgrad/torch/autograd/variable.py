@@ -3,6 +3,7 @@
 from typing import Any
 
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import Tensor, alias
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.autograd import NO_VOLATILE, ExecutionEngine
@@ -46,6 +47,6 @@ class Variable(metaclass=_VariableMeta):
             raise TypeError(f"Variable data has to be a tensor, but got {type_name(data)}")
         if requires_grad and not data._type.inexact:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        made = alias(data)
+        made = cut(alias(data))
         made._requires_grad = bool(requires_grad)
         return made

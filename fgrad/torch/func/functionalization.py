@@ -40,7 +40,8 @@ def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Call
     Returns:
       A function of the same arguments.  NumPy and JAX arrays, also traced ones, take the place of tensors in its
       arguments and results, so that ``fgrad.grad``, ``fgrad.vmap``, ``fgrad.make_graph``, ``jax.jit`` and so on take
-      it. Called with tensors it calls ``f``.
+      it. Called with tensors it calls ``f``.  Its derivative is that of ``torch.func.grad``: ``detach``, ``no_grad``
+      and ``.data`` cut it, and a custom ``Function`` has the one that its ``backward`` says (NOTE [Cuts]).
 
     Raises:
       RuntimeError: ``f`` writes to a tensor from outside.

@@ -10,6 +10,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.explain.explain import non_leaf
 from fgrad.mutable.operation.operation import note_origin
+from fgrad.mutable.tensor.cut import cut, grafted
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.storage import VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked
@@ -249,7 +250,7 @@ def detach(self: Tensor) -> Tensor:
 
     Source: `torch.Tensor.detach <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html>`_.
     """
-    return _without_history(alias(self), self, "detach")
+    return _without_history(cut(alias(self)), self, "detach")
 
 
 def _without_history(result: Tensor, tensor: Tensor, how: str) -> Tensor:
@@ -269,7 +270,7 @@ def detach_(self: Tensor) -> Tensor:
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
-    _without_history(self, self, "detach")
+    _without_history(cut(self), self, "detach")
     self._requires_grad = False
     self._grad_fn = None
     self._output_nr = 0
@@ -291,7 +292,7 @@ def _get_data(self: Tensor) -> Tensor:
     """The same elements without history, and with a version counter of their own: writes go unnoticed."""
     if _mapping() and _mapped(self):
         raise RuntimeError("accessing `data` under vmap transform is not allowed")
-    return _without_history(alias(self, VersionCounter()), self, "data")
+    return _without_history(cut(alias(self, VersionCounter())), self, "data")
 
 
 def _set_data(self: Tensor, other: Any) -> None:
@@ -313,10 +314,13 @@ def _set_data(self: Tensor, other: Any) -> None:
     geometry = other._geometry or other._storage.home
     if other._type.dtype is not self._type.dtype:
         self._accumulator = None
+    before = self._value()
     self._storage = other._storage
     self._type = other._type
     self._geometry = geometry
     self._cache = None
+    if modes.capture:
+        cut(self)._write(grafted(self._value(), before))
 
 
 Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ from typing import Any
 from fgrad.graph.source import here
 from fgrad.mutable.context.torch_function.protocol import overrides
 from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, is_dense
+from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.exported import address_of
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor, alias, is_tracked, new_tensor, of_class
@@ -307,10 +308,10 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
             raise RuntimeError(_NO_NEW_EMPTY)
         held = memo.get(id(self._storage))
         if held is None:
-            held = memo[id(self._storage)] = Storage(self._storage.array, self._storage.dtype, self._storage.strides)
-            held.home = self._storage.home
+            held = memo[id(self._storage)] = self._storage.holding(self._storage.array)
         found = alias(self, VersionCounter(), type(self))
         found._storage = held
+        cut(found)
         geometry = self._geometry_of()
         if not (geometry.conj or geometry.neg or self.is_meta):
             found._bump("set_", here(2))  # PyTorch makes an empty tensor look at the copy

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fgrad.mutable.context.torch_function.protocol import DisableTorchFunctionSubclass
+from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import Tensor, alias, of_class
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.autograd import _set_requires_grad, method
@@ -59,7 +60,7 @@ def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **policies: 
     """A tensor of a class with the elements of ``data`` and no history; it counts writes together with ``data``."""
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type_name(data)}")
-    made = alias(data, cls=checked_class(cls))
+    made = cut(alias(data, cls=checked_class(cls)))
     if require_grad:
         _set_requires_grad(made, True)
     return made

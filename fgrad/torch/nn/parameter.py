@@ -5,6 +5,7 @@ from typing import Any
 from fgrad.graph.source import here
 from fgrad.mutable.context.torch_function.protocol import disabled_torch_function_impl, plain, watch
 from fgrad.mutable.operation.operation import note_origin
+from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import Tensor, alias, is_tracked
 from fgrad.torch import ops
 from fgrad.torch.methods.autograd import requires_grad_
@@ -16,7 +17,7 @@ def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
     """A tensor of class ``cls`` with the storage and the version counter of ``data``, and no history."""
     if requires_grad and not data._type.inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    leaf = requires_grad_(alias(data, cls=cls), requires_grad)
+    leaf = requires_grad_(cut(alias(data, cls=cls)), requires_grad)
     if data._origin is not None or is_tracked(data):
         note_origin(cls.__name__, (data,), (leaf,), here(3), "leaf")
     return leaf

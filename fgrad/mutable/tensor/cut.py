@@ -1,0 +1,150 @@
+"""Cuts: what is a constant to whoever differentiates a functionalized function.
+
+NOTE [Cuts]
+Whoever differentiates the function that ``functionalize`` gives differentiates its graph of arrays, in which the tape
+plays no part.  So whatever cuts history in PyTorch is said in that graph too, as ``torch.func.grad`` has it there.
+
+- ``detach()``, ``.data`` and views made in ``no_grad`` share memory with a tensor that keeps its history.  Their
+  storage is a ``CutStorage``: the elements of the other, with derivatives of their own, at first none.
+- Operations in ``no_grad`` read constants.
+- A write in ``no_grad``, or through a tensor that was cut, changes elements and no history: ``grafted`` has the new
+  elements and the derivatives of the old.
+- ``autograd.grad`` gives constants, unless asked for a graph.  What ``backward`` puts into ``.grad`` is differentiated:
+  PyTorch has no say here, since its transformations refuse ``requires_grad_``.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+from jax import lax
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.storage import Storage
+from fgrad.mutable.tensor.tensor import Tensor, alias
+from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.evaluation import Routine, array_type, recorded
+from fgrad.seam import Tracer, custom_jvp
+
+
+def is_cutting() -> bool:
+    """Whether what runs now in a functionalized function has no history."""
+    return bool(modes.capture) and not modes.grad and not modes.differentiated
+
+
+def constant_of(value: Any) -> Any:
+    """The same elements without derivatives."""
+    return _stopping(tuple(value.shape), value.dtype)((value,))[0] if may_vary(value) else value
+
+
+def grafted(new: Any, old: Any) -> Any:
+    """The elements of one value with the derivatives of another, where their shapes agree."""
+    if new is old or not may_vary(old) or new.shape != old.shape or new.dtype != old.dtype:
+        return constant_of(new)
+    return _grafting(tuple(new.shape), new.dtype)((new, old))[0]
+
+
+class CutStorage(Storage):
+    """The elements of another storage, with derivatives of their own: see NOTE [Cuts]."""
+
+    __slots__ = ("whole", "seen", "own")
+
+    def __init__(self, whole: Storage):
+        self.whole: Storage = whole
+        #: the other's array when it was last looked at, and the same elements with the derivatives of this one
+        self.seen: Any = whole.array
+        self.own: Any = constant_of(self.seen)
+
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        array = self.whole.array
+        if array is not self.seen:
+            self.seen, self.own = array, grafted(array, self.own)
+        return self.own
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        self.whole.array = self.seen = grafted(value, self.whole.array)
+        self.own = value
+
+    @property
+    def strides(self) -> Any:  # type: ignore[override]
+        return self.whole.strides
+
+    @strides.setter
+    def strides(self, value: Any) -> None:
+        self.whole.strides = value
+
+    @property
+    def dtype(self) -> Any:  # type: ignore[override]
+        return self.whole.dtype
+
+    @property
+    def home(self) -> Any:  # type: ignore[override]
+        return self.whole.home
+
+    @home.setter
+    def home(self, value: Any) -> None:
+        self.whole.home = value
+
+    @property
+    def memory(self) -> Any:  # type: ignore[override]
+        return self.whole.memory
+
+    @memory.setter
+    def memory(self, value: Any) -> None:
+        self.whole.memory = value
+
+
+def cut(handle: Tensor) -> Tensor:
+    """A handle just made, cut from the history of the tensor that it shares memory with."""
+    if modes.capture and may_vary(handle._storage.array):
+        handle._storage = CutStorage(handle._storage)
+        handle._cache = None
+    return handle
+
+
+def as_constant(tensor: Tensor) -> Tensor:
+    """What an operation that is not recorded reads of a tensor: its elements as they are now."""
+    storage = tensor._storage
+    if not may_vary(storage.array):
+        return tensor
+    read = alias(tensor, tensor._counter, type(tensor))
+    read._view, read._requires_grad, read._grad_fn = tensor._view, tensor._requires_grad, tensor._grad_fn
+    read._storage = storage.holding(constant_of(storage.array))
+    return read
+
+
+def settled(tensor: Tensor, value: Any) -> Any:
+    """What a write now makes of a tensor's elements: see NOTE [Cuts]."""
+    return unrecorded(tensor, value) if is_cutting() else value
+
+
+def unrecorded(tensor: Tensor, value: Any) -> Any:
+    """What a write without history makes of a tensor's elements, whether or not others are recorded now."""
+    return grafted(value, tensor._value()) if modes.capture else value
+
+
+def may_vary(value: Any) -> bool:
+    """Whether a value can have derivatives: it is traced, and no integer."""
+    while value.__class__ is Batched:
+        value = value.array
+    return isinstance(value, Tracer) and value.dtype.kind not in "biu"
+
+
+@lru_cache(1 << 10)
+def _stopping(shape: tuple[int, ...], dtype: Any) -> Routine:
+    return Routine(recorded(lambda x: [lax.stop_gradient(x)], [array_type(shape, dtype)]))
+
+
+@lru_cache(1 << 10)
+def _grafting(shape: tuple[int, ...], dtype: Any) -> Routine:
+    return Routine(recorded(lambda new, old: [graft(new, old)], [array_type(shape, dtype)] * 2))
+
+
+@custom_jvp
+def graft(new: Any, old: Any) -> Any:
+    """One value with the derivative of another."""
+    return new
+
+
+graft.defjvp(lambda primals, tangents: (graft(*primals), tangents[1]))

@@ -1,0 +1,109 @@
+"""A Function's ``backward`` as the rule of its outputs in a functionalized function's graph.
+
+``forward`` runs in ``no_grad``, so what it gives is constant there (NOTE [Cuts]).  Its outputs therefore become those
+of a ``custom_vjp`` call, whose backward rule runs the node on what the context has kept: these tensors are operands of
+the call, and hold the values of the rule's own recording while it runs.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jax import tree_util
+
+from fgrad.api.custom import custom_vjp
+from fgrad.mutable.backward.engine import fitted
+from fgrad.mutable.operation.capture import is_tensor
+from fgrad.mutable.tensor.cut import constant_of, may_vary
+from fgrad.mutable.tensor.storage import Storage
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.transforms.levels import capturing
+from fgrad.mutable.values.evaluation import Routine, array_type, is_abstract, recorded
+
+
+def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> None:
+    """Give the results of a Function the derivative that its ``backward`` says.
+
+    Arguments:
+      ctx: the node, with what it has saved, and which of its outputs have a derivative.
+      inputs: the tensors that it was called with.
+      results: its outputs.
+    """
+    varying = [i for i, x in enumerate(inputs) if may_vary(x._value())]
+    places = [i for i, derived in enumerate(ctx._differentiable) if derived]
+    if not varying or not places:
+        return
+    ctx = _copied(ctx)
+    outputs = [results[i] for i in places]
+    held = [(x, _shown_by(x, outputs)) for x in kept_by(ctx)]
+    kept = [x for x, output in held if output is None and is_abstract(x._storage.array)]
+    values = [inputs[i]._value() for i in varying]
+    values += [constant_of(x._value()) for x in outputs]
+    values += [x._storage.array for x in kept]
+    first, second = len(varying), len(varying) + len(outputs)
+
+    @custom_vjp
+    def rule(*arrays: Any) -> Any:
+        return arrays[first:second]
+
+    def forward(*arrays: Any) -> Any:
+        found = rule(*arrays)
+        return found, (found, arrays[second:])
+
+    def backward(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
+        found, arrays = residuals
+        cells = [(x, x._storage.holding(a), x._geometry) for x, a in zip(kept, arrays, strict=True)]
+        cells += [(x, Storage(found[k], x._type.dtype), None) for x, k in held if k is not None]
+        arriving: list[Any] = [None] * len(results)
+        for i, ct in zip(places, cotangents, strict=True):
+            arriving[i] = new_tensor(ct, results[i]._type)
+        with _Alone():
+            grads = _holding(cells, lambda: ctx.apply(arriving))
+            grads = [None if grads[i] is None else fitted(ctx, i, grads[i], inputs[i]._type) for i in varying]
+            return (*[None if g is None else g._value() for g in grads], *[None] * (len(values) - first))
+
+    rule.defvjp(forward, backward)
+    types = [array_type(tuple(v.shape), v.dtype) for v in values]
+    found = Routine(recorded(lambda *arrays: list(rule(*arrays)), types))(values)
+    for x, value in zip(outputs, found, strict=True):
+        x._write(value)
+
+
+def kept_by(ctx: Any) -> list[Tensor]:
+    """The tensors that a context has saved or that stand on it, each once."""
+    saved = [s.tensor for s in ctx._saved if s is not None]
+    own = tree_util.tree_leaves(list(vars(ctx).values()), is_leaf=is_tensor)
+    return list({id(x): x for x in (*saved, *own) if isinstance(x, Tensor)}.values())
+
+
+class _Alone(capturing):
+    """Opens a level for a backward rule, whose cotangents and residuals are in none of those that are open now."""
+
+    def values(self) -> dict[str, Any]:
+        outside = {"transforms": (), "maps": (), "differentiating": (), "dual_level": -1, "saved_hooks": ()}
+        return {**super().values(), **outside, "grad": True, "inference": False}
+
+
+def _copied(ctx: Any) -> Any:
+    """A node that stays when the tape's backward has freed what the other saved."""
+    made = copy.copy(ctx)
+    made._saved = [copy.copy(s) for s in ctx._saved]
+    return made
+
+
+def _shown_by(x: Tensor, outputs: Sequence[Tensor]) -> int | None:
+    """Which output has a tensor's elements, if one has."""
+    same = (k for k, out in enumerate(outputs) if out._storage is x._storage and out._geometry == x._geometry)
+    return next(same, None)
+
+
+def _holding(cells: Sequence[tuple[Tensor, Storage, Any]], run: Callable[[], Any]) -> Any:
+    """Run while tensors show other storages, by the geometry that stands beside each."""
+    before = [(x, x._storage, x._geometry, x._cache) for x, _, _ in cells]
+    try:
+        for x, storage, geometry in cells:
+            x._storage, x._geometry, x._cache = storage, geometry, None
+        return run()
+    finally:
+        for x, storage, geometry, cache in before:
+            x._storage, x._geometry, x._cache = storage, geometry, cache
