@@ -34,6 +34,24 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
     return True if test and "pytest.mark.fast" not in collection_path.read_text() else None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every", type=int, default=1, metavar="N", help="run every Nth test of each file only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    every = config.option.every
+    seen: dict[pathlib.Path, int] = {}
+    left: list[pytest.Item] = []
+    for item in items if every > 1 else ():
+        seen[item.path] = place = seen.get(item.path, -1) + 1
+        if place % every:
+            left.append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
+
+
 @pytest.fixture
 def x64():
     """64-bit types within one test."""
