@@ -13,8 +13,8 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.graph.op import Op
-from fgrad.graph.source import Source
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, typeof, widely
+from fgrad.graph.source import Source, standing_at
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, typeof, widely
 
 
 @frozen(eq=False)
@@ -248,9 +248,10 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
     node: Any = None
+    bound = _run_at_once if is_evaluating(current_trace()) else _traced
     try:
         for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
-            for out in _bound(node, [values[i] for i in node.inputs]):
+            for out in bound(node, [values[i] for i in node.inputs]):
                 values[number] = out
                 number += 1
             for i in dead:
@@ -261,13 +262,24 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     return [values[i] for i in graph.outputs]
 
 
-def _bound(node: Node, args: Sequence[Any]) -> Sequence[Any]:
-    """Run a node on values, in the scope that it was recorded in, so that profiles keep the user's names."""
+def _run_at_once(node: Node, args: Sequence[Any]) -> Sequence[Any]:
+    """Run a node on values, in the scope that it was recorded in."""
     source = node.source
     if source is None or not source.module:
         return node.op.bind(args)
     with jax.named_scope(source.scope):
         return node.op.bind(args)
+
+
+def _traced(node: Node, args: Sequence[Any]) -> Sequence[Any]:
+    """Bind a node at the line and in the scope where it was recorded, so that JAX keeps the user's lines and names."""
+    source = node.source
+    if source is None:
+        return node.op.bind(args)
+    if not source.module:
+        return standing_at(source)(lambda: node.op.bind(args))
+    with jax.named_scope(source.scope):
+        return standing_at(source)(lambda: node.op.bind(args))
 
 
 def unsourced(graph: Graph) -> Graph:

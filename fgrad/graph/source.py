@@ -1,15 +1,23 @@
-"""Provenance: the user's line behind a node, kept as a code object and an offset until somebody asks."""
+"""Provenance: the user's line behind a node, kept as a code object and an offset until somebody asks.
+
+NOTE [Frames that stand for lines]
+JAX notes the Python stack at each operation that it traces.  When it traces a graph of ours, that stack leads to the
+call of the graph, and not to the lines that were recorded.  So each node is bound inside a frame of a code object with
+the file, the function and the line of its source: listings, errors and profiles of JAX show it, and ``from_traceback``
+knows what it stands for.
+"""
 
 import linecache
 import os
 import sys
-from types import CodeType, FrameType
+from collections.abc import Callable
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import jax
 import numpy as np
 import opt_einsum
-from attrs import frozen
+from attrs import evolve, frozen
 
 _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np, opt_einsum)) + (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
@@ -119,5 +127,35 @@ def from_traceback(traceback: Any, module: str = "") -> Source | None:
         return None
     for code, offset in zip(*traceback.raw_frames(), strict=True):
         if not is_hidden(code):
-            return Source(code, offset, module=module)
+            source = _stood_for.get(id(code))
+            return Source(code, offset, module=module) if source is None else evolve(source, module=module)
     return None
+
+
+def standing_at(source: Source) -> Callable[[Callable[[], Any]], Any]:
+    """What calls a function in a frame that stands for a line: see NOTE [Frames that stand for lines]."""
+    key = id(source.code), source.offset, source.of
+    found = _standing.get(key)
+    if found is None:
+        if len(_standing) > STANDING_KEPT:
+            _standing.clear()
+            _stood_for.clear()
+        code = _call.__code__.replace(
+            co_filename=source.file,
+            co_name=source.code.co_name,
+            co_qualname=source.function,
+            co_firstlineno=source.line - 1,  # the line of ``def``
+        )
+        found = _standing[key] = FunctionType(code, {})
+        _stood_for[id(code)] = source
+    return found
+
+
+#: the frames by their lines, and the lines by the code of the frames; code objects of different files may be equal
+_standing: dict[tuple[int, int, str | None], Any] = {}
+_stood_for: dict[int, Source] = {}
+STANDING_KEPT = 1 << 16
+
+
+def _call(run: Callable[[], Any]) -> Any:
+    return run()

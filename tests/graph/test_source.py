@@ -1,5 +1,7 @@
 """Every node has the user's line: never one of JAX's or of this package."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -79,6 +81,44 @@ def test_the_lines_within_a_compiled_function():
     lines = [node.source.line for node in graph]
     start = lines[0]
     assert sorted(set(lines)) == [start, start + 1, start + 3]
+
+
+def layer(x):
+    y = jnp.sin(x)
+    z = y * x
+    return jnp.sum(z)
+
+
+#: NOTE [Frames that stand for lines]
+LINES = [layer.__code__.co_firstlineno + k for k in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit, fgrad.jit, fgrad.grad, fgrad.vmap], ids=repr)
+def test_the_lines_within_a_function_compiled_by_fgrad(transform):
+    graph = fgrad.make_graph(transform(lambda x: fgrad.jit(layer)(x)))(X)
+    assert {node.source.line for node in graph.core} <= {*LINES}
+    assert graph.values["y"].type == graph.in_types[0]
+
+
+def test_jax_keeps_the_lines_of_a_function_compiled_by_fgrad():
+    listing = jax.make_jaxpr(fgrad.jit(layer))(X).pretty_print(source_info=True)
+    program = fgrad.jit(fgrad.grad(layer)).lower(X).compile().as_text()
+    for line in LINES:
+        assert f"test_source.py:{line}:" in listing
+    assert f"line={LINES[0]} " in program
+
+
+def test_equal_code_in_two_files_stays_apart(tmp_path):
+    made = []
+    for name in ("one.py", "two.py"):
+        path = tmp_path / name
+        path.write_text("import jax.numpy as jnp\ndef f(x):\n    return jnp.cos(x)\n")
+        names = {}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        made.append(names["f"])
+    for f, name in zip(made, ("one.py", "two.py"), strict=True):
+        graph = fgrad.make_graph(fgrad.jit(f))(X)
+        assert {os.path.basename(node.source.file) for node in graph.core} == {name}
 
 
 def test_functions_of_jax_between_lines_of_the_user():
