@@ -169,6 +169,33 @@ def undefined(name: str, reason: str) -> UndefinedDerivativeError:
     return UndefinedDerivativeError(f"The operation {name!r} cannot be differentiated here: {reason}")
 
 
+class UnrecordedError(TypeError):
+    """A graph was run that has an operation whose program was not recorded.
+
+    >>> import fgrad.torch as torch
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> w = torch.ones(2, requires_grad=True)
+    >>> graph = torch.graph_of(Double.apply(w).sum())
+    >>> graph({"w": w.detach().numpy()}, {})
+    Traceback (most recent call last):
+      ...
+    fgrad.errors.UnrecordedError: ...
+    """
+
+
+def unrecorded(label: str) -> UnrecordedError:
+    return UnrecordedError(
+        f"{label!r} cannot be run: the graph behind a tensor knows its name and its types, but not what its forward "
+        "does. Way out: torch.capture(function)(*args) records the function that calls it, forward and backward."
+    )
+
+
 def mutable_reference(name: str) -> UndefinedDerivativeError:
     return undefined(
         name,

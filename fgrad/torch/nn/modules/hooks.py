@@ -210,6 +210,9 @@ class BackwardHookFunction(Function):
         return args
 
 
+BackwardHookFunction._backward_cls.passes_on = True
+
+
 class BackwardHook:
     """One call's full backward hooks: an identity around the inputs, another around the outputs, hooks on both.
 
