@@ -156,21 +156,56 @@ def test_short_constants_stand_in_the_source():
     assert "np.array([1.0, np.nan, -np.inf], np.float32)" in source
 
 
-def test_custom_rules_are_held():
-    @jax.custom_vjp
-    def double(x):
-        return x * 2.0
+@jax.custom_vjp
+def double(x):
+    return x * 2.0
 
-    double.defvjp(lambda x: (double(x), None), lambda _, ct: (ct * 3.0,))
+
+double.defvjp(lambda x: (double(x), x), lambda x, ct: (ct * 3.0 + 0.0 * x,))
+
+
+@jax.custom_jvp
+def split(x, k):
+    return x * k, k + 1
+
+
+@split.defjvp
+def split_jvp(primals, tangents):
+    (x, k), (dx, _) = primals, tangents
+    return split(x, k), (5.0 * dx * k, np.zeros((), jax.dtypes.float0))
+
+
+def test_custom_rules_are_held():
     graph = fgrad.make_graph(lambda x: jnp.sum(double(x)))(X)
-    with pytest.raises(ValueError, match="the operation custom_vjp cannot be written"):
-        graph.to_python()
     held = {}
     scope = {"constants": held}
     exec(graph.to_python(constants=held), scope)
     assert list(held) == ["double"]
     np.testing.assert_array_equal(fgrad.grad(scope["program"])(X), 3.0)
     assert fgrad.make_graph(scope["program"])(X) == graph
+
+
+def test_custom_rules_are_written_out():
+    def f(x, k):
+        y, _ = split(double(double(x)), k)
+        return jnp.sum(jax.nn.relu(y) + jax.nn.silu(x) + jax.scipy.special.logsumexp(y))
+
+    for graph in (fgrad.make_graph(f)(X, 3), fgrad.make_graph(fgrad.grad(f))(X, 3)):
+        scope = {}
+        source = graph.to_python()
+        exec(source, scope)
+        assert source.count("def double(") <= 1
+        jax.tree.map(np.testing.assert_array_equal, scope["program"](X, 3), graph(X, 3))
+    scope = {}
+    exec(fgrad.make_graph(f)(X, 3).to_python(), scope)
+    for grad in (fgrad.grad, jax.grad):
+        np.testing.assert_allclose(grad(scope["program"])(X, 3), jax.grad(f)(X, 3), rtol=1e-6)
+
+
+def test_what_cannot_be_written_is_named():
+    graph = fgrad.make_graph(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), "float32"), x))(X)
+    with pytest.raises(ValueError, match=r"callback.* cannot be written as source.*pass a dict"):
+        graph.to_python()
 
 
 def test_names_that_are_taken():
