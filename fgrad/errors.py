@@ -6,6 +6,7 @@ Longer than most files: it is one list, where a user finds every class that can 
 depends on a recording is worded in ``record/refusals.py``.
 """
 
+import inspect
 from typing import Any
 
 import jax
@@ -513,6 +514,7 @@ def in_rule(error: Exception, rule: str, name: str, function: Any) -> None:
     """Add to an error which of the user's rules has raised it, or has returned what it must not: once."""
     if getattr(error, "in_rule", False):
         return
+    function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     where = f", at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
     _lengthen(error, f"This was in the {rule} rule of {name!r}: {getattr(function, '__qualname__', function)}{where}.")
