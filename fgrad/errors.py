@@ -7,6 +7,7 @@ depends on a recording is worded in ``record/refusals.py``.
 """
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -480,10 +481,12 @@ class GraphArgumentError(TypeError, ValueError):
     """A graph was called on arguments of another structure, shape or dtype than it was made for."""
 
 
-def graph_structure(expected: Any, got: Any) -> GraphArgumentError:
+def graph_structure(expected: Any, got: Any, names: Sequence[str]) -> GraphArgumentError:
+    shown = ", ".join([*names[:12], *[f"and {len(names) - 12} more"] * (len(names) > 12)])
     return GraphArgumentError(
         "The arguments do not have the structure that the graph was made for.\n"
         f"  expected: {expected}\n  got:      {got}\n"
+        f"It takes: {shown}\n"
         "Way out: call the graph as the function was called in make_graph, without its static arguments."
     )
 

@@ -145,7 +145,7 @@ class Graph:
         """The arguments of a call as the flat graph takes them."""
         flat, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
-            raise errors.graph_structure(self.in_tree, tree)
+            raise errors.graph_structure(self.in_tree, tree, self.names)
         return [fitted(*each) for each in zip(flat, self.in_types, self.names, strict=True)]
 
     # -- other graphs made from it --
