@@ -279,9 +279,16 @@ def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
     )
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor, of ``fgrad.torch`` or of PyTorch."""
+    return hasattr(value, "requires_grad") and hasattr(value, "grad_fn")
+
+
 def _ways(value: Any) -> str:
     """The beginning of the ways out; for an object of a class that JAX does not know, how to register the class."""
     kind = type(value)
+    if is_tensor(value):
+        return "Ways out: pass its numbers, x.detach().numpy(); ask the function of this name in fgrad.torch;"
     if kind.__module__ in ("builtins", "numpy") or callable(value) or not hasattr(value, "__dict__"):
         return "Way out:"
     fields = [name for name, x in vars(value).items() if not isinstance(x, str | bool | None) and not callable(x)]

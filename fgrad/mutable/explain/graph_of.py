@@ -22,6 +22,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.mutable.explain.names import ModulePaths, name_of, name_of_node
+from fgrad.mutable.explain.wording import check_tensor
 from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, located
 from fgrad.mutable.operation.operation_node import IntegerNode, OperationNode, RefusedNode
 from fgrad.mutable.tensor.node import Node
@@ -58,6 +59,7 @@ def graph_of(tensor: Tensor) -> Any:
     >>> graph.grad()({"w": w.detach().numpy()}, {"x": x.numpy()})
     {'w': Array([3., 4.], dtype=float32)}
     """
+    check_tensor(tensor, "graph_of")
     root = gradient_function(tensor)
     if root is None:
         raise RuntimeError(

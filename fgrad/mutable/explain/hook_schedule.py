@@ -8,6 +8,7 @@ from attrs import frozen
 
 from fgrad.mutable.backward.order import order
 from fgrad.mutable.explain.names import module_path, name_of, names_of_results, place
+from fgrad.mutable.explain.wording import check_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.hooks import registered_at
 from fgrad.mutable.tensor.node import Node
@@ -90,6 +91,7 @@ def hook_schedule(loss: Tensor) -> Schedule:
     >>> [(entry.kind, entry.name) for entry in torch.hook_schedule(h.sum()).entries][:4]
     [('node', 'SumBackward0'), ('retain_grad', 'h'), ('node', 'ExpBackward0'), ('tensor hook', '<lambda>')]
     """
+    check_tensor(loss, "hook_schedule")
     edge = gradient_edge(loss)
     if edge is None:
         raise RuntimeError(
