@@ -6,6 +6,8 @@ Longer than most files: it is one list, where a user finds every class that can 
 depends on a recording is worded in ``record/refusals.py``.
 """
 
+import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -169,6 +171,33 @@ def undefined(name: str, reason: str) -> UndefinedDerivativeError:
     return UndefinedDerivativeError(f"The operation {name!r} cannot be differentiated here: {reason}")
 
 
+class UnrecordedError(TypeError):
+    """A graph was run that has an operation whose program was not recorded.
+
+    >>> import fgrad.torch as torch
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> w = torch.ones(2, requires_grad=True)
+    >>> graph = torch.graph_of(Double.apply(w).sum())
+    >>> graph({"w": w.detach().numpy()}, {})
+    Traceback (most recent call last):
+      ...
+    fgrad.errors.UnrecordedError: ...
+    """
+
+
+def unrecorded(label: str) -> UnrecordedError:
+    return UnrecordedError(
+        f"{label!r} cannot be run: the graph behind a tensor knows its name and its types, but not what its forward "
+        "does. Way out: torch.capture(function)(*args) records the function that calls it, forward and backward."
+    )
+
+
 def mutable_reference(name: str) -> UndefinedDerivativeError:
     return undefined(
         name,
@@ -250,9 +279,16 @@ def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
     )
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor, of ``fgrad.torch`` or of PyTorch."""
+    return hasattr(value, "requires_grad") and hasattr(value, "grad_fn")
+
+
 def _ways(value: Any) -> str:
     """The beginning of the ways out; for an object of a class that JAX does not know, how to register the class."""
     kind = type(value)
+    if is_tensor(value):
+        return "Ways out: pass its numbers, x.detach().numpy(); ask the function of this name in fgrad.torch;"
     if kind.__module__ in ("builtins", "numpy") or callable(value) or not hasattr(value, "__dict__"):
         return "Way out:"
     fields = [name for name, x in vars(value).items() if not isinstance(x, str | bool | None) and not callable(x)]
@@ -452,10 +488,12 @@ class GraphArgumentError(TypeError, ValueError):
     """A graph was called on arguments of another structure, shape or dtype than it was made for."""
 
 
-def graph_structure(expected: Any, got: Any) -> GraphArgumentError:
+def graph_structure(expected: Any, got: Any, names: Sequence[str]) -> GraphArgumentError:
+    shown = ", ".join([*names[:12], *[f"and {len(names) - 12} more"] * (len(names) > 12)])
     return GraphArgumentError(
         "The arguments do not have the structure that the graph was made for.\n"
         f"  expected: {expected}\n  got:      {got}\n"
+        f"It takes: {shown}\n"
         "Way out: call the graph as the function was called in make_graph, without its static arguments."
     )
 
@@ -486,6 +524,7 @@ def in_rule(error: Exception, rule: str, name: str, function: Any) -> None:
     """Add to an error which of the user's rules has raised it, or has returned what it must not: once."""
     if getattr(error, "in_rule", False):
         return
+    function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     where = f", at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
     _lengthen(error, f"This was in the {rule} rule of {name!r}: {getattr(function, '__qualname__', function)}{where}.")

@@ -6,10 +6,12 @@ from fgrad.api.rules import define_rule
 from fgrad.errors import CaptureError, UndefinedDerivativeError
 from fgrad.graph.answer import Answer, Records, Table
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
+from fgrad.graph.labels import labelled
 from fgrad.graph.names import stored_names
-from fgrad.graph.op import Op, Region
+from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.source import RawSource, Source, here, is_hidden
 from fgrad.graph.text import dtype_text
+from fgrad.graph.unrecorded import unrecorded
 from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, widely
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
@@ -70,8 +72,10 @@ __all__ = [
     "evaluate",
     "graph_by_name",
     "here",
+    "intern",
     "is_hidden",
     "jvp",
+    "labelled",
     "main_event",
     "needed_inputs",
     "numbered",
@@ -83,6 +87,7 @@ __all__ = [
     "stored_names",
     "tangent_type",
     "trim",
+    "unrecorded",
     "unsourced",
     "vjp",
     "widely",

@@ -48,17 +48,17 @@ class Leaves:
         return tree_util.tree_unflatten(self.tree, values)
 
 
-def leaves(tree: Any, name: str, what: str) -> Leaves:
+def leaves(tree: Any, name: str, what: str, names: Sequence[str] | None = None) -> Leaves:
     """Flatten ``tree``, whose leaves must be arrays or numbers; NumPy arrays are copied.
 
     Raises:
-      ArgumentTypeError: a leaf is not an array or number; the message names its path from ``name``.
+      ArgumentTypeError: a leaf is not an array or number; the message has its name, or its path from ``name``.
     """
     flat, treedef = flattened(tree, name, what)
     values = []
     for i, value in enumerate(flat):
         if not isinstance(value, Tracer | jax.Array):
-            value = _as_value(value, lambda i=i: path_of(tree, i, name), what)
+            value = _as_value(value, lambda i=i: names[i] if names else path_of(tree, i, name), what)
         values.append(value)
     return Leaves(values, _Paths(tree, name, len(flat)), treedef)  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ def type_of(x: Any, path: str) -> ShapedArray:
         return _canonical(x)
     if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
         return typeof(x)
-    (value,) = leaves((x,), path, "make_graph").values
+    (value,) = leaves(x, path, "make_graph").values
     return typeof(value)
 
 
@@ -50,7 +50,7 @@ def fitted(value: Any, kind: ShapedArray, path: str) -> Any:
 
 def _fitted(value: Any, kind: ShapedArray, path: str) -> Any:
     if not isinstance(value, Tracer | jax.Array):
-        (value,) = leaves((value,), path, "a graph").values
+        (value,) = leaves(value, path, "a graph").values
     got = typeof(value)
     if got == kind:
         return value

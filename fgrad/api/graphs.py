@@ -145,7 +145,7 @@ class Graph:
         """The arguments of a call as the flat graph takes them."""
         flat, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
-            raise errors.graph_structure(self.in_tree, tree)
+            raise errors.graph_structure(self.in_tree, tree, self.names)
         return [fitted(*each) for each in zip(flat, self.in_types, self.names, strict=True)]
 
     # -- other graphs made from it --
@@ -326,7 +326,8 @@ class Graph:
         Arguments:
           name: what the function is called.
           constants: a dict that takes what has no source, by name: constants of more than a dozen elements, callbacks,
-            calls with custom rules.  The source reads it as a global variable ``constants``.
+            calls with custom rules.  The source reads it as a global variable ``constants``.  Without one, functions
+            with custom rules are written out, as functions of their own.
 
         Raises:
           ValueError: something has no source, and there is no dict to take it; the message names it.

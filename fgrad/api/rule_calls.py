@@ -27,6 +27,9 @@ _FORMS = {
 class RuleCallError(TypeError, ValueError):
     """A rule given to ``define_rule`` does not take what it is called with, or returns something of another form."""
 
+    #: that the message says which rule it was
+    in_rule: bool = True
+
 
 def explained(kind: str, name: str, rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """A rule whose own errors on what it was given name the rule, the line, and what that was."""
@@ -82,10 +85,16 @@ def wrong_result(kind: str, name: str, rule: Any, text: str) -> RuleCallError:
     )
 
 
+def check_count(kind: str, name: str, rule: Any, cts: Sequence[Any], args: Sequence[Any]) -> None:
+    """Refuse more or fewer cotangents than there are arguments: one that was forgotten would be zero without a word."""
+    if len(cts) != len(args):
+        given = _count(len(cts), "cotangent")
+        raise wrong_result(kind, name, rule, f"returns {given} for {_count(len(args), 'argument')}")
+
+
 def check_cotangents(kind: str, name: str, rule: Any, cts: Sequence[Any], args: Sequence[Any]) -> None:
     """Refuse cotangents that are not of the form of the arguments."""
-    if len(cts) > len(args):
-        raise wrong_result(kind, name, rule, f"returns {len(cts)} cotangents for {_count(len(args), 'argument')}")
+    check_count(kind, name, rule, cts, args)
     for i, (ct, arg) in enumerate(zip(cts, args, strict=False)):
         if ct is None:
             continue

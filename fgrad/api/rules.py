@@ -18,7 +18,7 @@ from fgrad.api.custom import custom_jvp, custom_vjp, zero_tangent_of
 from fgrad.api.forward import jvp as forward_derivative
 from fgrad.api.recorded import by_graph
 from fgrad.api.reverse import vjp as reverse_derivative
-from fgrad.api.rule_calls import check_cotangents, explained
+from fgrad.api.rule_calls import check_cotangents, check_count, explained
 from fgrad.api.staging import vmap
 from fgrad.graph.op import BATCHING, enter_batching
 from fgrad.graph.regions import is_inexact
@@ -170,7 +170,7 @@ def _for_function(fun: Callable[..., Any], given: Rules) -> Callable[..., Any]:
         plain = functools.wraps(fun)(lambda *args: mapped(*args))
     vjp = given.vjp or _vjp_of_transpose(given)
     # see NOTE [A function with both rules]: forward mode meets the outer rule, reverse mode looks through to the inner
-    inner = plain if vjp is None else _with_vjp(plain, vjp, lambda *args: outer(*args))
+    inner = plain if vjp is None else _with_vjp(plain, given, vjp, lambda *args: outer(*args))
     jvp = given.jvp
     if jvp is None and given.transpose is not None and given.vjp is None:
         # JAX, which cannot transpose a custom_vjp call, gets the plain function to transpose
@@ -202,7 +202,11 @@ def _bound(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     return bound.args
 
 
-def _with_vjp(fun: Callable[..., Any], vjp: Callable[..., Any], again: Callable[..., Any]) -> Callable[..., Any]:
+def _with_vjp(
+    fun: Callable[..., Any], given: Rules, vjp: Callable[..., Any], again: Callable[..., Any]
+) -> Callable[..., Any]:
+    name = getattr(fun, "__name__", "function")
+    kind, rule = ("vjp", given.vjp) if given.vjp else ("transpose", given.transpose)
     found = custom_vjp(_positional(fun))
 
     def fwd(*args: Any) -> Any:
@@ -213,9 +217,10 @@ def _with_vjp(fun: Callable[..., Any], vjp: Callable[..., Any], again: Callable[
         out, args = residuals
         cts = vjp(ct, out, *args)
         cts = tuple(cts) if isinstance(cts, tuple | list) else (cts,)
-        return (*cts, *[None] * (len(args) - len(cts)))
+        check_count(kind, name, rule, cts, args)
+        return cts
 
-    found.defvjp(fwd, functools.wraps(vjp)(bwd))
+    found.defvjp(fwd, functools.wraps(rule or vjp)(bwd))
     return found
 
 

@@ -5,8 +5,9 @@ An operation can be written in many ways, and what ``jnp`` makes of a call depen
 form is only a guess: it is recorded on the operation's types, and taken if that gives the very operation on the very
 operands.  If none does, the primitive itself is bound with its parameters, by the name under which JAX exports it.  A
 region becomes nested functions and a call of ``jax.lax``; where that gives other operands or another order of them, the
-primitive is bound to the jaxprs of these functions.  What cannot be written at all (a custom rule, whose identity is
-its function's; a callback) is held beside the source.
+primitive is bound to the jaxprs of these functions.  What cannot be written at all (a callback) is held beside the
+source.  So is a call with a custom rule, whose identity is its function's; where there is nothing to hold it in, the
+function and its rule are written out, which does the same and differentiates in the same way, but is another function.
 """
 
 import warnings
@@ -30,6 +31,7 @@ from fgrad.graph.python_values import (
     primitive_expression,
     type_expression,
 )
+from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray, eval_context, is_closed_jaxpr, is_open_jaxpr, jax_primitives, widely
 
 INDENT = "    "
@@ -61,6 +63,9 @@ class Writer:
         }  # fmt: skip
         #: which of an operation's forms was taken, by operation and the operands that are numbers
         self.chosen: dict[Any, int] = {}
+        #: functions that stand before the program, and the name of each that was written out, by what it does
+        self.before: list[str] = []
+        self.ruled: dict[Any, str] = {}
 
     def name(self, wanted: str) -> str:
         """A new identifier like a name."""
@@ -139,12 +144,26 @@ class Writer:
         return f"jax.make_jaxpr({function})({', '.join(map(type_expression, graph.in_types))})"
 
     def _whole(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> list[str]:
-        """The call of an operation that is held beside the source."""
+        """The call of an operation that is held beside the source, or whose function is written out before it."""
+        if self.held.table is None and op.name in _RULES and not op.params["num_consts"]:
+            call = f"{self.with_rule(op)}({', '.join(args)})"
+            return [f"{_targets(outs)} = {call}"]
         builder_inputs = tuple(range(len(op.in_types)))
         outputs = tuple(range(len(op.in_types), len(op.in_types) + len(op.out_types)))
         graph = Graph(op.in_types, (), (Node(op, builder_inputs),), outputs)
         text = self.held(identifier(op.params.get("label", op.name)), self.called(graph), f"the operation {op.name}")
         return [f"{_targets(outs)} = {text}({', '.join(args)})" if outs else f"{text}({', '.join(args)})"]
+
+    def with_rule(self, op: Op) -> str:
+        """The name of a function with its own rule, which is written out where it is met first."""
+        key = (op.name, op.params["label"], op.in_types, op.params["call"])
+        name = self.ruled.get(key)
+        if name is None:
+            lines, name = self.function(op.params["call"], op.params["label"])
+            self.ruled[key] = name  # most rules call the function itself
+            rule = _RULES[op.name](self, op, name)
+            self.before += [f"@jax.{op.name}", *lines, "", "", *rule, "", ""]
+        return name
 
     def _is(self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str], lines: list[str]) -> bool:
         """Whether some lines, recorded, are just this operation."""
@@ -298,6 +317,51 @@ def _linear_solve(writer: Writer, op: Op, args: Sequence[str], target: str) -> l
     return [*lines, f"{target}lax.custom_linear_solve({matvec}, {_many(rhs)}, {solve}, {back}{more})"]
 
 
+def _jvp_rule(writer: Writer, op: Op, name: str) -> list[str]:
+    n, outs = len(op.in_types), op.out_types
+    live = [i for i, t in enumerate(op.in_types) if is_inexact(t)]
+    lines, rule = writer.function(op.params["rule"].of((True,) * len(live)), f"{name}_jvp_of_all")
+    entry = writer.name(f"{name}_jvp")
+    tangents = iter(range(len(outs), 2 * len(outs)))
+    zeros = [None if is_inexact(t) else f"np.zeros({t.shape!r}, jax.dtypes.float0)" for t in outs]
+    found = [zero or f"found[{next(tangents)}]" for zero in zeros]
+    return [
+        *lines,
+        "",
+        "",
+        f"@{name}.defjvp",
+        f"def {entry}(primals, tangents):",
+        *_indented([
+            f"found = {rule}({', '.join([*[f'primals[{i}]' for i in range(n)], *[f'tangents[{i}]' for i in live]])})",
+            f"return tuple(found[:{len(outs)}]), {_many(found)}",
+        ]),
+    ]  # fmt: skip
+
+
+def _vjp_rule(writer: Writer, op: Op, name: str) -> list[str]:
+    inexact = [is_inexact(t) for t in op.out_types]
+    rule = op.params["rule"].of((*map(is_inexact, op.in_types), *inexact))
+    kept = len(rule.forward.outputs) - len(inexact)
+    forward, first = writer.function(rule.forward, f"{name}_forward")
+    backward, second = writer.function(rule.backward, f"{name}_backward")
+    fwd, bwd = writer.name(f"{name}_fwd"), writer.name(f"{name}_bwd")
+    given = ", ".join(["*kept", *[f"cotangents[{k}]" for k, yes in enumerate(inexact) if yes]])
+    results = [f"found[{rule.wrt.index(i)}]" if i in rule.wrt else "None" for i in range(len(op.in_types))]
+    return [
+        *forward, "", "", *backward, "", "",
+        f"def {fwd}(*primals):",
+        *_indented([f"found = {first}(*primals)", f"return tuple(found[{kept}:]), tuple(found[:{kept}])"]),
+        "", "",
+        f"def {bwd}(kept, cotangents):",
+        *_indented([f"found = {second}({given})", f"return {_many(results)}"]),
+        "", "",
+        f"{name}.defvjp({fwd}, {bwd})",
+    ]  # fmt: skip
+
+
+#: what gives a function that is written out its rule
+_RULES: dict[str, Callable[[Writer, Op, str], list[str]]] = {"custom_jvp": _jvp_rule, "custom_vjp": _vjp_rule}
+
 _REGIONS: dict[str, tuple[Callable[[Writer, Op, Sequence[str], str], list[str]], ...]] = {
     "scan": (_scan, _scan_bound),
     "while": (_while, _while_bound),
@@ -368,6 +432,7 @@ def program(
         body, outs = writer.body(graph, names)
     lines += [*body, f"return {result(outs)}"]
     source = [f"def {name}({', '.join(parameters)}):", *_indented(lines)]
+    source = [*writer.before, *source]
     header = [*HEADER, *([PRIMITIVES] if any("primitives." in line for line in source) else [])]
     if graph.wide:
         header.insert(0, "# with 64 bits: JAX_ENABLE_X64=1")

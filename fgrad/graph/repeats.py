@@ -17,8 +17,9 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 from attrs import frozen
 
-from fgrad.graph.graph import Graph, Node
+from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
+from fgrad.graph.source import Source
 
 #: what is repeated counts from so many nodes that could be left out
 LEAST_SAVED = 4
@@ -165,12 +166,12 @@ def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -
             votes[begin + min(i - producer, period)] -= 1
     after = np.cumsum(votes)
     scores = after[:period] + after[period : 2 * period]
-    lines = [_line(node) for node in graph.nodes[at + period - 1 : at + 2 * period]]
+    jumps = _jumps([node.source for node in graph.nodes[at : at + 2 * period]], period)
 
-    def rank(phase: int) -> tuple[int, bool, int, int]:
-        # with equal votes: where the source goes back to an earlier line, and so that there are as many as can be
+    def rank(phase: int) -> tuple[int, int, int, int]:
+        # with equal votes: where a turn seldom goes back in the source, and so that there are as many as can be
         blocks = (matched + period - phase) // period
-        return (-int(scores[phase]), lines[phase + 1] >= lines[phase], -blocks, phase)
+        return (-int(scores[phase]), int(jumps[phase]), -blocks, phase)
 
     phase = min(range(period), key=rank)
     first, count = at + phase, 1
@@ -207,5 +208,21 @@ def _place(made: list[int], value: int) -> int:
     return place
 
 
-def _line(node: Node) -> int:
-    return node.source.line if node.source else 0
+def _jumps(sources: Sequence[Source | None], period: int) -> np.ndarray:
+    """How often a turn that begins at each place comes to an earlier instruction of a function than it had come to.
+
+    A turn of a loop in the source has none, but for functions that it calls several times.
+    """
+    found = np.zeros(period + 1, np.int64)
+    before: dict[int, tuple[int, int]] = {}
+    for i, source in enumerate(sources):
+        if source is None:
+            continue
+        place, offset = before.get(id(source.code), (0, -1))
+        before[id(source.code)] = i, source.offset
+        if i >= period and offset > source.offset:
+            # it is in every turn but those that begin between the two
+            found[:period] += 1
+            begins = np.arange(place + 1, i + 1) % period
+            found[np.unique(begins)] -= 1
+    return found[:period]

@@ -6,6 +6,7 @@ A source travels with each node through all passes and never counts; so for a la
 which knows the node's position.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import field, frozen
@@ -30,13 +31,13 @@ class _Mark(Source):
     known: bool = field(kw_only=True)
 
     def derivative_of(self, name: str) -> Source:
-        return _Mark(self.code, self.offset, name, self.names, node=self.node, known=self.known)
+        return _Mark(self.code, self.offset, name, self.names, self.module, node=self.node, known=self.known)
 
 
 def _mark(source: Source | None, node: int) -> _Mark:
     if source is None:
         return _Mark(_mark.__code__, 0, node=node, known=False)
-    return _Mark(source.code, source.offset, source.of, source.names, node=node, known=True)
+    return _Mark(source.code, source.offset, source.of, source.names, source.module, node=node, known=True)
 
 
 def ladder(graph: Graph, wrt: Sequence[int], names: Sequence[str], outputs: Sequence[str]) -> Ladder:
@@ -92,20 +93,26 @@ def _late(graph: Graph, first: int) -> set[int]:
 
 
 def _refilled(graph: Graph, first: int) -> tuple[Graph, list[int]]:
-    """The graph in which backward makes filled arrays anew (NOTE [Filled arrays] of ``partition``), and new numbers."""
+    """The graph in which filled arrays are made where they are read, and the new numbers of its values.
+
+    Backward makes them anew (NOTE [Filled arrays] of ``partition``).  In forward, those that several operations read
+    would be wires between what has nothing to do with each other.
+    """
     filled, late = filled_arrays(graph), _late(graph, first)
+    readers = Counter(i for node in graph.nodes if late.isdisjoint(node.inputs) for i in dict.fromkeys(node.inputs))
     new = list(range(len(graph.in_types) + len(graph.consts)))
-    copies: dict[int, int] = {}
+    of_backward: dict[int, int] = {}
     nodes: list[Node] = []
     number = len(new)
     for node, outs in zip(graph.nodes, numbers_of(graph), strict=True):
-        again = [i for i in node.inputs if i in filled and i not in copies] if not late.isdisjoint(node.inputs) else []
-        for i in dict.fromkeys(again):
+        backward = not late.isdisjoint(node.inputs)
+        copies = of_backward if backward else {}
+        wanted = [i for i in node.inputs if i in filled and i not in copies and (backward or readers[i] > 1)]
+        for i in dict.fromkeys(wanted):
             nodes.append(Node(filled[i].op, tuple([new[k] for k in filled[i].inputs])))  # it stands where it is read
             copies[i] = number
             number += 1
-        known = copies if not late.isdisjoint(node.inputs) else {}
-        nodes.append(Node(node.op, tuple([known.get(i, new[i]) for i in node.inputs]), node.source))
+        nodes.append(Node(node.op, tuple([copies.get(i, new[i]) for i in node.inputs]), node.source))
         new += range(number, number + len(outs))
         number += len(outs)
     return Graph(graph.in_types, graph.consts, tuple(nodes), tuple([new[i] for i in graph.outputs])), new
@@ -212,7 +219,9 @@ class _Writer:
             of = node.source.of if node.source is not None else None
             if of is not None:
                 slope = isinstance(rule_of_name(of), Elementwise)
-                name = f"slope of {of}" if slope else f"{node.op.name} for {of}"
+                mark = node.source
+                label = self.function.nodes[mark.node].op.params.get("label") if isinstance(mark, _Mark) else None
+                name = f"slope of {of}" if slope else f"{node.op.name} for {label or of}"
                 names[outs.start : outs.stop] = [f"%{i}" if i in self.late else name for i in outs]
         given = value_names(self.function, inputs)
         for i, n in self.forms.items():
@@ -237,8 +246,8 @@ class _Writer:
         nodes = []
         for node in self.whole.nodes:
             mark = node.source
-            source = (
-                Source(mark.code, mark.offset, mark.of, mark.names) if isinstance(mark, _Mark) and mark.known else None
-            )
+            source = None
+            if isinstance(mark, _Mark) and mark.known:
+                source = Source(mark.code, mark.offset, mark.of, mark.names, mark.module)
             nodes.append(Node(node.op, node.inputs, source))
         return tuple(nodes)

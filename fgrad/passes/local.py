@@ -18,6 +18,7 @@ This is one file, and a long one, because a missing mode is the transpose of the
 backward over pull-backs: the two halves call each other.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import is_inexact, strong
-from fgrad.graph.source import Source
+from fgrad.graph.source import Source, is_hidden
 from fgrad.jaxcore import ShapedArray, primitive, varying_axes
 from fgrad.passes.dependence import at_node, is_whole, of_integers, rule_of, varied_from
 from fgrad.passes.linearity import opened, refuse_jumps
@@ -283,16 +284,26 @@ def recorded(
             if value is None:
                 results.append(None)
                 continue
-            if value.shape != type.shape:
-                raise errors.bad_rule(op.name, value.aval.str_short(), type.str_short())
-            if value.dtype != type.dtype:
-                raise errors.bad_rule(op.name, value.aval.str_short(), type.str_short())
+            if value.shape != type.shape or value.dtype != type.dtype:
+                raise _bad_rule(op, value.aval.str_short(), type.str_short())
             results.append(len(found))
             found.append(value)
         return found
 
     graph = stage_closed(values, in_types)
     return Local(graph, tuple(results))
+
+
+def _bad_rule(op: Op, got: str, expected: str) -> Exception:
+    """The error of a rule that returns another type; with its line if it is the user's."""
+    error = errors.bad_rule(op.name, got, expected)
+    rule = rule_of(op)
+    for kind in ("vjp", "jvp", "transpose"):
+        function = inspect.unwrap(getattr(rule, kind, None) or _bad_rule)
+        code = getattr(function, "__code__", None)
+        if code is not None and not is_hidden(code):
+            errors.in_rule(error, kind, op.name, function)
+    return error
 
 
 def _transposed_push(op: Op, forward: Local, wanted: Sequence[int], live: tuple[bool, ...]) -> Local:

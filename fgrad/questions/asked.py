@@ -18,7 +18,7 @@ from fgrad.graph.graph import Graph
 from fgrad.graph.names import value_names
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import Tracer
+from fgrad.questions.call import check_known
 
 #: what a value of the function's surroundings is called that no variable of them holds
 CLOSED_OVER = "a value closed over"
@@ -90,12 +90,7 @@ def _asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
     all_names = list(chain.from_iterable(argument_names(fun, args, kwargs)))
     owners = [k for k, x in enumerate([*args, kwargs]) for _ in range(tree_util.tree_structure(x).num_leaves)]
     at = [i for i, x in enumerate(flat) if _is_input(x, owners[i] in positions)]
-    for i in at:
-        if isinstance(flat[i], Tracer):
-            raise TypeError(
-                f"{what} looks at numbers, and those of {all_names[i]} are not known here: it is being traced. "
-                f"Way out: call {what}(f) outside of jit, vmap and grad, on the arguments that f was given."
-            )
+    check_known(flat, all_names, what)
 
     def call(tracers: Sequence[Any]) -> Any:
         new = list(flat)
@@ -104,7 +99,7 @@ def _asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
         new_args, new_kwargs = tree_util.tree_unflatten(tree, new)
         return fun(*new_args, **new_kwargs)
 
-    recorder, result = record(call, leaves([flat[i] for i in at], "args", what).values)
+    recorder, result = record(call, leaves([flat[i] for i in at], "args", what, [all_names[i] for i in at]).values)
     try:
         out = leaves(result, "output", f"{what}: the function's output")
         recorded = close(recorder, out.values)

@@ -7,14 +7,16 @@ from typing import Any
 import jax
 import numpy as np
 from attrs import frozen
+from jax import tree_util
 
+from fgrad import errors
 from fgrad.api.arguments import leaves
 from fgrad.api.called import call, inexact_inputs
 from fgrad.api.names import argument_names
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
-from fgrad.jaxcore import widely
+from fgrad.jaxcore import Tracer, widely
 from fgrad.passes.local import add, backward, forward, tangent_type
 from fgrad.record import origin
 from fgrad.run.interpreter import interpret
@@ -38,9 +40,27 @@ class Call:
     outputs: tuple[str, ...]
 
 
+def check_known(values: Sequence[Any], names: Sequence[str], what: str) -> None:
+    """Refuse arguments whose numbers are not known, and tensors."""
+    for value, name in zip(values, names, strict=True):
+        if isinstance(value, Tracer):
+            raise TypeError(
+                f"{what} looks at numbers, and those of {name} are not known here: it is being traced. "
+                f"Way out: call {what}(f) outside of jit, vmap and grad, on the arguments that f was given."
+            )
+        if isinstance(value, jax.ShapeDtypeStruct):
+            raise TypeError(
+                f"{what} looks at numbers, and of {name} only the type was given. Way out: pass an array of that type."
+            )
+        if errors.is_tensor(value):
+            raise errors.not_an_array(name, value, what)
+
+
 def called(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], what: str) -> Call:
     """Record a call of a function on values."""
-    flat = leaves((tuple(args), kwargs), "args", what)
+    names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
+    check_known(tree_util.tree_leaves((tuple(args), kwargs)), names, what)
+    flat = leaves((tuple(args), kwargs), "args", what, names)
 
     def on_leaves(tracers: Sequence[Any]) -> Any:
         some, keywords = flat.unflatten(tracers)
@@ -49,7 +69,6 @@ def called(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
     found = call(on_leaves, flat.values, False, origin.Call(fun, what, flat.tree))
     paths = tuple([path.removeprefix("output") or "the result" for path in found.out.paths])
     recorded = found.recorded
-    names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
     return Call(recorded.graph(), tuple(recorded.values), names, paths)
 
 

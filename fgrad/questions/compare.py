@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.api.arguments import check_function
 from fgrad.questions.alignment import (
     ALLOWED,
     UNITS,
@@ -54,6 +55,10 @@ def compare(one: Any, two: Any) -> Callable[..., Comparison]:
     >>> bool(fgrad.compare(one, one)(jnp.arange(3.0)))
     False
     """
+
+    check_function(one, "compare")
+    if not isinstance(two, Mapping):
+        check_function(two, "compare")
 
     def question(*args: Any, **kwargs: Any) -> Comparison:
         args, kwargs = _arrays((args, kwargs))

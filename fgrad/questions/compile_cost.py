@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.api.arguments import check_function
 from fgrad.api.graphs import make_graph
 from fgrad.graph.outline import CompileCost
 
@@ -31,6 +32,8 @@ def compile_cost(fun: Callable[..., Any]) -> Callable[..., CompileCost]:
     >>> cost.operations, cost.outlined, cost.unrolled[0].count
     (25, 3, 12)
     """
+
+    check_function(fun, "compile_cost")
 
     def cost_of(*args: Any, **kwargs: Any) -> CompileCost:
         return make_graph(fun)(*args, **kwargs).compile_cost()

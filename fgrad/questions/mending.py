@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from jax import numpy as jnp
 
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.jaxcore import ShapedArray
+from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.questions.blame import trail
 from fgrad.questions.culprit import (
     Again,
@@ -22,6 +24,7 @@ from fgrad.questions.culprit import (
 from fgrad.questions.execution import Event, has_rule_of_its_own, numbers
 from fgrad.questions.finding import UNTRIED, Mend, where
 from fgrad.questions.traps import TRAPS, Trap
+from fgrad.record.recording import stage_closed
 
 #: how many traps are mended, one after another
 MENDS = 6
@@ -41,7 +44,10 @@ def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, libr
     if at.of is not None and not has_rule_of_its_own(at.of):
         return None  # an operation of a derivative's, which the user did not write
     outcome = UNTRIED
-    if again is not None and shut(run, at, trap).any():
+    helps = False
+    if again is not None and trap.call and is_derived(event):
+        helps, outcome = _tried_on_slopes(event, again)
+    elif again is not None and shut(run, at, trap).any():
         helps, outcome = _tried(run, at, trap.guarded(*_action(at)), again, True)
         if helps:
             return Mend(_guard_text(run, at, trap, library), helps, outcome)
@@ -53,7 +59,7 @@ def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, libr
     backward = is_derived(event) or event.of is not None
     masked = trap.call and backward and np.isnan(numbers(run.execution.values[run.bad()[0][1]])).any()
     text = (_guard_text if masked else _bound_text)(run, at, trap, library)
-    return Mend(text, False, outcome) if text else None
+    return Mend(text, helps, outcome) if text else None
 
 
 def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> tuple[bool, str]:
@@ -90,6 +96,36 @@ def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> 
         if after is None:
             break
     return False, NOT_ENOUGH
+
+
+def _tried_on_slopes(event: Event | None, again: Again) -> tuple[bool, str]:
+    """Whether everything is finite where a derivative that is part of the program has no slope in its traps.
+
+    Its operation was differentiated before the question was asked, so the operand cannot be changed; but with either
+    mend the slope in the trap is 0, and that can be.
+    """
+    replaced: dict[int, Graph] = {}
+    others: list[str] = []
+    for _ in range(MENDS):
+        if event is None or not is_derived(event) or trap_of(event) is None or _key(event) in replaced:
+            break
+        others.append(where(event.source))
+        operation, types = _action(event)
+        replaced[_key(event)] = stage_closed(lambda *xs, run=operation: [_without_slope(y) for y in run(xs)], types)
+        after = again(replaced)
+        if after is None:
+            return False, UNTRIED
+        bad = after.bad()
+        if not bad:
+            also = [place for place in dict.fromkeys(others) if place != others[0]]
+            more = f", and the same at {' and at '.join(also)}" if also else ""
+            return True, f"Checked by running it: with a slope of 0 there, as this makes it{more}, all is finite."
+        event = trail(after.execution, bad[0][1]).event
+    return False, NOT_ENOUGH
+
+
+def _without_slope(x: Any) -> Any:
+    return jnp.where(jnp.isfinite(x), x, jnp.zeros_like(x)) if is_inexact(typeof(x)) else x
 
 
 def _key(event: Event) -> int:

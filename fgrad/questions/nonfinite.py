@@ -167,7 +167,6 @@ def _explain(error: FloatingPointError, graph: Graph, args: Sequence[Any], node:
 
 
 _MORE = (
-    "fgrad.nonfinite(f)(*args), without jax_debug_nans, says the same of a function with the names of its arguments, "
-    "and tries the mend."
+    "fgrad.nonfinite(f)(*args), without jax_debug_nans, says the same of a function with the names of its arguments."
 )
 explanation.nonfinite = _explain

@@ -81,7 +81,7 @@ def run_side(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Side:
     if layers:
         return _of_layer(layers[0], program, args, kwargs)
     if isinstance(program, Program):
-        return _of_function(program, args, kwargs, program.names)
+        return _of_function(program, args, kwargs, program)
     try:
         return _of_function(program, args, kwargs)
     except (TypeError, AttributeError, ValueError) as error:
@@ -94,11 +94,12 @@ def run_side(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Side:
 
 
 def _of_function(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], names: tuple[str, ...] | None = None
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], graph: Program | None = None
 ) -> Side:
     found = called(fun, args, kwargs, "compare")
-    if names is not None:
-        found = evolve(found, names=names)
+    if graph is not None:
+        single = len(graph.out_names) == 1
+        found = evolve(found, names=graph.names, outputs=found.outputs if single else graph.out_names)
     joint = with_gradients(found)
     # what the graph of values and all cotangents has besides, nobody needs
     at = [joint.at.get(i) for i in range(len(found.names))]

@@ -173,7 +173,8 @@ class Recording(TakesGraphs):
         """The number of a value on this tape; values from outside are entered as constants, NumPy arrays copied."""
         if type(value) is Tracer and value._trace is self:
             return value.number
-        if isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0:
+        # a literal of JAX's is an array of NumPy's with a type of its own, which a copy would lose
+        if isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0 and not hasattr(value, "weak_type"):
             value = copied(value)
         held = self.lifted.get(id(value))
         if held is None:

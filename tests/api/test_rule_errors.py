@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import fgrad
+from fgrad.api.rule_calls import RuleCallError
 
 
 def given(function, bwd, fwd=None):
@@ -101,3 +102,36 @@ def test_an_error_outside_of_rules_is_left_alone():
         raise ValueError("mine")
 
     assert told(lambda: fgrad.grad(loss)(1.0)) == "mine"
+
+
+def test_a_forgotten_cotangent_is_refused():
+    """It would be a gradient of zero without a word."""
+
+    def product(x, y):
+        return x * y
+
+    def half(ct, out, x, y):
+        return (ct * y,)
+
+    ruled = fgrad.define_rule(product, vjp=half)
+    line = half.__code__.co_firstlineno
+    with pytest.raises(
+        RuleCallError, match=rf"vjp rule of 'product', defined at .*:{line}, returns 1 cotangent for 2"
+    ) as caught:
+        fgrad.grad(lambda x: ruled(x, 2 * x))(1.0)
+    assert "The operation was called at" in "\n".join(caught.value.__notes__)
+    linear = fgrad.define_rule(product, transpose=lambda ct, x, y: (ct * y, None, None))
+    with pytest.raises(RuleCallError, match="transpose rule of 'product'.* returns 3 cotangents for 2"):
+        fgrad.grad(lambda x: linear(x, 2.0))(1.0)
+
+
+def test_the_line_of_a_rule_is_the_users():
+    def plain(x):
+        return x
+
+    def strange(ct, out, x):
+        raise KeyError("strange")
+
+    with pytest.raises(KeyError) as caught:
+        fgrad.grad(fgrad.define_rule(plain, vjp=strange))(1.0)
+    assert f"{__file__}:{strange.__code__.co_firstlineno}" in "\n".join(caught.value.__notes__)

@@ -327,3 +327,42 @@ def test_how_it_is_shown():
     text = str(found)
     assert "scale = jnp.sqrt(variance) + 1e-5" in text and "How it grows" in text
     assert "<table>" in found._repr_html_()
+
+
+# -- captures of one program -----------------------------------------------------------------------------------------
+
+
+def test_two_captures_of_a_step():
+    """One weighs its loss in another way; the state that a step reads is an argument of its graph, by name."""
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x, y, weight):
+        opt.zero_grad()
+        loss = ((model(x) - y) ** 2).mean() * weight
+        loss.backward()
+        opt.step()
+        return loss
+
+    def other(x, y, weight):
+        opt.zero_grad()
+        error = (model(x) - y) * weight
+        loss = (error * error).mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    x, y, weight = torch.randn(4, 3), torch.randn(4, 1), torch.tensor(0.5)
+    one, two = [torch.capture(f)(x, y, weight) for f in (step, other)]
+    given = {"model.weight": model.weight.detach(), "model.bias": model.bias.detach()}
+    given |= {"args[0]": x, "args[1]": y, "args[2]": weight, "opt.param_groups[0]['lr']": torch.tensor(0.1)}
+    state = [given[name] for name in one.names]
+    assert not fgrad.compare(one, torch.capture(step)(x, y, weight))(*state)
+    found = fgrad.compare(one, two)(*state)
+    names = [each.name for each in found.results]
+    assert names == [name.removesuffix(" (written)") + " (written)" if k else name for k, name in enumerate(names)]
+    assert any("model.weight" in name for name in names)
+    assert found.first.two.source.text == "loss = (error * error).mean()"
+    with pytest.raises(fgrad.errors.GraphArgumentError, match=r"It takes: model\.weight, model\.bias, args\[0\]"):
+        fgrad.compare(one, two)(x, y, weight)

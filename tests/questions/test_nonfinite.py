@@ -381,3 +381,29 @@ def test_it_prints_and_shows():
     assert str(found) == repr(found)
     assert "in step 2 of the loop at" in str(found) and "Checked by running it" in str(found)
     assert "<pre>" in found._repr_html_()
+
+
+def test_the_mend_of_a_gradient_within_is_tried():
+    """The force is a gradient itself; a double where in the energy is what its slope of 0 stands for."""
+
+    def energy(x):
+        return jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0))
+
+    def loss(x):
+        return jnp.sum(fgrad.grad(energy)(x) ** 2)
+
+    found = fgrad.nonfinite(loss)(jnp.array([0.0, 1.0]))
+    assert found.phase == "backward"
+    assert found.mend.checked
+    assert "with a slope of 0 there" in found.mend.outcome
+
+    def mended(x):
+        ok = x > 0
+        return jnp.sum(jnp.where(ok, jnp.sqrt(jnp.where(ok, x, 1.0)), 0.0))
+
+    assert not fgrad.nonfinite(lambda x: jnp.sum(fgrad.grad(mended)(x) ** 2))(jnp.array([0.0, 1.0]))
+
+    def twice(x):  # a trap outside as well, which a slope of 0 does not reach
+        return jnp.sum(fgrad.grad(energy)(x)) / x[0]
+
+    assert not fgrad.nonfinite(twice)(jnp.array([0.0, 1.0])).mend.checked

@@ -20,8 +20,8 @@ Path = str | os.PathLike[str]
 class Drawing:
     """Forward and backward side by side, as one picture.
 
-    Every form takes a ``path``, to which it is also written, and a ``detail``: ``operation``, ``line`` or ``function``
-    says what is drawn as one box; left out, it is the finest that fits a page.
+    Every form takes a ``path``, to which it is also written, and a ``detail``: ``operation``, ``line``,
+    ``function`` or ``module`` says what is drawn as one box; left out, it is the finest that fits a page.
 
     Attributes:
       ladder: what is drawn, as data: rows, pairs, and values with their names.

@@ -1,29 +1,38 @@
 """What of a drawing can be folded: the operations of a line, of a function, of a module, and blocks that repeat."""
 
 import itertools
+import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from fgrad.graph.drawing.ladder import Ladder
-from fgrad.graph.graph import Graph
-from fgrad.graph.repeats import Repeat, repeats
+from fgrad.graph.drawing.ladder import Ladder, numbers_of
+from fgrad.graph.graph import Graph, Node
+from fgrad.graph.repeats import Repeat, repeats, token
 from fgrad.graph.source import Source
 
 #: in how much detail a drawing begins
-Detail = Literal["operation", "line", "function"]
+Detail = Literal["operation", "line", "function", "module"]
 #: a drawing begins in the finest detail in which it has no more rows than this
-MOST_ROWS: dict[Detail, int] = {"operation": 14, "line": 26}
+MOST_ROWS: dict[Detail, int] = {"operation": 14, "line": 18, "function": 18}
+#: what is folded in each detail; of modules, those that have no other in them
+FOLDED: dict[Detail, tuple[str, ...]] = {
+    "operation": ("more",),
+    "line": ("more", "line"),
+    "function": ("more", "line", "function"),
+    "module": ("more", "line", "function", "module"),
+}
 #: so many equal blocks are folded, or two of so many rows
 LEAST_REPEATS, LONG_BLOCK = 3, 8
 
 
 @frozen
 class Block:
-    """Rows that can be drawn as one; ``kind``: ``row``, ``line``, ``function``, ``repeat``, ``turn`` or ``more``.
+    """Rows that can be drawn as one.
 
-    A ``repeat`` holds its first ``turn``, and ``more``, which are the others.  ``id`` is of its own.
+    ``kind``: ``row``, ``line``, ``function``, ``module``, ``repeat``, ``turn`` or ``more``.  A ``repeat`` holds its
+    first ``turn``, and ``more``, which are the others.  ``id`` is of its own.
     """
 
     kind: str
@@ -54,56 +63,180 @@ def source_of(ladder: Ladder, row: int) -> Source | None:
 
 
 def blocks(ladder: Ladder) -> tuple[Block, ...]:
-    """The blocks of a ladder, side by side and one inside the other."""
-    row_of = {k: r for r, row in enumerate(ladder.rows) for k in row.forward}
-    nodes = ladder.graph.nodes
-    # the operations of the function itself come first
-    count = next((k for k, n in enumerate(nodes) if k not in row_of or (n.source and n.source.of)), len(nodes))
-    own = Graph(ladder.graph.in_types, ladder.graph.consts, nodes[:count], ())
-    return tuple(_repeated(ladder, repeats(own), row_of, 0, len(ladder.rows)))
+    """The blocks of a ladder, side by side and one inside the other.
+
+    What ran in modules is grouped by them, and modules in a row that do the same repeat; other rows repeat as far as
+    their operations do, and are grouped by function and line.
+    """
+    return tuple(_by_module(ladder, 0, len(ladder.rows), 0))
 
 
-def _repeated(
-    ladder: Ladder, found: Sequence[Repeat], row_of: dict[int, int], start: int, stop: int
+# --------------------------------------------------------------------------------------------------------------------
+# modules
+
+
+def _path(ladder: Ladder, row: int) -> list[str]:
+    source = source_of(ladder, row)
+    return re.split("[./]", source.module) if source is not None and source.module else []
+
+
+def _by_module(ladder: Ladder, start: int, stop: int, depth: int) -> Iterator[Block]:
+    """Blocks for the modules at some depth of their paths, and for the rows that are in none."""
+
+    def part(row: int) -> str:
+        path = _path(ladder, row)
+        return path[depth] if depth < len(path) else ""
+
+    found: list[Block] = []
+    for a, b in _runs(start, stop, part):
+        if part(a):
+            found.append(_module(part(a), tuple(_by_module(ladder, a, b, depth + 1)), a, b))
+        else:
+            found += _repeated(ladder, a, b, range(start, stop))
+    yield from _alike(ladder, found)
+
+
+def _module(label: str, inside: tuple[Block, ...], start: int, stop: int) -> Block:
+    """The block of a module; one that only holds another is one with it: ``blocks.0``."""
+    if len(inside) == 1 and inside[0].kind in ("module", "repeat") and inside[0].children:
+        (only,) = inside
+        return evolve(only, label=f"{label}.{only.label}" if only.kind == "module" else f"{label} {only.label}")
+    return Block("module", label, start, stop, inside)
+
+
+def _alike(ladder: Ladder, found: Sequence[Block]) -> Iterator[Block]:
+    """The blocks, with modules in a row that do the same as one that repeats."""
+    made = constants_of(ladder.graph)
+
+    def key(block: Block) -> Hashable:
+        if block.kind != "module":
+            return block.id
+        nodes = [k for row in ladder.rows[block.start : block.stop] for k in row.forward if k not in made]
+        return tuple([token(ladder.graph.nodes[k].op) for k in nodes])
+
+    for _, same in itertools.groupby(found, key):
+        turns = list(same)
+        if _is_much(len(turns), turns[0].stop - turns[0].start):
+            yield _repeat([evolve(turn, kind="turn") for turn in turns])
+        else:
+            yield from turns
+
+
+def _is_much(count: int, length: int) -> bool:
+    """Whether so many equal blocks of so many rows are folded."""
+    return count >= LEAST_REPEATS or (count > 1 and length >= LONG_BLOCK)
+
+
+def _repeat(turns: Sequence[Block]) -> Block:
+    first, *others = turns
+    more = Block("more", f"{len(others)} more", others[0].start, others[-1].stop, tuple(others))
+    return Block("repeat", f"x{len(turns)}", first.start, more.stop, (first, more))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# rows that no module did
+
+
+def _repeated(ladder: Ladder, start: int, stop: int, around: range) -> Iterator[Block]:
+    """Rows in order, with a block for each repetition; ``around``: the rows of the module that they are in."""
+    row_of = {k: r for r in range(start, stop) for k in ladder.rows[r].forward}
+    nodes, made = ladder.graph.nodes, constants_of(ladder.graph)
+    # the operations of the function itself come first, one after the other; what they make of nothing is made once,
+    # in the first of several turns that read it
+    first = min(row_of, default=0)
+    last = next((k for k in range(first, len(nodes)) if k not in row_of or _is_derived(nodes[k])), len(nodes))
+    own = [k for k in range(first, last) if k not in made]
+    found = [_placed(each, own) for each in repeats(_part(ladder, own))]
+    yield from _with_repeats(ladder, found, row_of, start, stop, around)
+
+
+def constants_of(graph: Graph) -> set[int]:
+    """The nodes that read no input, nor what is made of one."""
+    varying = set(range(len(graph.in_types)))
+    found = set()
+    for k, (node, outs) in enumerate(zip(graph.nodes, numbers_of(graph), strict=True)):
+        if varying.isdisjoint(node.inputs):
+            found.add(k)
+        else:
+            varying.update(outs)
+    return found
+
+
+def _part(ladder: Ladder, own: Sequence[int]) -> Graph:
+    """Some nodes as a graph; whatever others make is an input of it."""
+    inside = {i for k in own for i in ladder.outs[k]}
+    outside = [i for i in range(len(ladder.graph.types)) if i not in inside]
+    new = {i: n for n, i in enumerate([*outside, *[i for k in own for i in ladder.outs[k]]])}
+    nodes = [ladder.graph.nodes[k] for k in own]
+    types = tuple([ladder.graph.types[i] for i in outside])
+    return Graph(types, (), tuple([Node(n.op, tuple([new[i] for i in n.inputs]), n.source) for n in nodes]), ())
+
+
+@frozen
+class _Placed:
+    """A repetition: the first node of each turn, and after them the last of all; and what repeats in the first."""
+
+    turns: tuple[int, ...]
+    last: int
+    inner: tuple["_Placed", ...]
+
+
+def _placed(repeat: Repeat, own: Sequence[int]) -> _Placed:
+    turns = [own[repeat.first + k * repeat.length] for k in range(repeat.count)]
+    return _Placed(tuple(turns), own[repeat.stop - 1], tuple([_placed(each, own) for each in repeat.inner]))
+
+
+def _is_derived(node: Node) -> bool:
+    return node.source is not None and node.source.of is not None
+
+
+def _with_repeats(
+    ladder: Ladder, found: Sequence[_Placed], row_of: dict[int, int], start: int, stop: int, around: range
 ) -> Iterator[Block]:
-    """Rows in order, with a block for each repetition."""
     for repeat in found:
-        edges = [row_of[repeat.first + k * repeat.length] for k in range(repeat.count)]
-        edges.append(row_of[repeat.stop - 1] + 1)
+        edges = [*[row_of[k] for k in repeat.turns], row_of[repeat.last] + 1]
         if edges != sorted(set(edges)) or edges[0] < start or edges[-1] > stop:
             continue
-        if repeat.count < LEAST_REPEATS and edges[1] - edges[0] < LONG_BLOCK:
+        if not _is_much(len(repeat.turns), edges[1] - edges[0]):
             continue
-        yield from _by_function(ladder, start, edges[0])
+        yield from _by_function(ladder, start, edges[0], around)
         turns = []
         for k, (a, b) in enumerate(itertools.pairwise(edges)):
-            inside = tuple(_repeated(ladder, repeat.inner if k == 0 else (), row_of, a, b))
-            turns.append(Block("turn", f"{k + 1} of {repeat.count}", a, b, inside))
-        more = Block("more", f"{repeat.count - 1} more", edges[1], edges[-1], tuple(turns[1:]))
-        yield Block("repeat", f"x{repeat.count}", edges[0], edges[-1], (turns[0], more))
+            inside = tuple(_with_repeats(ladder, repeat.inner if k == 0 else (), row_of, a, b, around))
+            turns.append(Block("turn", f"{k + 1} of {len(repeat.turns)}", a, b, inside))
+        yield _repeat(turns)
         start = edges[-1]
-    yield from _by_function(ladder, start, stop)
+    yield from _by_function(ladder, start, stop, around)
 
 
-def _by_function(ladder: Ladder, start: int, stop: int) -> Iterator[Block]:
+def _by_function(ladder: Ladder, start: int, stop: int, around: range) -> Iterator[Block]:
     def function(row: int) -> Hashable:
         source = source_of(ladder, row)
         return None if source is None else source.code
 
-    runs = list(_runs(start, stop, function))
-    for a, b in runs:
+    several = len({function(row) for row in around}) > 1
+    for a, b in _runs(start, stop, function):
         lines = tuple(_by_line(ladder, a, b))
         source = source_of(ladder, a)
-        if len(lines) > 1 and source is not None and len({function(r) for r in range(len(ladder.rows))}) > 1:
+        if len(lines) > 1 and source is not None and several:
             yield Block("function", source.function.rpartition(".<locals>.")[2], a, b, lines)
         else:
             yield from lines
 
 
 def _by_line(ladder: Ladder, start: int, stop: int) -> Iterator[Block]:
+    turn, before = 0, None
+
     def line(row: int) -> Hashable:
+        nonlocal turn, before
         source = source_of(ladder, row)
-        return row if source is None else (source.code, source.line)
+        if source is None:
+            return row
+        here = source.code, source.line
+        # a line that goes back to its beginning is run again
+        turn += before is not None and before[0] == here and source.offset < before[1]
+        before = here, source.offset
+        return (*here, turn)
 
     for a, b in _runs(start, stop, line):
         rows = tuple([Block("row", "", r, r + 1) for r in range(a, b)])
@@ -122,19 +255,33 @@ def _runs(start: int, stop: int, key: Callable[[int], Hashable]) -> Iterator[tup
 
 def closed_at(found: Sequence[Block], detail: Detail) -> frozenset[str]:
     """The ids of the blocks that are folded in some detail."""
-    kinds = {"operation": ("more",), "line": ("more", "line"), "function": ("more", "line", "function")}[detail]
-    return frozenset([block.id for top in found for block in top.walk() if block.kind in kinds])
+    every = [block for top in found for block in top.walk()]
+    return frozenset([b.id for b in every if b.kind in FOLDED[detail] and (b.kind != "module" or _modules_in(b) == 1)])
+
+
+def _modules_in(block: Block) -> int:
+    """How deep modules lie one in the other in a block, itself counted if it is one."""
+    return (block.kind == "module") + max(map(_modules_in, block.children), default=0)
 
 
 def folded(found: Sequence[Block], detail: Detail | None = None) -> frozenset[str]:
-    """The ids of the blocks that are folded at first: in some detail, or so that not too many rows are drawn."""
+    """The ids of the blocks that are folded at first: in some detail, or so that not too many rows are drawn.
+
+    Where innermost modules are too many rows still, those around them are folded, too.
+    """
     if detail is not None:
         return closed_at(found, detail)
     for fine, most in MOST_ROWS.items():
         closed = closed_at(found, fine)
         if len(visible(found, closed)) <= most:
             return closed
-    return closed_at(found, "function")
+    closed = closed_at(found, "module")
+    depths = {b.id: _modules_in(b) for top in found for b in top.walk() if b.kind == "module"}
+    for depth in range(2, max(depths.values(), default=0) + 1):
+        if len(visible(found, closed)) <= MOST_ROWS["function"]:
+            break
+        closed |= {block for block, height in depths.items() if height <= depth}
+    return closed
 
 
 def visible(found: Sequence[Block], closed: frozenset[str]) -> list[Block]:

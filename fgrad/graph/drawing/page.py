@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrad.graph.drawing import layout
-from fgrad.graph.drawing.folding import Block, Detail, blocks, closed_at, folded, source_of, visible
+from fgrad.graph.drawing.folding import FOLDED, Block, Detail, blocks, closed_at, folded, source_of, visible
 from fgrad.graph.drawing.ladder import ARGUMENT, GRADIENT, Ladder, ladder_of
 from fgrad.graph.drawing.layout import Columns, arrange, columns, depth_of
 from fgrad.graph.drawing.svg import drawn, style, titles, to_svg
@@ -31,7 +31,7 @@ def to_html(
     """One page with the drawing, the graphs inside its nodes, and the listing.
 
     Arguments:
-      detail: in how much detail it begins: ``operation``, ``line`` or ``function``.
+      detail: in how much detail it begins: ``operation``, ``line``, ``function`` or ``module``.
       rules: what to say of the derivative of each primitive.
       numbers: what to say of the numbers of a value.
     """
@@ -83,7 +83,7 @@ def room(
 def _lanes(
     wiring: Wired, found: tuple[Block, ...], every: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
 ) -> tuple[int, int, int]:
-    states = [closed, *[closed_at(found, kind) for kind in ("operation", "line", "function")]]
+    states = [closed, *[closed_at(found, kind) for kind in FOLDED]]
     counts = [arrange(wiring, [*[every[b.id] for b in visible(found, state)], *ends]).lanes for state in states]
     left, middle, right = (max(some) for some in zip(*counts, strict=True))
     return left, middle, right
@@ -111,7 +111,7 @@ def _data(
         "tree": [_tree(block) for block in found],
         "results": [_tree(each.block) for each in ends],
         "closed": sorted(closed),
-        "levels": {kind: sorted(closed_at(found, kind)) for kind in ("operation", "line", "function")},
+        "levels": {kind: sorted(closed_at(found, kind)) for kind in FOLDED},
         "units": {each.id: _unit(each) for each in (*every.values(), *ends)},
         "wires": [_wire(wiring, k) for k in range(len(wiring.wires))],
         "details": {each.id: list(details.of(each)) for each in (*every.values(), *ends)},

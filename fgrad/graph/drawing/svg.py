@@ -87,7 +87,7 @@ def style(scope: str) -> str:
 def to_svg(ladder: Ladder, detail: Detail | None = None) -> str:
     """The drawing as a stand-alone SVG image; below it one turn of each loop, forward and backward.
 
-    ``detail``: ``operation``, ``line`` or ``function``; left out, the finest in which it is not too long.
+    ``detail``: ``operation``, ``line``, ``function`` or ``module``; left out, the finest in which it is not too long.
 
     >>> import jax
     >>> from fgrad.graph.drawing.ladder import ladder_of

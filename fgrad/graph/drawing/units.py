@@ -31,6 +31,8 @@ BOX, PAIR, PILL, PORT, GAP = 36, 42, 22, 8, 30
 MOST_ARGUMENTS, FEW_ARGUMENTS, MOST_PILLS = 5, 2, 4
 #: the longest texts, in letters
 TITLE, NAME, LABEL = 30, 30, 44
+#: the kinds of blocks that are called by their labels
+NAMED = frozenset({"function", "module", "repeat", "turn", "more"})
 #: operations that only shape their operand, which are left out of a title that has others
 PLAIN = frozenset({
     "broadcast_in_dim", "convert_element_type", "copy", "expand_dims", "pjit", "reshape", "squeeze", "stop_gradient",
@@ -196,7 +198,7 @@ def unit(wiring: Wired, block: Block) -> Unit:
         tuple([boxes for _, boxes in pairs]),
         tuple(pills),
         _leaving(wiring, inside, FORWARD),
-        _leaving(wiring, inside, BACKWARD),
+        _leaving(wiring, inside, BACKWARD) if block.start else "",  # there is nothing above the first
         _spread(left, height, beside) | ports[0],
         _spread(right, height, beside) | ports[1],
         _spread(crossing, height, PILL * len(pills)),
@@ -366,9 +368,9 @@ def _forward_box(wiring: Wired, block: Block) -> Box | None:
     texts = _operations(ladder, nodes)
     where = _where(ladder, block)
     hint = f"{', '.join(ladder.graph.nodes[k].op.name for k in nodes)}\n{where}"
-    if block.kind in ("function", "repeat", "turn", "more"):
+    if block.kind in NAMED:
         title = block.label if block.kind != "more" else f"the same, {block.label}"
-        return Box("forward", cut(title, TITLE), _count(len(nodes)), hint)
+        return Box("forward", cut(title, TITLE), _count(texts, len(nodes)), hint)
     return Box("forward", cut(", ".join(texts), TITLE), cut(where, TITLE + 4), hint)
 
 
@@ -384,9 +386,9 @@ def _backward_box(wiring: Wired, block: Block) -> Box | None:
             return Box("passes", title, "passes it on", f"{title}: the cotangent is passed on as it is")
         return None
     texts = ", ".join(ladder.graph.nodes[k].op.name for k in nodes)
-    if block.kind in ("function", "repeat", "turn", "more"):
+    if block.kind in NAMED:
         title = f"d {block.label}" if block.kind != "more" else f"the same, {block.label}"
-        return Box("backward", cut(title, TITLE), _count(len(nodes)), texts)
+        return Box("backward", cut(title, TITLE), _count(texts.split(", "), len(nodes)), texts)
     names = dict.fromkeys(name for row in reversed(rows) for name in _of_row(ladder, row.forward, row.backward))
     telling = [name for name in names if name not in PLAIN] or list(names)
     title = ", ".join(f"d {name}" for name in telling) or texts
@@ -406,8 +408,10 @@ def _of_row(ladder: Ladder, forward: Sequence[int], backward: Sequence[int] = ()
     yield from found or names.values()
 
 
-def _count(n: int) -> str:
-    return "1 operation" if n == 1 else f"{n} operations"
+def _count(names: Sequence[str], count: int) -> str:
+    """The operations by name where there is room for it, else how many there are."""
+    text = ", ".join(names)
+    return text if len(text) <= TITLE + 4 else f"{count} operations"
 
 
 def _where(ladder: Ladder, block: Block) -> str:

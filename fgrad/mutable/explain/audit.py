@@ -121,6 +121,8 @@ def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
     >>> print(found.differences[0])
     the result differs by up to 0.197 (1 of its norm)
     """
+    if not callable(f):
+        raise TypeError(f"audit takes a function that runs the program, and its arguments; not {type(f).__name__}.")
     error: Exception | None = None
     before = modes.snapshot, modes.findings
     outcomes: list[dict[str, np.ndarray]] = []

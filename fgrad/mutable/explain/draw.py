@@ -3,6 +3,7 @@
 from jax import tree_util
 
 from fgrad.mutable.explain.graph_of import graph_of
+from fgrad.mutable.explain.wording import check_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import Drawing, drawing_of
 
@@ -35,6 +36,7 @@ def draw(tensor: Tensor) -> Drawing:
                reduce_sum [axes=(0,)]          d reduce_sum
                loss                            d loss / d loss
     """
+    check_tensor(tensor, "draw")
     graph = graph_of(tensor)
     leaves, _ = tree_util.tree_unflatten(graph.in_tree, range(len(graph.names)))[0]
     return drawing_of(graph.core, graph.names, graph.out_names, sorted(leaves.values()), graph.out_names[0])

@@ -6,22 +6,31 @@ operands came from.  So the forward pass can be put together again, from the lea
 needed.  An operand without an edge (data, a label, what was detached) is an input as well.  One that the node has saved
 has a name, and is known to be the same tensor wherever it is met; after backward, when what was saved is gone, or where
 no derivative reads it, it is an input of its own at each operation: ``other of add``.
+
+A write into a view is put together as its backward is: the part of the base, the operation on it, the base with the
+new part.  A custom ``Function`` is one operation by its name (``fgrad/graph/unrecorded.py``).  Each operation keeps its
+line and the path of the module that it ran in.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
-from fgrad.mutable.explain.names import name_of, name_of_node
+from fgrad.mutable.explain.names import ModulePaths, name_of, name_of_node
+from fgrad.mutable.explain.wording import check_tensor
+from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, located
 from fgrad.mutable.operation.operation_node import IntegerNode, OperationNode, RefusedNode
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function
-from fgrad.seam import Builder, Const, ShapedArray, Source, graph_by_name
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_edge, gradient_function
+from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.write.inplace import CopySlices
+from fgrad.seam import Builder, Const, ShapedArray, Source, graph_by_name, intern, unrecorded
 
 
 def graph_of(tensor: Tensor) -> Any:
@@ -34,10 +43,11 @@ def graph_of(tensor: Tensor) -> Any:
     Arguments:
       tensor: a loss, or another tensor with a ``grad_fn``.
 
+    A custom ``Function`` is one operation in it.  Such a graph can be read, drawn and differentiated, but not run.
+
     Raises:
       RuntimeError: the tensor has no history.
-      TypeError: part of it was made by something that is no operation of the table (a custom ``Function``, a write into
-        a view); the message names it.
+      TypeError: part of it was made by an operation that has no derivative; the message names it.
 
     >>> import fgrad.torch as torch
     >>> w = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -49,6 +59,7 @@ def graph_of(tensor: Tensor) -> Any:
     >>> graph.grad()({"w": w.detach().numpy()}, {"x": x.numpy()})
     {'w': Array([3., 4.], dtype=float32)}
     """
+    check_tensor(tensor, "graph_of")
     root = gradient_function(tensor)
     if root is None:
         raise RuntimeError(
@@ -57,40 +68,62 @@ def graph_of(tensor: Tensor) -> Any:
         )
     rebuilt = _Rebuilt()
     out = rebuilt.value((root, tensor._output_nr))
-    names = rebuilt.leaves.names, rebuilt.data.names
-    order = [sorted(range(len(each)), key=each.__getitem__) for each in names]
-    inputs = [rebuilt.leaves.numbers[i] for i in order[0]] + [rebuilt.data.numbers[i] for i in order[1]]
-    groups = [[each[i] for i in places] for each, places in zip(names, order, strict=True)]
-    return graph_by_name(rebuilt.builder.finish([out], inputs), groups, _plain(name_of(tensor)) or "output")
+    groups, inputs = rebuilt.inputs(out)
+    result = name_of(tensor)
+    called = "output" if result is None else _Called.of(result).path
+    return graph_by_name(rebuilt.builder.finish([out], inputs), groups, called)
 
 
-def _plain(name: str | None) -> str | None:
-    """``weight`` for ``'weight' of 'model'``, as errors have it."""
-    found = None if name is None else re.match(r"'(.+?)'(?: of '(.+)')?$", name)
-    return found.group(1) if found else name
+@frozen
+class _Called:
+    """What an input is called: its path, and the module or container that it is in, if any."""
+
+    path: str
+    owner: str = ""
+
+    @staticmethod
+    def of(name: str) -> "_Called":
+        """From ``'weight' of 'model'``, as errors have it."""
+        found = re.match(r"'(.+?)'(?: of '(.+)')?$", name)
+        return _Called(found.group(1), found.group(2) or "") if found else _Called(name.replace("'", ""))
+
+    @property
+    def whole(self) -> str:
+        return f"{self.owner}.{self.path}" if self.owner else self.path
+
+
+def _unique(called: Sequence[_Called]) -> list[str]:
+    """A name of its own for each: the path, with the owner before it where two have the same."""
+    paths = [each.path for each in called]
+    owners: dict[str, set[str]] = {}
+    for each in called:
+        owners.setdefault(each.path, set()).add(each.owner)
+    wanted = [each.whole if len(owners[path]) > 1 else path for each, path in zip(called, paths, strict=True)]
+    found: dict[str, None] = {}
+    for name in wanted:
+        unique, times = name, 1
+        while unique in found:
+            times += 1
+            unique = f"{name}#{times}"
+        found[unique] = None
+    return list(found)
 
 
 class _Inputs:
-    """Inputs of one kind as they are met: their numbers, and a name of its own for each."""
+    """Inputs of one kind as they are met: their numbers, and what each is called."""
 
-    def __init__(self, builder: Builder, taken: set[str]):
+    def __init__(self, builder: Builder):
         self.builder = builder
-        self.names: list[str] = []
+        self.called: list[_Called] = []
         self.numbers: list[int] = []
-        self.taken = taken
         self._known: dict[Any, int] = {}
 
-    def number(self, key: Any, type: ShapedArray, wanted: str) -> int:
+    def number(self, key: Any, type: ShapedArray, called: _Called) -> int:
         """The number of the input with a key, made where it is met first; what has no key is met once."""
         found = None if key is None else self._known.get(key)
         if found is None:
-            name, times = wanted, 1
-            while name in self.taken:
-                times += 1
-                name = f"{wanted}#{times}"
-            self.taken.add(name)
             found = self.builder.input(type)
-            self.names.append(name)
+            self.called.append(called)
             self.numbers.append(found)
             if key is not None:
                 self._known[key] = found
@@ -102,11 +135,28 @@ class _Rebuilt:
 
     def __init__(self) -> None:
         self.builder = Builder()
-        taken: set[str] = set()
-        self.leaves = _Inputs(self.builder, taken)
-        self.data = _Inputs(self.builder, taken)
+        self.leaves = _Inputs(self.builder)
+        self.data = _Inputs(self.builder)
+        self.paths = ModulePaths()
         #: the numbers of the outputs of each node
         self.made: dict[Node, Sequence[int]] = {}
+
+    def inputs(self, out: int) -> tuple[list[list[str]], list[int]]:
+        """The names of the leaves and of the data that is read, each sorted, and their numbers in this order."""
+        whole = self.builder.finish([out])
+        read = {self.builder.inputs[i] for node in whole.nodes for i in node.inputs if i < len(self.builder.inputs)}
+        data = [k for k, number in enumerate(self.data.numbers) if number in read]
+        names = _unique([*self.leaves.called, *[self.data.called[k] for k in data]])
+        split = len(self.leaves.called)
+        groups, numbers = [], []
+        for some, known in (
+            (names[:split], self.leaves.numbers),
+            (names[split:], [self.data.numbers[k] for k in data]),
+        ):
+            order = sorted(range(len(some)), key=some.__getitem__)
+            groups.append([some[i] for i in order])
+            numbers += [known[i] for i in order]
+        return groups, numbers
 
     def value(self, edge: tuple[Node, int]) -> int:
         """The number of what an edge leads to; the operations stand in the order in which they ran."""
@@ -139,19 +189,83 @@ class _Rebuilt:
         return self.made[edge[0]][edge[1]]
 
     def _run(self, node: Node) -> Sequence[int]:
+        source = self._source(node)
         if isinstance(node, AccumulateGrad):
-            leaf = node.variable
-            type = ShapedArray(leaf._type.shape, leaf._type.dtype.numpy)
-            return [self.leaves.number(node, type, _plain(name_of(leaf)) or "leaf")]
-        if not isinstance(node, OperationNode) or isinstance(node, IntegerNode | RefusedNode):
-            where = f" at {Source(*node.source)}" if node.source is not None else ""
+            return [self._leaf(node.variable)]
+        if isinstance(node, OperationNode) and not isinstance(node, IntegerNode | RefusedNode):
+            return self._operation(node, source)
+        if isinstance(node, CopySlices) and isinstance(node.function, OperationNode):
+            return self._write(node, node.function, source)
+        if isinstance(node, IntegerNode | RefusedNode):
+            where = f" at {source}" if source is not None else ""
             raise TypeError(
-                f"graph_of: {node.name()}{where} is no operation of the table, so its forward pass is not known. Way "
-                "out: ask for the graph of what comes after it, from a leaf (detach, requires_grad_)."
+                f"graph_of: {node.name()}{where} has no derivative. Way out: ask for the graph of what comes after it, "
+                "from a leaf (detach, requires_grad_)."
             )
+        found = [None if edge is None else self.made[edge[0]][edge[1]] for edge in node.next_edges]
+        if node.passes_on and None not in found:
+            return [number for number in found if number is not None]
+        return self._unrecorded(node, [number for number in found if number is not None], source)
+
+    def _source(self, node: Node) -> Source | None:
+        return None if node.source is None else Source(*node.source, module=self.paths.of(node))
+
+    def _leaf(self, leaf: Tensor) -> int:
+        name = name_of(leaf)
+        called = _Called("leaf") if name is None else _Called.of(name)
+        return self.leaves.number(leaf, _type(leaf._type), called)
+
+    def _operation(
+        self, node: OperationNode, source: Source | None, known: Mapping[int, int] | None = None
+    ) -> list[int]:
+        """An operation of the table; ``known`` has the numbers of operands that are not to be looked for."""
         graph = node.plan.graph
-        args = [self._operand(node, place, type) for place, type in enumerate(graph.in_types)]
-        return self.builder.splice(graph, args, None if node.source is None else Source(*node.source))
+        known = {} if known is None else known
+        args = [
+            known[node.plan.places[place][0]]
+            if node.plan.places[place][0] in known
+            else self._operand(node, place, type)
+            for place, type in enumerate(graph.in_types)
+        ]
+        return self.builder.splice(graph, args, source)
+
+    def _write(self, node: CopySlices, function: OperationNode, source: Source | None) -> list[int]:
+        """An operation on a view in place: the part of the base, its new elements, and the base with these."""
+        edge, type = node.next_edges[0], node.out_types[0]
+        base = (
+            self.data.number(None, _type(type), _Called(f"base of {function.plan.operation.name}"))
+            if edge is None
+            else self.made[edge[0]][edge[1]]
+        )
+        start, params = located(node.base, node.view)
+        part = AS_STRIDED.planned((type, int), params, None).graph
+        at = self.builder.const(Const(np.asarray(start, part.in_types[1].dtype), part.in_types[1]))
+        (old,) = self.builder.splice(part, [base, at], source)
+        (new,) = self._operation(function, source, {function.plan.edges[0][0]: old})
+        put = AS_STRIDED_SCATTER.planned((type, function.plan.out_types[0], int), params, None).graph
+        return self.builder.splice(put, [base, new, at], source)
+
+    def _unrecorded(self, node: Node, args: Sequence[int], source: Source | None) -> Sequence[int]:
+        """A node of which only the name and the types are known."""
+        edges = [edge for edge in node.next_edges if edge is not None]
+        saved: list[Any] = []
+        for each in getattr(node, "_saved", ()):
+            tensor = each.tensor if isinstance(each, SavedTensor) else None
+            if tensor is None:
+                continue
+            made = gradient_edge(tensor)
+            if made in edges:
+                saved.append(edges.index(made))
+            elif made is not None and made[0] is node:
+                saved.append(len(args) + made[1])
+            else:
+                saved.append(_type(tensor._type))
+        results = [_type(type) for type in node.out_types if type is not None]
+        params = {"label": node.name().removesuffix("Backward"), "results": tuple(results), "saved": tuple(saved)}
+        op = intern(unrecorded, params, [self.builder.types[i] for i in args])
+        first = self.builder.emit(op, tuple(args), source)
+        places = iter(range(first, first + len(results)))
+        return [-1 if type is None else next(places) for type in node.out_types]
 
     def _operand(self, node: OperationNode, place: int, type: ShapedArray) -> int:
         plan, pullback = node.plan, node.pullback
@@ -166,6 +280,12 @@ class _Rebuilt:
         tensor = saved.tensor if isinstance(saved, SavedTensor) else None
         if tensor is None:
             stored = name_of_node(node)
-            return self.data.number(None, type, f"{name} of {stored or plan.operation.name}")
+            return self.data.number(None, type, _Called(f"{name} of {stored or plan.operation.name}"))
         key = (id(tensor._storage), tensor._counter.value, str(tensor._geometry_of()))
-        return self.data.number(key, type, _plain(name_of(tensor)) or f"{name} of {plan.operation.name}")
+        found = name_of(tensor)
+        called = _Called(f"{name} of {plan.operation.name}") if found is None else _Called.of(found)
+        return self.data.number(key, type, called)
+
+
+def _type(type: TensorType) -> ShapedArray:
+    return ShapedArray(type.shape, type.dtype.numpy)

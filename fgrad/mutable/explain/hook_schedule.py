@@ -1,14 +1,16 @@
 """What will run in backward, in which order, and who asked for it."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
 from fgrad.mutable.backward.order import order
 from fgrad.mutable.explain.names import module_path, name_of, names_of_results, place
+from fgrad.mutable.explain.wording import check_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor.hooks import registered_at
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_edge
@@ -27,6 +29,7 @@ class Entry:
       of: what the user calls the tensor, the parameter or the result of the node's operation; the class of a module.
       module: the path of the module in which the node's operation ran, if any.
       line: for a node the line of its operation, for a hook the line where its function is defined.
+      registered: for a hook the line that registered it; the 16384 registered last are known.
       node: the node.
       hook: the function; None of a node.
     """
@@ -38,6 +41,7 @@ class Entry:
     line: str
     node: Any
     hook: Any = None
+    registered: str = ""
 
 
 @frozen(repr=False, str=False)
@@ -65,10 +69,10 @@ class Schedule(Answer):
 
     def parts(self) -> Iterator[str | Table]:
         rows = [
-            (n, x.kind if x.kind == "node" else f"  {x.kind}", x.name, x.of, x.module, x.line)
+            (n, x.kind if x.kind == "node" else f"  {x.kind}", x.name, x.of, x.module, x.line, x.registered)
             for n, x in enumerate(self.entries, 1)
         ]
-        yield Table(("#", "what", "name", "of", "module", "line"), rows)
+        yield Table(("#", "what", "name", "of", "module", "line", "registered at"), rows)
 
 
 def hook_schedule(loss: Tensor) -> Schedule:
@@ -87,6 +91,7 @@ def hook_schedule(loss: Tensor) -> Schedule:
     >>> [(entry.kind, entry.name) for entry in torch.hook_schedule(h.sum()).entries][:4]
     [('node', 'SumBackward0'), ('retain_grad', 'h'), ('node', 'ExpBackward0'), ('tensor hook', '<lambda>')]
     """
+    check_tensor(loss, "hook_schedule")
     edge = gradient_edge(loss)
     if edge is None:
         raise RuntimeError(
@@ -106,31 +111,35 @@ def _of_node(node: Node, called: str) -> Iterator[Entry]:
     """A node and what runs with it, in the order of NOTE [Hook order]."""
     path = module_path(node)
 
-    def entries(kind: str, hooks: Any, of: str = called) -> Iterator[Entry]:
-        for hook in list(hooks or ()):
+    def entries(kind: str, hooks: Mapping[int, Any] | None, of: str = called) -> Iterator[Entry]:
+        for id, hook in list((hooks or {}).items()):
             # a hook that a module registers stands for the module's own
             behind = getattr(hook, "behind", None)
-            for each, function, what in [(kind, hook, of)] if behind is None else behind():
-                user = _users(function)
-                name = getattr(user, "__name__", type(user).__name__)
-                yield Entry(each, name, what, path, _line(user), node, function)
+            for each, function, what, handle in [(kind, hook, of, id)] if behind is None else behind():
+                at = registered_at(handle)
+                yield _of_hook(each, function, what, path, node, "" if at is None else place(at))
 
     if isinstance(node, AccumulateGrad):
-        leaf = node.variable
-        yield from entries("tensor hook", (leaf._backward_hooks or {}).values())
+        yield from entries("tensor hook", node.variable._backward_hooks)
     for hooks, _ in node.tensor_hooks or ():
-        yield from entries("tensor hook", hooks.values())
+        yield from entries("tensor hook", hooks)
     for _ in node.retains or ():
         yield Entry("retain_grad", called, called, path, place(node.source), node)
-    yield from entries("pre-hook", (node.pre_hooks or {}).values())
+    yield from entries("pre-hook", node.pre_hooks)
     for saved in node.saved if isinstance(node, OperationNode) else getattr(node, "_saved", ()):
         if isinstance(saved, SavedTensor) and saved.hooks is not None:
-            yield from entries("unpack hook", [saved.hooks[1]], saved.name)
+            yield _of_hook("unpack hook", saved.hooks[1], saved.name, path, node)
     line = "" if isinstance(node, AccumulateGrad) else place(node.source)
     yield Entry("node", type(node).__name__, called, path, line, node)
-    yield from entries("post-hook", (node.post_hooks or {}).values())
+    yield from entries("post-hook", node.post_hooks)
     if isinstance(node, AccumulateGrad):
-        yield from entries("post-accumulate hook", (node.variable._post_accumulate_grad_hooks or {}).values())
+        yield from entries("post-accumulate hook", node.variable._post_accumulate_grad_hooks)
+
+
+def _of_hook(kind: str, hook: Any, of: str, path: str, node: Node, registered: str = "") -> Entry:
+    user = _users(hook)
+    name = getattr(user, "__name__", type(user).__name__)
+    return Entry(kind, name, of, path, _line(user), node, hook, registered)
 
 
 def _users(hook: Any) -> Any:

@@ -46,11 +46,12 @@ def _name_of(tensor: Tensor) -> str | None:
                 for name, value in scope:
                     if isinstance(value, Tensor) and same(value, tensor) and name != "_":
                         return f"'{name}'"
-                for search in (_in_module, _in_container):
+                for search in (_in_module, _in_container, _in_modules):
                     for name, value in scope:
                         inside = None if isinstance(value, Tensor) else search(value, tensor)
                         if inside is not None:
-                            return f"'{inside}' of '{name}'"
+                            path, _, item = inside.partition(" of ")
+                            return f"'{path}' of '{name}{item}'"
         frame = frame.f_back
     # as it stands: of a view whose base was written, a new one would have no name, and may be refused
     node = tensor._grad_fn
@@ -96,17 +97,29 @@ def _in_module(value: Any, tensor: Tensor) -> str | None:
 SEARCHED = 1000
 
 
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    """What lies in a list, tuple or dict, or in an object of the user's."""
+    if isinstance(value, list | tuple):
+        return enumerate(value[:SEARCHED])
+    if isinstance(value, dict):
+        return list(value.items())[:SEARCHED]
+    return list(getattr(value, "__dict__", {}).items()) if not isinstance(value, type | ModuleType) else ()
+
+
 def _in_container(value: Any, tensor: Tensor) -> str | None:
     """Where a tensor lies in a list, tuple or dict, or which attribute of an object of the user's it is."""
-    if isinstance(value, list | tuple):
-        items: Any = enumerate(value[:SEARCHED])
-    elif isinstance(value, dict):
-        items = list(value.items())[:SEARCHED]
-    else:
-        items = list(getattr(value, "__dict__", {}).items()) if not isinstance(value, type | ModuleType) else ()
-    for key, found in items:
+    for key, found in _items(value):
         if isinstance(found, Tensor) and same(found, tensor):
             return str(key)
+    return None
+
+
+def _in_modules(value: Any, tensor: Tensor) -> str | None:
+    """Where a tensor is in a module that lies in a container or is an attribute: ``weight of [0]``."""
+    for key, found in _items(value):
+        inside = _in_module(found, tensor)
+        if inside is not None:
+            return f"{inside} of {f'[{key!r}]' if isinstance(value, list | tuple | dict) else f'.{key}'}"
     return None
 
 
@@ -131,12 +144,29 @@ def names_of_results(nodes: Iterable[Node]) -> dict[Node, str]:
     return found
 
 
-def module_path(node: Node) -> str:
-    """The path of the module that a node's operation ran in, from the outermost one that was called: ``blocks.2.attn``.
+class ModulePaths:
+    """The paths of the modules that operations ran in: each pair of modules is looked up once."""
 
-    It is empty for what the outermost module does itself, or what no module does.
-    """
-    return ".".join([path_in(outer, inner) for outer, inner in pairwise(modules_around(node.scope))])
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, Any], str] = {}
+
+    def of(self, node: Node) -> str:
+        """The path of a node's module, from the outermost one that was called: ``blocks.2.attn``.
+
+        It is empty for what the outermost module does itself, or what no module does.
+        """
+        return ".".join([self._step(*pair) for pair in pairwise(modules_around(node.scope))])
+
+    def _step(self, outer: Any, inner: Any) -> str:
+        found = self._known.get((outer, inner))
+        if found is None:
+            found = self._known[outer, inner] = path_in(outer, inner)
+        return found
+
+
+def module_path(node: Node) -> str:
+    """The path of one node's module."""
+    return ModulePaths().of(node)
 
 
 def modules_around(scope: Any) -> Iterator[Any]:

@@ -17,6 +17,7 @@ from fgrad.mutable.backward.engine import GraphTask, validated
 from fgrad.mutable.backward.order import order
 from fgrad.mutable.context.modes import enable_grad, modes, no_grad
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node, names_of_results, place
+from fgrad.mutable.explain.wording import check_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.tensor.node import Edge, Node
@@ -61,6 +62,7 @@ def nonfinite(loss: Tensor) -> Nonfinite:
     >>> x.grad is None
     True
     """
+    check_tensor(loss, "nonfinite")
     return widely(quietly, _answer, loss, name_of(loss))
 
 

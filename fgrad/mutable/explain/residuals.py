@@ -13,7 +13,7 @@ import numpy as np
 from attrs import define, field
 
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node
-from fgrad.mutable.explain.wording import made_by, operation_of
+from fgrad.mutable.explain.wording import check_tensor, made_by, operation_of
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function
@@ -44,10 +44,9 @@ def residuals(outputs: Tensor | Sequence[Tensor]) -> Residuals:
     >>> print(torch.residuals(loss))
     Nothing is kept for backward.
     """
-    roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    roots: list[Any] = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
     for x in roots:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"residuals() takes a tensor or a sequence of tensors, not {type(x).__name__}.")
+        check_tensor(x, "residuals")
     rows = _Rows({id(x._storage) for x in roots})
     for node in _nodes(roots):
         for saved in _saved_by(node):

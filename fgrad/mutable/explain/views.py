@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from fgrad.mutable.explain.names import name_of, name_of_node, place
-from fgrad.mutable.explain.wording import line_of, made_by, operation_of, place_of
+from fgrad.mutable.explain.wording import check_tensor, line_of, made_by, operation_of, place_of
 from fgrad.mutable.tensor.storage import Write
 from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf
 from fgrad.seam import Answer, RawSource, Source
@@ -108,8 +108,7 @@ def views(tensor: Tensor) -> Views:
     >>> bool(torch.views(x))
     False
     """
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"views() takes a tensor, not {type(tensor).__name__}.")
+    check_tensor(tensor, "views")
     view = tensor._view
     name = _plain(name_of(tensor))
     writes = tuple([Written(w.version, w.operation, w.through, _source(w.source)) for w in writes_since(tensor, 0)])

@@ -96,6 +96,11 @@ class watch:
     """
 
     def __init__(self, model: Any, *paths: str):
+        if not hasattr(type(model), "named_modules"):
+            raise TypeError(
+                f"watch takes a module, and then paths in it, not {type(model).__name__}. For a tensor outside of "
+                "modules: tensor.register_hook(print)."
+            )
         self.model = model
         modules, parameters = dict(model.named_modules()), dict(model.named_parameters())
         self._chosen: dict[str, Any] = {}

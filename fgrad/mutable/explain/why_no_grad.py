@@ -80,6 +80,9 @@ class WhyTable(Answer):
         return len(self.entries)
 
     def parts(self) -> Iterable[str | Table]:
+        if not self.entries:
+            yield "There is no parameter to ask about: pass the module that has them, or a tensor."
+            return
         rows = []
         reasons: dict[str, None] = {}
         for name, why in self.entries.items():

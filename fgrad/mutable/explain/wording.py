@@ -74,3 +74,21 @@ def made_by(tensor: Tensor) -> Node | None:
         edge = node.next_edges[0]
         node = None if edge is None else edge[0]
     return None if isinstance(node, AccumulateGrad) else node
+
+
+def check_tensor(value: object, what: str) -> None:
+    """Refuse what is no tensor as that which is asked about.
+
+    Raises:
+      TypeError: it is none; the message says what it is, and what to ask instead.
+    """
+    if isinstance(value, Tensor):
+        return
+    way = ""
+    if hasattr(type(value), "named_parameters"):
+        way = " Way out: call the module, and ask about a loss that is computed from its result."
+    elif hasattr(value, "dtype") and hasattr(value, "shape"):
+        way = " Way out: for functions of arrays the questions are in fgrad, and take the function first."
+    elif callable(value):
+        way = " Way out: call it, and ask about its result; for functions of arrays the questions are in fgrad."
+    raise TypeError(f"{what} takes a tensor, such as a loss, and not {type(value).__name__}.{way}")

@@ -185,18 +185,18 @@ class Planned(Plan):
                 found = (written(found[0], into, common), *found[1:])
             return list(found)
 
-        given_types = [array_type_of(types[i]) for i in self.present]
+        arrays = [array_type_of(types[i]) for i in self.present]
         many = len(types) > FEW and operation.many is not None and into is None
         join = operation.many(types, **static) if many and operation.many is not None else None
         if join is not None and math.prod(join.shape) * types[0].dtype.itemsize > memory():  # type: ignore[union-attr]
             join = None
         self.join: Join | None = join
         if self.join is None:
-            routine: Routine = held(Routine(planned_graph(function, given_types)))
+            routine: Routine = held(Routine(planned_graph(function, arrays, operation.name)))
             out_types = types_of(routine.graph)
         else:
             made = self.join.join
-            routine = Deferred(lambda: planned_graph(function, given_types), lambda values: [made(values)])
+            routine = Deferred(lambda: planned_graph(function, arrays, operation.name), lambda values: [made(values)])
             out_types = (tensor_type(types[0].dtype, self.join.shape),)  # type: ignore[union-attr]
         last = len(operation.operands) - 1
         kept = [place for place, i in enumerate(self.present) if operation.operands[min(i, last)] in operation.kept]

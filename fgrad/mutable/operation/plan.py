@@ -19,7 +19,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.gradient_views import Passed, passed
 from fgrad.mutable.tensor.tensor_type import TensorType, type_of
 from fgrad.mutable.values.evaluation import Routine, recorded
-from fgrad.seam import Builder, Graph, ShapedArray, evaluate, jvp, simplify, tangent_type, trim, vjp, widely
+from fgrad.seam import Builder, Graph, ShapedArray, evaluate, jvp, labelled, simplify, tangent_type, trim, vjp, widely
 
 
 @frozen(eq=False)
@@ -53,9 +53,9 @@ class Pushforward:
     varied: tuple[int, ...]
 
 
-def planned_graph(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
-    """The graph of an operation's function of arrays."""
-    return simplify(recorded(function, types))
+def planned_graph(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray], name: str) -> Graph:
+    """The graph of an operation's function of arrays; what has a rule of its own and no name is called as it is."""
+    return labelled(simplify(recorded(function, types)), name)
 
 
 def types_of(graph: Graph) -> tuple[TensorType, ...]:

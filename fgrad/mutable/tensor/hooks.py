@@ -5,6 +5,11 @@ from collections import OrderedDict
 from typing import Any
 
 from fgrad.mutable.context.modes import modes
+from fgrad.seam import RawSource, here
+
+#: the user's lines that registered hooks, by handle, and how many are kept
+_lines: "OrderedDict[int, RawSource | None]" = OrderedDict()
+LINES_KEPT = 1 << 14
 
 
 class RemovableHandle:
@@ -24,8 +29,12 @@ class RemovableHandle:
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None):
         extras = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
         self.__setstate__((hooks_dict, RemovableHandle.next_id, tuple(extras)))
+        if len(_lines) >= LINES_KEPT:
+            _lines.popitem(last=False)
+        _lines[self.id] = here(2)
 
     def remove(self) -> None:
+        _lines.pop(self.id, None)
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None and self.id in hooks:
@@ -62,3 +71,8 @@ def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle
+
+
+def registered_at(id: int | None) -> RawSource | None:
+    """The user's line that registered the hook of a handle, if it is still known."""
+    return None if id is None else _lines.get(id)

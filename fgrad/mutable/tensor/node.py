@@ -72,6 +72,8 @@ class Node:
     fusible: ClassVar[bool] = False
     #: whether its work is a function of the user's, with lines of its own
     calls_user: ClassVar[bool] = False
+    #: whether its results are its operands, as they are
+    passes_on: ClassVar[bool] = False
 
     next_edges: Sequence[Edge | None]
     #: the types of the operation's outputs: of the gradients that come in

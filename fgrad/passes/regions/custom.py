@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, Node
+from fgrad.graph.labels import labelled
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Deferred, VjpRule, is_inexact, python_call_graph
 from fgrad.jaxcore import ShapedArray
@@ -178,7 +179,8 @@ def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
     rule: VjpRule = op.params["rule"].of((*needs[k:], *live))
     num_res = len(rule.forward.outputs) - m
     builder = Builder(op.in_types)
-    outs = builder.splice(rule.forward, builder.inputs[k:])
+    # most rules call the function itself
+    outs = builder.splice(labelled(rule.forward, op.params["label"]), builder.inputs[k:])
     forward = builder.finish([*outs[num_res:], *outs[:num_res]])
     return Adjoint(forward, *_vjp_backward(op, rule, rule.backward, needs, live, k, n, m))
 

@@ -7,7 +7,7 @@ import pytest
 
 import fgrad
 from fgrad.graph.drawing.folding import blocks, closed_at, folded, visible
-from tests.graph.drawing.models import MODELS, block, of
+from tests.graph.drawing.models import MODELS, block, normalised, of
 
 
 def made(name):
@@ -16,7 +16,7 @@ def made(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("detail", ["operation", "line", "function", None])
+@pytest.mark.parametrize("detail", ["operation", "line", "function", "module", None])
 def test_what_is_drawn_covers_every_row_once(name, detail):
     found = made(name)
     shown = visible(blocks(found), folded(blocks(found), detail))
@@ -60,3 +60,32 @@ def test_more_detail_is_more_rows():
 def test_a_program_of_one_function_has_no_block_for_it():
     found = blocks(fgrad.draw(lambda x: jnp.sum(jnp.sin(x) * x))(of(3)).ladder)
     assert not [each for each in found if each.kind == "function"]
+
+
+def test_turns_begin_where_the_loop_does():
+    """Though the mask is made in the first turn alone, and each turn calls a function twice."""
+
+    def causal(x):
+        mask = jnp.tril(jnp.ones((5, 5), bool))
+        scores = jnp.where(mask, x @ x.T, 0.0)
+        return scores @ x
+
+    def deep(scales, x):
+        for scale in scales:
+            x = x + causal(normalised(x, scale))
+            x = x + jnp.tanh(normalised(x, scale))
+        return jnp.sum(x)
+
+    found = blocks(fgrad.draw(deep)([of(8)] * 4, of(5, 8)).ladder)
+    assert [each.label for each in found if each.kind == "repeat"] == ["x4"]
+    assert found[0].kind == "repeat"
+
+
+def test_a_line_that_is_run_again_is_another_line():
+    def twice(ws, x):
+        for w in ws:
+            x = jnp.tanh(x @ w)
+        return jnp.sum(x)
+
+    found = blocks(fgrad.draw(twice)([of(3, 3)] * 2, of(2, 3)).ladder)
+    assert [each.stop - each.start for each in found] == [2, 2, 1]

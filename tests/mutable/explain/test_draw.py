@@ -5,6 +5,7 @@ import xml.dom.minidom
 import pytest
 
 import fgrad.torch as torch
+from fgrad.graph.drawing.folding import blocks, folded, visible
 from fgrad.graph.drawing.ladder import wires
 from fgrad.torch import nn
 from tests.graph.drawing.test_svg import is_well_laid_out
@@ -51,11 +52,36 @@ def test_leaves_stand_with_their_gradients():
 
 def test_a_transformers_block_is_well_laid_out(tmp_path):
     drawing = drawn(Block(8), 8)
-    for detail in ("operation", "line", "function"):
+    for detail in ("operation", "line", "function", "module"):
         is_well_laid_out(drawing.ladder, detail)
     path = tmp_path / "block.svg"
     xml.dom.minidom.parseString(drawing.to_svg(path))
-    assert "Attention.forward" in path.read_text(encoding="utf-8")
+    assert "attention" in path.read_text(encoding="utf-8")
+
+
+def test_blocks_are_folded_by_module():
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([Block(8) for _ in range(5)])
+            self.head = nn.Linear(8, 2)
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return self.head(x)
+
+    ladder = drawn(Stack(), 8).ladder
+    found = blocks(ladder)
+    repeat = next(block for block in found if block.kind == "repeat")
+    assert repeat.label == "blocks x5"
+    first = repeat.children[0]
+    assert [child.label for child in first.children if child.kind == "module"] == ["attention", "mlp"]
+    assert "head" in [block.label for block in found]
+    shown = [(block.kind, block.label) for block in visible(found, folded(found, "module"))]
+    assert [("module", name) for name in ("q", "k", "v")] == [each for each in shown if each[1] in ("q", "k", "v")]
+    assert ("more", "4 more") in shown
+    assert len(shown) < 18
 
 
 def test_after_backward_too():

@@ -115,19 +115,88 @@ def parts(graph):
     return (graph.names[:n], shapes[:n]), (graph.names[n:], shapes[n:])
 
 
+def test_modules_and_names_by_path():
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([Net() for _ in range(2)])
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = nn.functional.pad(layer(x), (0, 1))
+            return x
+
+    def made_here():
+        parts = [nn.Linear(4, 4), nn.Linear(4, 1)]
+        stack = Stack()
+        return parts, stack, parts[1](stack(parts[0](torch.ones(2, 4)))).sum()
+
+    parts, stack, loss = made_here()
+    graph = torch.graph_of(loss)
+    paths = [node.source.module for node in graph]
+    assert list(dict.fromkeys(paths)) == ["", "layers.0.fc1", "layers.0", "layers.0.fc2", "layers.1.fc1", "layers.1",
+                                          "layers.1.fc2"]  # fmt: skip
+    assert {"layers.0.fc1.weight", "layers.1.fc2.bias"} < set(graph.names)
+    assert {"parts[0].weight", "parts[1].bias"} < set(graph.names)
+
+
+def test_parameters_of_one_path_have_their_owners():
+    encoder, head = nn.Linear(2, 3), nn.Linear(3, 1)
+    graph = torch.graph_of(head(encoder(torch.ones(4, 2))).sum())
+    assert graph.names[:4] == ("encoder.bias", "encoder.weight", "head.bias", "head.weight")
+
+
+def test_a_write_into_a_view():
+    w = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    h = w * 2.0
+    h[1:].mul_(w[:2])
+    h[0] = 5.0
+    graph = torch.graph_of((h * w).sum()).check()
+    values = w.detach().numpy()
+    data = {"src of copy": np.float32(5.0)}
+    np.testing.assert_allclose(graph({"w": values}, data), (h * w).sum().item())
+    (h * w).sum().backward(retain_graph=True)
+    np.testing.assert_allclose(graph.grad()({"w": values}, data)["w"], w.grad.numpy())
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        inner = x.exp()
+        ctx.save_for_backward(x, inner)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_a_custom_function_is_one_operation():
+    w = torch.ones(3, requires_grad=True)
+    graph = torch.graph_of(Double.apply(w * 3.0).sum())
+    (node,) = [node for node in graph if node.op.name == "unrecorded"]
+    assert node.params["label"] == "Double"
+    assert node.source.text == "graph = torch.graph_of(Double.apply(w * 3.0).sum())"
+    assert "Double" in graph.to_text()
+    gradient = graph.grad()
+    assert "Double.backward" in gradient.to_text()
+    with pytest.raises(fgrad.errors.UnrecordedError, match=r"'Double' cannot be run.*torch\.capture"):
+        graph(arrays(w=w), {})
+    drawing = torch.draw(Double.apply(w * 3.0).sum())
+    assert "Double" in str(drawing)
+    # what it saves: its operand, and a value of its own
+    assert len([pair for pair in drawing.ladder.rows if pair.backward]) == 3
+    with pytest.raises(fgrad.errors.UndefinedDerivativeError, match="was not recorded"):
+        fgrad.jvp(lambda w: graph({"w": w}, {}), (jnp.ones(3),), (jnp.ones(3),))
+
+
+def test_hooks_of_modules_are_no_operations():
+    net, x, _ = made()
+    plain = torch.graph_of(net(x).sum())
+    net.fc1.register_full_backward_hook(lambda *args: None)
+    assert len(torch.graph_of(net(x).sum())) == len(plain)
+
+
 def test_what_has_no_graph():
     with pytest.raises(RuntimeError, match="has no history"):
         torch.graph_of(torch.ones(3))
-
-    class Double(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
-    w = torch.ones(3, requires_grad=True)
-    with pytest.raises(TypeError, match=r"DoubleBackward at test_graph_of.py:\d+ is no operation of the table"):
-        torch.graph_of(Double.apply(w).sum())

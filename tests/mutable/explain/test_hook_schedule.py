@@ -1,5 +1,6 @@
 """``hook_schedule``: what it says is what a backward then does, in that order."""
 
+import inspect
 import warnings
 
 import pytest
@@ -165,3 +166,27 @@ def test_a_custom_functions_saved_tensors():
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, ran("unpack", result=True)):
         y = Square.apply(x)
     assert agrees(y.sum(), ran) == ["unpack"]
+
+
+def test_lines_of_registration():
+    def log(grad):
+        pass
+
+    here = inspect.currentframe()
+    net = torch.nn.Linear(2, 2)
+    net.register_full_backward_hook(lambda *args: None)
+    lines = [here.f_lineno - 1]
+    net.weight.register_hook(log)
+    lines.append(here.f_lineno - 1)
+    handle = net.weight.register_hook(log)
+    lines.append(here.f_lineno - 1)
+    net.weight.register_post_accumulate_grad_hook(log)
+    lines.append(here.f_lineno - 1)
+    h = net(torch.ones(1, 2, requires_grad=True))
+    h.grad_fn.register_hook(lambda *args: None)
+    lines.append(here.f_lineno - 1)
+    found = torch.hook_schedule(h.sum()).hooks
+    assert sorted(int(entry.registered.split(":")[1].split(",")[0]) for entry in found) == sorted(lines)
+    assert all(entry.registered.startswith(__file__) for entry in found)
+    handle.remove()
+    assert len(torch.hook_schedule(h.sum()).hooks) == len(found) - 1

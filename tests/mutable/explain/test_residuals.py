@@ -197,5 +197,5 @@ def test_after_backward_nothing_is_kept():
 def test_several_results_and_no_tensors():
     x = torch.ones(3, requires_grad=True)
     assert torch.residuals([x.exp().sum(), x.sin().sum()]).bytes == 24
-    with pytest.raises(TypeError, match="takes a tensor or a sequence of tensors, not float"):
+    with pytest.raises(TypeError, match="residuals takes a tensor, such as a loss, and not float"):
         torch.residuals([1.0])

@@ -172,8 +172,8 @@ def _max_unpool(input: Array, indices: Fixed, output_size: Ints) -> Any:
         flat = values.reshape(*outer, -1)
         return jnp.put_along_axis(jnp.zeros((*outer, size), values.dtype), places, flat, -1, inplace=False)
 
-    def vjp(ct: Any, out: Any, values: Any, places: Any) -> tuple[Any]:
-        return (jnp.take_along_axis(ct, places, -1).reshape(values.shape),)
+    def vjp(ct: Any, out: Any, values: Any, places: Any) -> tuple[Any, None]:
+        return jnp.take_along_axis(ct, places, -1).reshape(values.shape), None
 
     def jvp(tangents: Any, out: Any, values: Any, places: Any) -> Any:
         # of several for one place the last stays, as of the values

@@ -39,9 +39,9 @@ def _probability_slope(log_probs: Any, counted: Any, impossible: Any) -> Any:
     Of a sequence that has no alignment the derivative is not a number.
     """
 
-    def vjp(ct: Any, out: Any, x: Any, counted: Any, impossible: Any) -> tuple[Any]:
+    def vjp(ct: Any, out: Any, x: Any, counted: Any, impossible: Any) -> tuple[Any, None, None]:
         slope = jnp.where(impossible[:, None], jnp.nan, jnp.exp(x) * ct[:, None])
-        return (jnp.where(counted[:, :, None], slope, 0),)
+        return jnp.where(counted[:, :, None], slope, 0), None, None
 
     zero = define_rule(lambda x, counted, impossible: jnp.zeros(x.shape[1], x.dtype), vjp=vjp)
     return zero(log_probs, counted, impossible)

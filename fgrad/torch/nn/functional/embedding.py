@@ -75,9 +75,9 @@ def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_fr
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
 
-    def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any]:
+    def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any, None]:
         frequency = _counts(indices, weight.shape[0]) if scale_grad_by_freq else None
-        return (_scattered(ct, weight, indices, padding_idx, frequency),)
+        return _scattered(ct, weight, indices, padding_idx, frequency), None
 
     # only the gradient leaves the padding out and knows of frequencies
     return define_rule(_rows, vjp=vjp, jvp=lambda tangents, out, weight, indices: _rows(tangents[0], indices))(
@@ -187,9 +187,9 @@ def _embedding_bag(
     bag = jnp.searchsorted(offsets[:bags], jnp.arange(indices.shape[0], dtype=offsets.dtype), side="right") - 1
     counted = indices != padding_idx
 
-    def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any]:
+    def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any, None]:
         frequency = _bag_frequency(indices, weight.shape[0]) if scale_grad_by_freq else None
-        return (_scattered(ct, weight, indices, padding_idx, frequency),)
+        return _scattered(ct, weight, indices, padding_idx, frequency), None
 
     rows = define_rule(_rows, vjp=vjp)(weight, indices)
     if mode == MAX:

@@ -210,6 +210,9 @@ class BackwardHookFunction(Function):
         return args
 
 
+BackwardHookFunction._backward_cls.passes_on = True
+
+
 class BackwardHook:
     """One call's full backward hooks: an identity around the inputs, another around the outputs, hooks on both.
 
@@ -246,13 +249,15 @@ class BackwardHook:
         (result,), self.outputs = _through_identity((result,), hook)
         return result
 
-    def _behind_inputs(self) -> list[tuple[str, Callable[..., Any], str]]:
-        """What is called with the gradients of the inputs, for ``hook_schedule``: kind, hook, module."""
-        return [("module hook", hook, type(self.module).__name__) for hook in self.hooks]
+    def _behind_inputs(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
+        """What is called with the gradients of the inputs, for ``hook_schedule``: kind, hook, module, handle."""
+        tables = everywhere.backward, self.module._backward_hooks
+        return [("module hook", hook, type(self.module).__name__, _handle(hook, tables)) for hook in self.hooks]
 
-    def _behind_outputs(self) -> list[tuple[str, Callable[..., Any], str]]:
+    def _behind_outputs(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
         """What is called with the gradients of the outputs."""
-        found = [("module pre-hook", hook, type(self.module).__name__) for hook in self.pre_hooks]
+        tables, name = (everywhere.backward_pre, self.module._backward_pre_hooks), type(self.module).__name__
+        found = [("module pre-hook", hook, name, _handle(hook, tables)) for hook in self.pre_hooks]
         return found + self._behind_inputs() if self.inputs is None else found
 
     def _on_grad_inputs(self, grad_input: tuple[Any, ...]) -> Any:
@@ -307,6 +312,11 @@ class BackwardHook:
                     "all gradients."
                 )
         self.grad_outputs = None
+
+
+def _handle(hook: Any, tables: tuple[_Table, ...]) -> int | None:
+    """The number of the handle with which a hook was put into one of some tables."""
+    return next((id for table in tables for id, each in table.items() if each is hook), None)
 
 
 @define
