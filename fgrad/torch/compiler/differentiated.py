@@ -8,7 +8,7 @@ forward program, with what the second reads for residuals.  The tensors from out
 saved are saved by the one node too, so that a write to one before backward is the error that it is uncompiled.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -48,12 +48,14 @@ class Derivative:
     saved: list[Tensor]
 
 
-def as_leaves(capture: Capture) -> Callable[[], None]:
-    """Make leaves of the tensors from outside that have a history; what gives it back to them."""
+def as_leaves(capture: Capture) -> Callable[[], None] | None:
+    """Make leaves of the tensors from outside that have a history; what gives it back to them, if there are any."""
     cut = [x for x in capture.world.tensors if x._grad_fn is not None and x._view is None]
     held = [(x, x._grad_fn, x._output_nr, x._requires_grad) for x in cut]
     for x in cut:
         x._grad_fn, x._output_nr, x._requires_grad = None, 0, True
+    if not cut:
+        return None
 
     def give_back() -> None:
         for x, node, number, requires in held:
@@ -70,7 +72,7 @@ def as_leaves(capture: Capture) -> Callable[[], None]:
 def derivative_of(capture: Capture, results: Sequence[Tensor]) -> Derivative | None:
     """The gradients of the results that have a live history; None if there are none.  The history is over then."""
     live = [x for x in dict.fromkeys(results) if x._grad_fn is not None and x._level >= capture.level]
-    live = [x for x in live if not _is_over(x._grad_fn)]
+    live = [x for x in live if not _is_over(x._grad_fn)]  # type: ignore[arg-type]
     if not live:
         return None
     saved = _saved(capture, [x._grad_fn for x in live])  # type: ignore[misc]
@@ -89,27 +91,34 @@ def derivative_of(capture: Capture, results: Sequence[Tensor]) -> Derivative | N
 
 def _saved(capture: Capture, nodes: Sequence[Node]) -> list[Tensor]:
     """The tensors from outside that a history has saved."""
-    stack, seen = list(nodes), set(nodes)
     places: dict[Any, Tensor] = {}
     for tensor in reversed(capture.world.tensors):
         places[tensor._storage, tensor._counter] = tensor
     found: dict[Tensor, None] = {}
-    while stack:
-        node = stack.pop()
+    for node in _history(nodes):
         for each in getattr(node, "saved", ()):
             held = each.tensor if isinstance(each, SavedTensor) else None
             outside = None if held is None else places.get((held._storage, held._counter))
             if outside is not None:
                 found[outside] = None
+    return list(found)
+
+
+def _is_over(node: Node) -> bool:
+    """Whether a backward has been through a history, so that another one is an error."""
+    return any(getattr(each, "released", False) for each in _history([node]))
+
+
+def _history(nodes: Sequence[Node]) -> Iterator[Node]:
+    """The nodes from which others were made, and all before them."""
+    stack, seen = list(nodes), set(nodes)
+    while stack:
+        node = stack.pop()
+        yield node
         for edge in node.next_edges:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    return list(found)
-
-
-def _is_over(node: Any) -> bool:
-    return bool(getattr(node, "released", False))
 
 
 @define(eq=False)
