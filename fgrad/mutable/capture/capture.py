@@ -39,7 +39,7 @@ from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import array_type, is_abstract
-from fgrad.seam import Tracer
+from fgrad.seam import CaptureError, Tracer
 
 NOT_HERE = "torch.capture: {} cannot be captured as an input of a graph: it {}."
 
@@ -159,6 +159,8 @@ class Capture:
         if storage in self.cells:
             return
         array, place = storage.array, self.world.tensors[tensor]
+        if getattr(array, "_trace", None) is self.tape:
+            return  # the tensor has been given a memory that was made inside
         layout = storage.strides, storage.home
         if self.pieces is not None:
             self.cells[storage] = Cell(storage, array, None, place, layout)
@@ -252,8 +254,7 @@ class Capture:
         Raises:
           CaptureError: it asked for a number.
         """
-        if self.breakable:
-            self.tape.asked = self._asked
+        self.tape.asked = self._asked
         for tensor in list(self.world.tensors):
             self.meet(tensor)
         try:
@@ -268,7 +269,16 @@ class Capture:
             return function(*args, **kwargs)
 
     def _asked(self, number: int) -> Any:
-        return self.go_on().number_of(number)
+        if self.breakable:
+            return self.go_on().number_of(number)
+        error = self.tape.refusal(number)
+        self.effects.append(str(error))  # should the function catch it
+        raise error
+
+    def refused(self, reason: str) -> CaptureError:
+        """The error where the function does what no graph can do."""
+        self.effects.append(reason)
+        return CaptureError(reason)
 
     def go_on(self) -> Pieces:
         """Go on in pieces, of which what was recorded is the first; from now on the call is made for good."""

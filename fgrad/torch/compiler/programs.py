@@ -25,7 +25,7 @@ from fgrad.mutable.operation.capture import flatten, is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
-from fgrad.torch.compiler.differentiated import BackwardProgram, Derivative, as_leaves, derivative_of
+from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import Effects, Irregular, effects_of
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.reached import world_of
@@ -187,15 +187,15 @@ def _recorded(
     result: Any = None
     try:
         check_hooks(capture)
-        give_back = as_leaves(capture)
-        capture.breakable = not strict and give_back is None
+        cut = Cut()
+        cut.off(capture)
+        capture.breakable = not cut.tensors and not strict
         result = capture.run(function, args, kwargs)
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.ran), result
         step = Step(capture, World(), result)
-        derivative = capture.inside(derivative_of, capture, [x for _, x in step.results()])
-        if give_back is not None:
-            give_back()
+        derivative = capture.inside(derivative_of, capture, [x for _, x in step.results()], cut)
+        cut.give_back()
         if derivative is not None:
             capture.breakable = False  # the history of the results is over
         step.after = world_of(function, args, kwargs)
