@@ -43,13 +43,17 @@ class Tape(Stager):
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
         outs = super().splice(graph, args, (self._source(), 0))  # type: ignore[arg-type]
-        self.tracers += map(weakref.ref, outs)
+        self.watch(outs)
         return outs
 
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
         outs = super().emit(op, args, source)
-        self.tracers += map(weakref.ref, outs)
+        self.watch(outs)
         return outs
+
+    def watch(self, values: Sequence[Any]) -> None:
+        """Note the traced values that somebody may hold from now on."""
+        self.tracers += [weakref.ref(x) for x in values if getattr(x, "_trace", None) is self]
 
     def _source(self) -> Source | None:
         """The user's line that runs, or whose backward runs, and the module it is in."""

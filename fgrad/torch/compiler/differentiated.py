@@ -53,8 +53,8 @@ class Derivative:
 class Cut:
     """Tensors from outside that are cut off from their history.
 
-    Each has a stand-in of its node: it is no leaf, and what may be done to it is what may be done.  A backward inside of
-    the function that comes there would have to go on outside, which no program can.
+    Each has a stand-in of its node: it is no leaf, and what may be done to it is what may be done.  A backward inside
+    of the function that comes there would have to go on outside, which no program can.
 
     Attributes:
       tensors: the tensors, with their nodes.

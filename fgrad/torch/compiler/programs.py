@@ -194,10 +194,10 @@ def _recorded(
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.ran), result
         step = Step(capture, World(), result)
+        breakable, capture.breakable = capture.breakable, False  # what comes now is no call of the user's
         derivative = capture.inside(derivative_of, capture, [x for _, x in step.results()], cut)
         cut.give_back()
-        if derivative is not None:
-            capture.breakable = False  # the history of the results is over
+        capture.breakable = breakable and derivative is None
         step.after = world_of(function, args, kwargs)
         return _program(step, effects_of(step, arguments), derivative), result
     except Irregular as reason:
