@@ -66,6 +66,9 @@ class World:
     #: the variables that functions name: the scope, the name in it, and what it stood for
     variables: dict[tuple[int, str], tuple[Any, str, Any]] = field(factory=dict)
 
+    #: of each tensor that is a view, how it is one and the version at which its node was right
+    views: dict[Any, tuple[str, int]] = field(factory=dict)
+
     def walk(self, roots: Iterable[tuple[Place, Any]]) -> "World":
         """Go through everything that can be reached from the roots."""
         late: list[tuple[Place, Any]] = []
@@ -132,6 +135,7 @@ class World:
         if tensor._grad is not None:
             found.append((Place(f"{place.path}.grad", ("grad", *place.keys)), tensor._grad))
         if tensor._view is not None:
+            self.views[tensor._view] = tensor._view.creation, tensor._view.version
             found.append((place.attribute("_base"), tensor._view.base))
         return found
 
@@ -170,6 +174,8 @@ class World:
         """Give all containers and variables back what they held."""
         for scope, name, value in self.rebound():
             scope[name] = value
+        for view, (creation, version) in self.views.items():
+            view.creation, view.version = creation, version
         for container, before in self.changed():
             if isinstance(container, list | deque):
                 container.clear()

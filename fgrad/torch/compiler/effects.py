@@ -107,6 +107,10 @@ class Located:
     def of_counter(self, counter: VersionCounter) -> int:
         return self.number(next(x for x in self.capture.world.tensors if x._counter is counter))
 
+    def key(self) -> list[Any]:
+        """What two calls share that find their tensors in the same way."""
+        return [(kind, id(at) if kind == "fixed" else at) for kind, at in self.ways]
+
     def finder(self) -> Callable[[Sequence[Tensor]], list[Any]]:
         """What finds the tensors of a call, from its arguments."""
         ways = self.ways

@@ -124,7 +124,7 @@ class Program:
         assert self.effects is not None and other.effects is not None
         return (
             self.graph == other.graph
-            and self.names == other.names
+            and self.effects.located.key() == other.effects.located.key()
             and self.effects.signature() == other.effects.signature()
             and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
         )

@@ -89,8 +89,8 @@ def uncompiled_programs(monkeypatch):
 
 
 @pytest.mark.parametrize("way", [in_place, by_values])
-@pytest.mark.parametrize("block", [0, *[pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 20)]])
+@pytest.mark.parametrize("block", [0, *[pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 40)]])
 def test_a_part_compiled_leaves_what_it_leaves_uncompiled(way: Any, block: int):
-    for seed in range(40 * block, 40 * block + 40):
+    for seed in range(25 * block, 25 * block + 25):
         found = difference(seed, way)
         assert found is None, f"seed {seed}: {found}"
