@@ -24,7 +24,7 @@ from fgrad.questions.draw import Drawing, drawing_of
 from fgrad.questions.execution import Event, Execution, Frame, quietly
 from fgrad.questions.finding import Nonfinite
 from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
-from fgrad.record.recording import Stager, stage_closed
+from fgrad.record.recording import CONST, INPUT, LITERAL, Stager, stage_closed
 from fgrad.run.cache import Cache
 from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.policy import PaceOf, active, operations, pieces
@@ -33,6 +33,7 @@ __all__ = [
     "Answer",
     "Builder",
     "Cache",
+    "CONST",
     "CaptureError",
     "Const",
     "Event",
@@ -41,6 +42,8 @@ __all__ = [
     "Execution",
     "Frame",
     "Graph",
+    "INPUT",
+    "LITERAL",
     "Node",
     "Nonfinite",
     "Op",

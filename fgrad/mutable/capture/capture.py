@@ -21,23 +21,25 @@ the program gives.  Only Python's own effects outside of the world (a file, a gl
 """
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from attrs import define, field
 
-from fgrad.mutable.capture.draws import Draw, draw_key
+from fgrad.mutable.capture.draws import draw_graph, tried
+from fgrad.mutable.capture.pieces import LiveTape, Pieces
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.capture.world import Place, World
-from fgrad.mutable.context.modes import Scope
+from fgrad.mutable.context.modes import Scope, modes
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import array_type, is_abstract
-from fgrad.seam import Tracer
+from fgrad.seam import CaptureError, Tracer
 
 NOT_HERE = "torch.capture: {} cannot be captured as an input of a graph: it {}."
 
@@ -95,6 +97,7 @@ class Number:
 
     holder: dict[Any, Any]
     key: Any
+    value: float
     input: Any
     place: Place
 
@@ -115,6 +118,10 @@ class Capture:
       ahead: whether random numbers that depend on nothing are inputs, drawn before the graph runs.
       draws_ahead: those that are, in their order.
       effects: what the function does in Python that no graph can do.
+      made: the tensors that were made inside.
+      breakable: whether the call may go on in pieces where it asks for a number (NOTE [Pieces]).
+      pieces: the call from there on.
+      trial: whether everything is put back in that case, too.
     """
 
     world: World
@@ -126,6 +133,10 @@ class Capture:
     ahead: bool = False
     draws_ahead: list[Drawn] = field(factory=list)
     effects: list[str] = field(factory=list)
+    made: list[weakref.ref[Tensor]] = field(factory=list)
+    breakable: bool = False
+    pieces: Pieces | None = None
+    trial: bool = False
     level: int = field(factory=next_level)
     #: the streams that the draw that is tried out has taken from, with their states before
     drawing: dict[Any, Any] | None = None
@@ -147,14 +158,19 @@ class Capture:
         storage = tensor._storage
         if storage in self.cells:
             return
-        array = storage.array
-        if is_abstract(array) and not isinstance(array, Tracer):
-            raise RuntimeError(NOT_HERE.format(self.world.tensors[tensor].path, "is on the device meta, or mapped"))
-        if place_of(array) != CPU:
-            raise RuntimeError(NOT_HERE.format(self.world.tensors[tensor].path, "is not on the CPU"))
-        traced = self.tape.input(array_type(tuple(array.shape), array.dtype))
+        array, place = storage.array, self.world.tensors[tensor]
+        if getattr(array, "_trace", None) is self.tape:
+            return  # the tensor has been given a memory that was made inside
         layout = storage.strides, storage.home
-        self.cells[storage] = Cell(storage, array, traced, self.world.tensors[tensor], layout)
+        if self.pieces is not None:
+            self.cells[storage] = Cell(storage, array, None, place, layout)
+            return
+        if is_abstract(array) and not isinstance(array, Tracer):
+            raise RuntimeError(NOT_HERE.format(place.path, "is on the device meta, or mapped"))
+        if place_of(array) != CPU:
+            raise RuntimeError(NOT_HERE.format(place.path, "is not on the CPU"))
+        traced = self.tape.input(array_type(tuple(array.shape), array.dtype))
+        self.cells[storage] = Cell(storage, array, traced, place, layout)
         storage.array = traced
 
     def reach(self, value: Any, name: str) -> None:
@@ -182,7 +198,7 @@ class Capture:
         if found is None:
             traced = self.tape.input(NUMBER_TYPES[float].array)
             place, _ = self.world.objects[id(holder)]
-            found = self.numbers[id(holder), key] = Number(holder, key, traced, place.item(key))
+            found = self.numbers[id(holder), key] = Number(holder, key, value, traced, place.item(key))
         return new_tensor(found.input, type_of(found.input))
 
     # -- random numbers ----------------------------------------------------------------------------------------------
@@ -193,6 +209,9 @@ class Capture:
         Raises:
           RuntimeError: no operation draws them, so that they would be the same at every run.
         """
+        if self.drawing is None and self.breakable:
+            self.go_on().draws(source)
+            return
         if self.drawing is None:
             raise RuntimeError(
                 "torch.capture: random numbers are drawn into Python here, where they would be constants of the graph. "
@@ -203,22 +222,15 @@ class Capture:
 
     def drawn(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
         """The traced value of what ``draw`` gives for arrays: an operation on the states of the streams it uses."""
-        before, self.drawing = self.drawing, {}
-        try:
-            sample = draw(*[np.ones(p.shape, p.dtype) for p in parameters]) if parameters else draw(())
-        finally:
-            drawn, self.drawing = self.drawing, before
-            for source, state in drawn.items():
-                source.restore(state)
+        sample, drawn = tried(self, draw, parameters)
         if not drawn:
             return sample
         if self.ahead and not parameters and not any(source in self.streams for source in drawn):
             traced = self.tape.input(array_type(sample.shape, sample.dtype))
-            self.draws_ahead.append(Drawn(draw, tuple(drawn), traced, Place("drawn", ("drawn",))))
+            self.draws_ahead.append(Drawn(draw, drawn, traced, Place("drawn", ("drawn",))))
             return traced
         streams = [self.stream(source) for source in drawn]
-        function = Draw(draw_key(draw), draw, tuple(drawn), bool(parameters))
-        graph = function.graph(tuple(array_type(tuple(p.shape), p.dtype) for p in parameters), sample)
+        graph = draw_graph(draw, drawn, parameters, sample)
         value, *states = self.tape.splice(graph, [*parameters, *(stream.value for stream in streams)])
         for stream, state in zip(streams, states, strict=True):
             stream.value = state
@@ -242,14 +254,49 @@ class Capture:
         Raises:
           CaptureError: it asked for a number.
         """
+        self.tape.asked = self._asked
         for tensor in list(self.world.tensors):
             self.meet(tensor)
-        return self.inside(function, *args, **kwargs)
+        try:
+            return self.inside(function, *args, **kwargs)
+        finally:
+            if self.pieces is not None:
+                self.pieces.finish()
 
     def inside(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a function that goes on with the capture."""
         with _Inside(self):
             return function(*args, **kwargs)
+
+    def _asked(self, number: int) -> Any:
+        if self.breakable:
+            return self.go_on().number_of(number)
+        error = self.tape.refusal(number)
+        self.effects.append(str(error))  # should the function catch it
+        raise error
+
+    def refused(self, reason: str) -> CaptureError:
+        """The error where the function does what no graph can do."""
+        self.effects.append(reason)
+        return CaptureError(reason)
+
+    def go_on(self) -> Pieces:
+        """Go on in pieces, of which what was recorded is the first; from now on the call is made for good."""
+        tape = LiveTape.of(self.tape)
+        pieces = self.pieces = Pieces(tape, made=self.made, noting=self.meet if self.trial else None)
+        if modes.capturing is self:
+            modes.capturing = pieces
+        for cell in self.cells.values():
+            tape.known[cell.input.number] = cell.array
+            pieces.storages[cell.storage] = cell.input
+        for number in self.numbers.values():
+            tape.known[number.input.number] = np.asarray(number.value)
+        for drawn in self.draws_ahead:
+            tape.known[drawn.input.number] = np.ascontiguousarray(drawn.draw(()))
+        for stream in self.streams.values():
+            tape.known[stream.input.number] = stream.source.saved()
+            pieces.streams[stream.source] = stream.value
+        return pieces
 
     def put_back(self) -> None:
         """Give everything from outside back what it was, and end the recording."""

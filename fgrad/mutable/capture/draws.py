@@ -67,3 +67,23 @@ class Draw:
         states = [array_type(state.shape, state.dtype) for state in (source.saved() for source in self.sources)]
         outs = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in (sample, *states)]
         return recorded(lambda *flat: jax.pure_callback(self, outs, *flat, vmap_method="sequential"), [*types, *states])
+
+
+def tried(capturing: Any, draw: Callable[..., np.ndarray], parameters: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+    """What a draw gives, for its type, and the streams that it draws from, which are as they were."""
+    before, capturing.drawing = capturing.drawing, {}
+    try:
+        sample = draw(*[np.ones(p.shape, p.dtype) for p in parameters]) if parameters else draw(())
+    finally:
+        drawn, capturing.drawing = capturing.drawing, before
+        for source, state in drawn.items():
+            source.restore(state)
+    return sample, tuple(drawn)
+
+
+def draw_graph(
+    draw: Callable[..., np.ndarray], sources: tuple[Any, ...], parameters: Sequence[Any], sample: np.ndarray
+) -> Graph:
+    """A draw as an operation on arrays of parameters and the states of the streams."""
+    function = Draw(draw_key(draw), draw, sources, bool(parameters))
+    return function.graph([array_type(tuple(p.shape), p.dtype) for p in parameters], sample)

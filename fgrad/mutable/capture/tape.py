@@ -1,6 +1,7 @@
 """The tape of a capture: a staging whose entries know the user's line, the module, and the node that backward ran."""
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fgrad.mutable.context.modes import modes
@@ -8,6 +9,7 @@ from fgrad.seam import (
     Builder,
     CaptureError,
     Graph,
+    Op,
     RawSource,
     ShapedArray,
     Source,
@@ -24,7 +26,7 @@ class Tape(Stager):
     Nothing is recorded of what depends on none of them: that runs at once, and is a constant of the graph.
     """
 
-    __slots__ = ("sources", "paths", "places")
+    __slots__ = ("sources", "paths", "places", "tracers", "asked")
     purpose = "captured"
 
     def __init__(self) -> None:
@@ -34,9 +36,24 @@ class Tape(Stager):
         self.paths: dict[int, tuple[Any, str]] = {}
         #: the numbers of the inputs, in the order in which they were met
         self.places: list[int] = []
+        #: the traced values that somebody may hold
+        self.tracers: list[weakref.ref[Any]] = []
+        #: what gives the number behind a value, if anything does
+        self.asked: Callable[[int], Any] | None = None
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
-        return super().splice(graph, args, (self._source(), 0))  # type: ignore[arg-type]
+        outs = super().splice(graph, args, (self._source(), 0))  # type: ignore[arg-type]
+        self.watch(outs)
+        return outs
+
+    def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
+        outs = super().emit(op, args, source)
+        self.watch(outs)
+        return outs
+
+    def watch(self, values: Sequence[Any]) -> None:
+        """Note the traced values that somebody may hold from now on."""
+        self.tracers += [weakref.ref(x) for x in values if getattr(x, "_trace", None) is self]
 
     def _source(self) -> Source | None:
         """The user's line that runs, or whose backward runs, and the module it is in."""
@@ -70,12 +87,19 @@ class Tape(Stager):
         """A new input, as it is met."""
         tracer = self.new_input(type)
         self.places.append(tracer.number)
+        self.tracers.append(weakref.ref(tracer))
         return tracer
 
     def concrete(self, number: int) -> Any:
-        """Refuse to give a number: only types are known."""
-        source, raw = self.source_of(number), here(2)
-        raise CaptureError(_asked(source, None if raw is None else Source(*raw)))
+        """The number behind a value, or an error: only types are known."""
+        if self.asked is not None:
+            return self.asked(number)
+        raise self.refusal(number)
+
+    def refusal(self, number: int) -> CaptureError:
+        """The error where a number is asked for and cannot be given."""
+        source, raw = self.source_of(number), here(3)
+        return CaptureError(_asked(source, None if raw is None else Source(*raw)))
 
     def closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
         """The graph from some inputs to some values, in the order given; what is from nowhere is a constant of it."""
@@ -105,6 +129,6 @@ def _asked(source: Source | None, asked: Source | None) -> str:
         f"The number behind {value} is needed at {where}, and the function is being captured as one graph: only types "
         f"are known there.\nThe value comes from {made}.\n"
         "Ways out: return the tensor from the function and read it after the call; torch.where, torch.clamp and masks "
-        "instead of Python's if; torch.compile without fullgraph=True, which runs such a call as uncompiled; or take "
+        "instead of Python's if; torch.compile without fullgraph=True, which runs such a call in pieces; or take "
         "the line out of the function."
     )

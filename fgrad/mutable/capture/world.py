@@ -63,6 +63,11 @@ class World:
     lasting: set[int] = field(factory=set)
     #: the objects that were gone into, by identity
     objects: dict[int, tuple[Place, Any]] = field(factory=dict)
+    #: the variables that functions name: the scope, the name in it, and what it stood for
+    variables: dict[tuple[int, str], tuple[Any, str, Any]] = field(factory=dict)
+
+    #: of each tensor that is a view, how it is one and the version at which its node was right
+    views: dict[Any, tuple[str, int]] = field(factory=dict)
 
     def walk(self, roots: Iterable[tuple[Place, Any]]) -> "World":
         """Go through everything that can be reached from the roots."""
@@ -104,8 +109,10 @@ class World:
         if isinstance(value, list | tuple | set | frozenset | deque):
             return [(place.item(i), v) for i, v in enumerate(self.kept(value))] if len(value) <= LARGEST else ()
         if isinstance(value, FunctionType):
+            self.name(value)
             return roots_of(value)
         if isinstance(value, MethodType):
+            self.name(value)
             return [(place.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
         if isinstance(value, partial):
             return [(place, value.func), (place.attribute("args"), value.args), (place, value.keywords)]
@@ -128,6 +135,7 @@ class World:
         if tensor._grad is not None:
             found.append((Place(f"{place.path}.grad", ("grad", *place.keys)), tensor._grad))
         if tensor._view is not None:
+            self.views[tensor._view] = tensor._view.creation, tensor._view.version
             found.append((place.attribute("_base"), tensor._view.base))
         return found
 
@@ -138,6 +146,24 @@ class World:
             self.containers[key] = container, _copied(container)
         return container
 
+    def name(self, function: Any) -> None:
+        """Note what the variables that a function names stand for."""
+        function = getattr(function, "__func__", function)
+        if not isinstance(function, FunctionType) or is_foreign(function.__module__):
+            return
+        found: list[tuple[Any, str]] = [(Variable(cell), "") for cell in function.__closure__ or ()]
+        found += [(function.__globals__, name) for name in dict.fromkeys(_names(function.__code__))]
+        for scope, name in found:
+            value = scope.get(name, MISSING)
+            if value is not MISSING and not isinstance(value, ModuleType):
+                self.variables.setdefault((id(getattr(scope, "cell", scope)), name), (scope, name, value))
+
+    def rebound(self) -> Iterator[tuple[Any, str, Any]]:
+        """The variables that stand for something else by now, each with what it stood for."""
+        for scope, name, value in self.variables.values():
+            if scope.get(name, MISSING) is not value:
+                yield scope, name, value
+
     def changed(self) -> Iterator[tuple[Any, Any]]:
         """The containers that hold something else by now, each with what it held."""
         for container, before in self.containers.values():
@@ -145,7 +171,11 @@ class World:
                 yield container, before
 
     def put_back(self) -> None:
-        """Give all containers back what they held."""
+        """Give all containers and variables back what they held."""
+        for scope, name, value in self.rebound():
+            scope[name] = value
+        for view, (creation, version) in self.views.items():
+            view.creation, view.version = creation, version
         for container, before in self.changed():
             if isinstance(container, list | deque):
                 container.clear()
@@ -181,6 +211,31 @@ class Slots:
     def update(self, values: dict[str, Any]) -> None:
         for name, value in values.items():
             object.__setattr__(self.object, name, value)
+
+
+MISSING: Any = object()
+
+
+@frozen
+class Variable:
+    """A variable of a closure, as a dict of one entry."""
+
+    cell: Any
+
+    def get(self, name: str, default: Any) -> Any:
+        try:
+            return self.cell.cell_contents
+        except ValueError:  # not bound
+            return default
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name, MISSING) is not MISSING
+
+    def __getitem__(self, name: str) -> Any:
+        return self.cell.cell_contents
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.cell.cell_contents = value
 
 
 def _slots_of(cls: type) -> list[str]:

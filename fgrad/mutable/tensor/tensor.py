@@ -219,6 +219,8 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
         tensor._inference = True
     if modes.level:
         tensor._level = modes.level
+        if modes.capturing is not None:
+            modes.capturing.made.append(weakref.ref(tensor))
     return tensor
 
 
@@ -259,6 +261,8 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
         other._inference = True
     if tensor._level:
         other._level = tensor._level
+        if modes.capturing is not None:
+            modes.capturing.made.append(weakref.ref(other))
     return other
 
 
@@ -266,6 +270,8 @@ def of_class(tensor: Tensor, cls: type) -> Tensor:
     """A tensor just made, as one of a class of tensors."""
     other = object.__new__(cls)
     other.__dict__.update(tensor.__dict__)
+    if modes.capturing is not None:
+        modes.capturing.made.append(weakref.ref(other))
     return other
 
 

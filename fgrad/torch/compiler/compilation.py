@@ -8,13 +8,14 @@ from typing import Any
 from attrs import define, field
 
 from fgrad.graph.names import stored_names
+from fgrad.mutable.capture.pieces import LiveTape, Pieces
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
-from fgrad.torch.compiler.programs import Program, record
+from fgrad.torch.compiler.programs import Done, Program, record
 from fgrad.torch.nn.modules.module import Module
 
 #: so many programs a function has at most; a function that needs more runs as uncompiled
@@ -64,15 +65,22 @@ class Compiled:
         for program in programs or ():
             if not program.guards.hold():
                 continue
-            if program.refused is not None:
-                return self._uncompiled(args, kwargs)
             found = program.find(tensors)
             if program.guards.fit(found):
+                if program.refused is not None:
+                    return self._refused(program, args, kwargs)
                 return self._again(key, program, found, tensors, args, kwargs)
         return self._first(key, tensors, args, kwargs)
 
-    def _uncompiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.function(*args, **kwargs)
+    def _refused(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call that is not one program."""
+        if not program.breaks:
+            return self.function(*args, **kwargs)
+        try:
+            _running.inside = True
+            return Pieces(LiveTape()).call(self.function, args, kwargs)
+        finally:
+            _running.inside = False
 
     def _first(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """Record a call that no program fits."""
@@ -83,13 +91,15 @@ class Compiled:
                 "changed that it depends on; it runs as uncompiled from now on. torch.compiler.explain shows what its "
                 "programs depend on."
             )
-            return self._uncompiled(args, kwargs)
-        program = self._record(args, kwargs)
+            return self.function(*args, **kwargs)
+        program, done = self._record(args, kwargs)
         self.recorded += 1
         self.programs.setdefault(key, []).insert(0, program)
-        if program.refused is not None:
-            return self._uncompiled(args, kwargs)
         program.calls = 1
+        if done is not None:
+            return done.result
+        if program.refused is not None:
+            return self._refused(program, args, kwargs)
         return program.run(program.find(tensors))
 
     def _again(
@@ -97,17 +107,19 @@ class Compiled:
     ) -> Any:
         program.calls += 1
         if program.calls == 2 or not program.calls % settings.check_every:
-            checked = self._record(args, kwargs)
+            checked, done = self._record(args, kwargs)
             if not program.same_as(checked):
                 self._differ(program, checked)
                 checked.calls = 1
                 self.programs[key] = [checked if x is program else x for x in self.programs[key]]
+                if done is not None:
+                    return done.result
                 if checked.refused is not None:
-                    return self._uncompiled(args, kwargs)
+                    return self._refused(checked, args, kwargs)
                 return checked.run(checked.find(tensors))
         return program.run(found)
 
-    def _record(self, args: Any, kwargs: Any) -> Program:
+    def _record(self, args: Any, kwargs: Any) -> tuple[Program, Done | None]:
         try:
             _running.inside = True
             return record(self.function, args, kwargs, self.fullgraph)

@@ -8,11 +8,12 @@ forward program, with what the second reads for residuals.  The tensors from out
 saved are saved by the one node too, so that a write to one before backward is the error that it is uncompiled.
 """
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from fgrad.graph.graph import Graph as FlatGraph, evaluate
 from fgrad.jaxcore import widely
@@ -48,32 +49,60 @@ class Derivative:
     saved: list[Tensor]
 
 
-def as_leaves(capture: Capture) -> Callable[[], None]:
-    """Make leaves of the tensors from outside that have a history; what gives it back to them."""
-    cut = [x for x in capture.world.tensors if x._grad_fn is not None and x._view is None]
-    held = [(x, x._grad_fn, x._output_nr, x._requires_grad) for x in cut]
-    for x in cut:
-        x._grad_fn, x._output_nr, x._requires_grad = None, 0, True
+@define(eq=False)
+class Cut:
+    """Tensors from outside that are cut off from their history.
 
-    def give_back() -> None:
-        for x, node, number, requires in held:
-            x._grad_fn = node
-            for name, value in (("_output_nr", number), ("_requires_grad", requires)):
-                if value == getattr(Tensor, name):
-                    vars(x).pop(name, None)
-                else:
-                    setattr(x, name, value)
+    Each has a stand-in of its node: it is no leaf, and what may be done to it is what may be done.  A backward inside
+    of the function that comes there would have to go on outside, which no program can.
 
-    return give_back
+    Attributes:
+      tensors: the tensors, with their nodes.
+      stand_ins: by node.
+    """
+
+    tensors: dict[Tensor, Node] = field(factory=dict)
+    stand_ins: dict[Node, Node] = field(factory=dict)
+
+    def off(self, capture: Capture) -> None:
+        """Cut off all that the function can reach."""
+        for tensor in capture.world.tensors:
+            node = tensor._grad_fn
+            if node is None:
+                continue
+            self.tensors[tensor] = node
+            if node not in self.stand_ins:
+                self.stand_ins[node] = _stand_in(node, capture)
+            tensor._grad_fn = self.stand_ins[node]
+
+    def give_back(self) -> None:
+        """Give those that have their stand-ins still their nodes."""
+        for tensor, node in self.tensors.items():
+            if tensor._grad_fn is self.stand_ins[node]:
+                tensor._grad_fn = node
 
 
-def derivative_of(capture: Capture, results: Sequence[Tensor]) -> Derivative | None:
+def _stand_in(node: Node, capture: Capture) -> Node:
+    """A node that looks like another, but cannot run."""
+
+    def apply(self: Node, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        raise capture.refused("a backward inside goes through a history from outside")
+
+    found = copy.copy(node)
+    found.__class__ = type(type(node).__name__, (type(node),), {"__slots__": (), "apply": apply})
+    return found
+
+
+def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Derivative | None:
     """The gradients of the results that have a live history; None if there are none.  The history is over then."""
     live = [x for x in dict.fromkeys(results) if x._grad_fn is not None and x._level >= capture.level]
-    live = [x for x in live if not _is_over(x._grad_fn)]
+    outside = set(cut.stand_ins.values())
+    live = [x for x in live if not _is_over(x._grad_fn, outside)]  # type: ignore[arg-type]
     if not live:
         return None
-    saved = _saved(capture, [x._grad_fn for x in live])  # type: ignore[misc]
+    for node in outside:
+        node.next_edges = ()  # nothing is asked of what is before them
+    saved = _saved(capture, [x._grad_fn for x in live], outside)  # type: ignore[misc]
     wanted = [x for x in capture.world.tensors if is_tracked(x) and x._type.inexact]
     edges: list[Edge | None] = [gradient_edge(x) for x in wanted]
     cotangents = [new_tensor(capture.tape.input(x._type.array), x._type) for x in live]
@@ -87,29 +116,36 @@ def derivative_of(capture: Capture, results: Sequence[Tensor]) -> Derivative | N
     )
 
 
-def _saved(capture: Capture, nodes: Sequence[Node]) -> list[Tensor]:
+def _saved(capture: Capture, nodes: Sequence[Node], outside: set[Node]) -> list[Tensor]:
     """The tensors from outside that a history has saved."""
-    stack, seen = list(nodes), set(nodes)
     places: dict[Any, Tensor] = {}
     for tensor in reversed(capture.world.tensors):
         places[tensor._storage, tensor._counter] = tensor
     found: dict[Tensor, None] = {}
-    while stack:
-        node = stack.pop()
+    for node in _history(nodes, outside):
         for each in getattr(node, "saved", ()):
             held = each.tensor if isinstance(each, SavedTensor) else None
-            outside = None if held is None else places.get((held._storage, held._counter))
-            if outside is not None:
-                found[outside] = None
+            read = None if held is None else places.get((held._storage, held._counter))
+            if read is not None:
+                found[read] = None
+    return list(found)
+
+
+def _is_over(node: Node, outside: set[Node]) -> bool:
+    """Whether a backward has been through a history, so that another one is an error."""
+    return any(getattr(each, "released", False) for each in _history([node], outside))
+
+
+def _history(nodes: Sequence[Node], outside: set[Node]) -> Iterator[Node]:
+    """Nodes and all before them, but for those from outside."""
+    stack, seen = list(nodes), {*nodes, *outside}
+    while stack:
+        node = stack.pop()
+        yield node
         for edge in node.next_edges:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    return list(found)
-
-
-def _is_over(node: Any) -> bool:
-    return bool(getattr(node, "released", False))
 
 
 @define(eq=False)

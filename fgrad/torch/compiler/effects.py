@@ -107,6 +107,10 @@ class Located:
     def of_counter(self, counter: VersionCounter) -> int:
         return self.number(next(x for x in self.capture.world.tensors if x._counter is counter))
 
+    def key(self) -> list[Any]:
+        """What two calls share that find their tensors in the same way."""
+        return [(kind, id(at) if kind == "fixed" else at) for kind, at in self.ways]
+
     def finder(self) -> Callable[[Sequence[Tensor]], list[Any]]:
         """What finds the tensors of a call, from its arguments."""
         ways = self.ways
@@ -298,6 +302,8 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
             _fields(found, owner, before)
         else:
             _entries(found, container, before)
+    for scope, name, before in capture.world.rebound():
+        _entry(found, scope, name, scope.get(name, None), before)
     _result(found, step)
     return found
 
@@ -319,17 +325,20 @@ def _entries(found: Effects, container: dict[Any, Any], before: dict[Any, Any]) 
         if key not in container:
             raise Irregular(f"an entry is taken away: {_shown(key)}")
     for key, value in container.items():
-        old = before.get(key, found)
-        if value is old:
-            continue
-        if isinstance(value, _KEPT):
-            if value.__class__ is old.__class__ and value == old:
-                continue
-            if value is not None and not isinstance(value, bool):
-                raise Irregular(f"a value of Python's changes: {_shown(key)} becomes {value!r}")
-        elif not is_tensor(value):
-            raise Irregular(f"an object of Python's is made that lives on: {_shown(key)}, a {type(value).__name__}")
-        found.entries.append((container, key, found.value(value)))
+        if value is not before.get(key, found):
+            _entry(found, container, key, value, before.get(key, found))
+
+
+def _entry(found: Effects, container: Any, key: Any, value: Any, old: Any) -> None:
+    """An entry, an attribute or a variable that was set."""
+    if isinstance(value, _KEPT):
+        if value.__class__ is old.__class__ and value == old:
+            return
+        if value is not None and not isinstance(value, bool):
+            raise Irregular(f"a value of Python's changes: {_shown(key)} becomes {value!r}")
+    elif not is_tensor(value):
+        raise Irregular(f"an object of Python's is made that lives on: {_shown(key)}, a {type(value).__name__}")
+    found.entries.append((container, key, found.value(value)))
 
 
 def _shown(key: Any) -> str:

@@ -15,10 +15,10 @@ class Explanation(Answer):
     """What ``torch.compile`` makes of a call.
 
     Attributes:
-      graphs: the graphs that run: one, or none where the call runs as uncompiled.
+      graphs: the graphs that run: one, one for each piece, or none where the call runs as uncompiled.
       inputs, outputs: their names.
       guards: what has to be as it was for the program to be used again.
-      breaks: why the call runs as uncompiled, with the line.
+      breaks: why the call is not one graph, each with its line.
       seconds: what recording and running took, by name.
     """
 
@@ -44,7 +44,7 @@ class Explanation(Answer):
         for graph in self.graphs:
             yield f"One program of {len(graph)} operations."
         for reason in self.breaks:
-            yield f"Runs as uncompiled: {reason}"
+            yield f"{'Runs in pieces' if self.graphs else 'Runs as uncompiled'}: {reason}"
         for title, names in (("inputs", self.inputs), ("outputs", self.outputs), ("guards", self.guards)):
             if names:
                 yield Table((title,), [(name,) for name in names])
@@ -65,15 +65,15 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     ...     return x * 2 if x.sum() > 1 else x
     >>> found = torch.compiler.explain(halves)(torch.ones(2))
     >>> found.graph_count, found.graph_break_count
-    (0, 1)
+    (2, 1)
     """
     function = getattr(function, "_torchdynamo_orig_callable", function)
 
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        program = record(function, args, kwargs, strict=False)
+        program, _ = record(function, args, kwargs, strict=False, trial=True)
         seconds = {"recording": program.seconds}
         if program.refused is not None:
-            return Explanation((), (), (), (), (program.refused,), seconds)
+            return Explanation(program.pieces, (), (), (), program.breaks or (program.refused,), seconds)
         return Explanation((program.named(),), program.names, program.out_names, _guards(program), (), seconds)
 
     return explained

@@ -9,20 +9,18 @@ whether leaves have a gradient, the modes, and the variables that the functions 
 """
 
 import operator
-from collections.abc import Sequence
-from types import FunctionType, ModuleType
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.capture.world import MISSING
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.nn.modules.hooks import everywhere
-
-_MISSING: Any = object()
 
 
 def modes_now() -> Any:
@@ -72,7 +70,7 @@ class Guards:
     """What is asked before a program is used.
 
     Attributes:
-      variables: dicts or cells with a name and what it stood for.
+      variables: scopes with a name and what it stood for.
       containers: containers with the objects that they held.
       empty: containers that held nothing: most are tables of hooks.
       entries: containers that the call itself changes, with those entries that it leaves alone.
@@ -98,10 +96,10 @@ class Guards:
             if len(held) != len(values) or not all(map(operator.is_, held, values)):
                 return False
         for container, size, items in self.entries:
-            if len(container) != size or not all(container.get(k, _MISSING) is v for k, v in items):
+            if len(container) != size or not all(container.get(k, MISSING) is v for k, v in items):
                 return False
         for scope, name, value in self.variables:
-            if (scope.get(name, _MISSING) if isinstance(scope, dict) else scope.cell_contents) is not value:
+            if scope.get(name, MISSING) is not value:
                 return False
         return all((held.get("_grad") is None) is empty for held, empty in self.leaves)
 
@@ -119,15 +117,48 @@ def sharing(tensors: Sequence[Tensor]) -> list[int]:
     return [first.setdefault(id(x._storage), i) for i, x in enumerate(tensors)]
 
 
-def guards_of(capture: Capture, effects: Effects | None, function: Any) -> Guards:
+def guards_of(capture: Capture, effects: Effects) -> Guards:
     """The guards of a captured call; everything has been put back."""
-    found = Guards()
-    tensors = {id(vars(x)) for x in capture.world.tensors}
     own: dict[int, set[Any]] = {}
-    for container, key, _ in () if effects is None else effects.entries:
+    for container, key, _ in effects.entries:
         own.setdefault(id(container), set()).add(key)
     for holder, key in capture.numbers:
         own.setdefault(holder, set()).add(key)
+    found = _of_objects(capture, own)
+    found.variables = [
+        (scope, name, value)
+        for scope, name, value in capture.world.variables.values()
+        if name not in own.get(id(scope), ())
+    ]
+    holders = [x for x in capture.world.tensors if x._requires_grad or x._grad is not None or type(x) is not Tensor]
+    found.leaves = [(vars(x), x._grad is None) for x in holders]
+    found.tensors = [signature(x) for x in effects.located.tensors]
+    found.shared = sharing(effects.located.tensors)
+    return found
+
+
+def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
+    """The guards of a call that is no program: its arguments, and what it did not change itself."""
+    changed = {id(container) for container, _ in capture.world.changed()}
+    found = _of_objects(capture, dict.fromkeys(changed, ()))
+    # Python runs at each call: what it sets does not matter, but what it has made, as a state, may be there by now
+    found.entries = [(container, size, []) for container, size, _ in found.entries]
+    rebound = {(id(scope), name) for scope, name, _ in capture.world.rebound()}
+    variables = capture.world.variables.values()
+    found.variables = [each for each in variables if (id(each[0]), each[1]) not in rebound]
+    found.tensors, found.shared = arguments.tensors, arguments.shared
+    return found
+
+
+def guards_of_arguments(arguments: Sequence[Tensor]) -> Guards:
+    """What is known of the tensors among the arguments."""
+    return Guards(tensors=[signature(x) for x in arguments], shared=sharing(arguments))
+
+
+def _of_objects(capture: Capture, own: Mapping[int, Collection[Any]]) -> Guards:
+    """The guards of containers, but for the entries that the call sets itself."""
+    found = Guards()
+    tensors = {id(vars(x)) for x in capture.world.tensors}
     for container, before in capture.world.containers.values():
         if id(container) in tensors or id(container) not in capture.world.lasting:
             continue
@@ -137,29 +168,7 @@ def guards_of(capture: Capture, effects: Effects | None, function: Any) -> Guard
             found.empty.append(container)
         elif id(container) not in own:
             found.containers.append((container, list(before.values() if isinstance(before, dict) else before)))
-        else:
+        elif isinstance(container, dict):
             items = [(k, v) for k, v in before.items() if k not in own[id(container)]]
             found.entries.append((container, len(before), items))
-    functions = [x for _, x in capture.world.objects.values() if isinstance(x, FunctionType)]
-    for each in [*functions, *([function] if isinstance(function, FunctionType) else [])]:
-        found.variables += _variables(each)
-    holders = [x for x in capture.world.tensors if x._requires_grad or x._grad is not None or type(x) is not Tensor]
-    found.leaves = [(vars(x), x._grad is None) for x in holders]
-    if effects is not None:
-        found.tensors = [signature(x) for x in effects.located.tensors]
-        found.shared = sharing(effects.located.tensors)
     return found
-
-
-def _variables(function: FunctionType) -> list[tuple[Any, Any, Any]]:
-    cells = [(cell, "", cell.cell_contents) for cell in function.__closure__ or () if _is_bound(cell)]
-    scope = function.__globals__
-    named = [(scope, name, scope[name]) for name in function.__code__.co_names if name in scope]
-    return [each for each in [*cells, *named] if not isinstance(each[2], ModuleType)]
-
-
-def _is_bound(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not _MISSING
-    except ValueError:
-        return False

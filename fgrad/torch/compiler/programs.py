@@ -25,9 +25,9 @@ from fgrad.mutable.operation.capture import flatten, is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
-from fgrad.torch.compiler.differentiated import BackwardProgram, Derivative, as_leaves, derivative_of
+from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import Effects, Irregular, effects_of
-from fgrad.torch.compiler.guards import Guards, guards_of
+from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.reached import world_of
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
@@ -47,7 +47,9 @@ class Program:
 
     Attributes:
       guards: what has to be as it was.
-      refused: why the call runs as uncompiled, if it does.
+      refused: why the call is not one program, if it is not.
+      breaks: the reasons for which the call runs in pieces, if it does (NOTE [Pieces]).
+      pieces: the graphs of these.
       graph: from the inputs that are read to the outputs.
       sources: where the inputs come from.
       draws: random numbers that are drawn before it runs.
@@ -56,19 +58,27 @@ class Program:
     """
 
     guards: Guards
-    refused: str | None
+    refused: str | None = None
     graph: Any = None
     names: tuple[str, ...] = ()
     out_names: tuple[str, ...] = ()
     effects: Effects | None = None
-    find: Any = None
+    find: Any = list
     sources: list[Source] = field(factory=list)
     draws: list[Drawn] = field(factory=list)
     streams: list[tuple[Any, int]] = field(factory=list)
     backward: BackwardProgram | None = None
     calls: int = 0
     seconds: float = 0.0
+    breaks: tuple[str, ...] = ()
+    pieces: tuple[Graph, ...] = ()
     _xla: Any = None
+
+    @classmethod
+    def in_pieces(cls, breaks: Sequence[str], graphs: Sequence[FlatGraph]) -> "Program":
+        """What stands for a call that runs in pieces."""
+        shown = tuple([flat_function(graph, (), ()) for graph in graphs])
+        return cls(Guards(), breaks[0], find=list, breaks=tuple(breaks), pieces=shown)
 
     def run(self, found: Sequence[Tensor]) -> Any:
         """Run on the tensors of a call, and leave the effects behind; the result."""
@@ -114,56 +124,108 @@ class Program:
         assert self.effects is not None and other.effects is not None
         return (
             self.graph == other.graph
-            and self.names == other.names
+            and self.effects.located.key() == other.effects.located.key()
             and self.effects.signature() == other.effects.signature()
             and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
         )
 
 
-def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool) -> Program:
-    """Capture a call as a program; nothing has been changed then.
+@frozen(eq=False)
+class Done:
+    """A call that was made while it was recorded, and what it returned."""
+
+    result: Any
+
+
+def record(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool, trial: bool = False
+) -> tuple[Program, Done | None]:
+    """Capture a call as a program.
+
+    Where it turns out that it is none, the call has been made; else nothing has been changed.
 
     Arguments:
       strict: raise what says that the function cannot be captured, instead of noting it.
+      trial: change nothing in any case.
 
     Raises:
       CaptureError: the function needs a number, and ``strict``.
     """
     start = time.perf_counter()
     arguments = [x for x in flatten((args, kwargs))[0] if is_tensor(x)]
-    capture = Capture(world_of(function, args, kwargs), ahead=True)
-    refused: str | None = None
-    effects: Effects | None = None
-    made: Any = None
+    given = guards_of_arguments(arguments)
+    capture = Capture(world_of(function, args, kwargs), ahead=True, trial=trial)
+    program, done = Program(Guards()), None
+    states = [(source, source.saved()) for source in capture.world.streams]
+    try:
+        program, result = _recorded(capture, function, args, kwargs, arguments, strict)
+        done = None if capture.pieces is None else Done(result)
+    finally:
+        refused = program.refused is not None
+        if refused:
+            program.guards = guards_of_refused(capture, given)
+        if capture.pieces is None or trial:
+            capture.put_back()
+        if trial:
+            for source, state in states:
+                source.restore(state)
+    if program.effects is not None:
+        program.guards = guards_of(capture, program.effects)
+    program.seconds = time.perf_counter() - start
+    return program, done
+
+
+def _recorded(
+    capture: Capture,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    arguments: Sequence[Tensor],
+    strict: bool,
+) -> tuple[Program, Any]:
+    """The program of a call, without its guards, and what the call returned; nothing is put back yet."""
+    result: Any = None
     try:
         check_hooks(capture)
-        give_back = as_leaves(capture)
-        step = Step(capture, World(), capture.run(function, args, kwargs))
-        derivative = capture.inside(derivative_of, capture, [x for _, x in step.results()])
-        give_back()
+        cut = Cut()
+        cut.off(capture)
+        capture.breakable = not cut.tensors and not strict
+        result = capture.run(function, args, kwargs)
+        if capture.pieces is not None:
+            return Program.in_pieces(capture.pieces.breaks, capture.pieces.ran), result
+        step = Step(capture, World(), result)
+        breakable, capture.breakable = capture.breakable, False  # what comes now is no call of the user's
+        derivative = capture.inside(derivative_of, capture, [x for _, x in step.results()], cut)
+        cut.give_back()
+        capture.breakable = breakable and derivative is None
         step.after = world_of(function, args, kwargs)
-        effects = effects_of(step, arguments)
-        made = _written(step, effects, derivative)
+        return _program(step, effects_of(step, arguments), derivative), result
     except Irregular as reason:
-        refused = str(reason)
+        if not capture.breakable:
+            return Program.in_pieces([str(reason)], []), None
+        pieces = capture.go_on()
+        pieces.finish()
+        return Program.in_pieces([str(reason)], pieces.ran), result
     except CaptureError as error:
         if strict:
             raise
-        refused = str(error)
-    except Exception as error:  # the call itself says what is wrong with it
-        refused = f"{type(error).__name__}: {error}"
-    finally:
-        capture.put_back()
-    if made is None or effects is None:
-        return Program(guards_of(capture, None, function), refused, seconds=time.perf_counter() - start)
-    graph, ins, names, out_names, streams, backward = made
-    program = Program(guards_of(capture, effects, function), None, graph, names, out_names, effects)
+        return Program.in_pieces([str(error)], []), None
+    except Exception as error:
+        if capture.pieces is not None:
+            raise  # as the call itself has
+        # the call itself says what is wrong with it
+        return Program(Guards(), f"{type(error).__name__}: {error}"), None
+
+
+def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Program:
+    """The program of a captured call."""
+    graph, ins, names, out_names, streams, backward = _written(step, effects, derivative)
+    program = Program(Guards(), None, graph, names, out_names, effects)
     program.find = effects.located.finder()
-    program.draws = capture.draws_ahead
+    program.draws = step.capture.draws_ahead
     program.streams, program.backward = streams, backward
     lent = bool(program.draws or streams)
     program.sources = [Source(_reader(x, effects, lent), name) for x, name in zip(ins, names, strict=True)]
-    program.seconds = time.perf_counter() - start
     return program
 
 

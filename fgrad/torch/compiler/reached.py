@@ -82,7 +82,9 @@ def world_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     roots += sorted(roots_of(function), key=lambda root: not isinstance(root[1], Module))
     leaves = tree_util.tree_flatten_with_path((args, kwargs), is_leaf=is_tensor)[0]
     given = [(_argument(path), x) for path, x in leaves]
-    world = World().walk([*roots, *[root for root in given if not is_tensor(root[1])]])
+    world = World()
+    world.name(function)
+    world.walk([*roots, *[root for root in given if not is_tensor(root[1])]])
     world.lasting = set(world.containers)
     return world.walk([root for root in given if is_tensor(root[1])])
 

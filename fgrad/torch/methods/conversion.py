@@ -90,7 +90,12 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if self._type.dtype is dtypes.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
     value = self._value()
-    if g.conj or g.neg or is_abstract(value) or not value.size or (elsewhere.exist and self.device.type != "cpu"):  # type: ignore[attr-defined]
+    if is_abstract(value):
+        elements = concrete(value)
+        value = self._value()  # a call that runs in pieces has an array there by now
+        if is_abstract(value):
+            return np.array(elements)
+    if g.conj or g.neg or not value.size or (elsewhere.exist and self.device.type != "cpu"):  # type: ignore[attr-defined]
         return np.array(concrete(value))
     return window(self._storage, g)
 
@@ -221,8 +226,10 @@ def _text(self: Tensor, tensor_contents: Any = None) -> str:
         grad_fn = "Invalid"  # a view that may not be written, whose base was
     tangent = tangent_of(self) if modes.dual_level >= 0 else None
     value = self._value()
+    elements = None if value.__class__ is Absent else concrete(value)
+    value = self._value()  # a call that runs in pieces has an array there by now
     text = tensor_text(
-        None if value.__class__ is Absent else concrete(value),
+        elements,
         shape=self._type.shape,
         dtype=self._type.dtype,
         device=self.device,

@@ -49,6 +49,51 @@ def test_gradients_flow_to_arguments_and_through_what_made_them():
     assert leaf.grad is not None and leaf.is_leaf
 
 
+def test_a_view_from_outside_and_its_base_have_gradients_of_their_own():
+    w = torch.ones(4, requires_grad=True)
+
+    def f(base, view, w):
+        return (base.sum() + (view * view * 3).sum() + w.sum()) * 2
+
+    compiled = torch.compile(f, fullgraph=True)
+    found = []
+    for run in (f, compiled, compiled, compiled):
+        w.grad = None
+        base = w * 2
+        assert not base.is_leaf
+        run(base, base[:2], w).backward()
+        found.append(w.grad.tolist())
+    assert found == [[54, 54, 6, 6]] * 4
+
+
+def test_a_write_to_what_has_a_history_is_no_write_to_a_leaf():
+    def f(x):
+        y = x * 2
+        x.mul_(2)
+        return y + x
+
+    compiled = torch.compile(f)
+    for _ in range(3):
+        leaf, other = [torch.ones(2, requires_grad=True) for _ in range(2)]
+        x = leaf * 1
+        compiled(x).sum().backward()
+        f(other * 1).sum().backward()
+        close(leaf.grad.numpy(), other.grad.numpy(), exact=False)
+        assert x.tolist() == [2, 2]
+
+
+def test_a_backward_inside_goes_on_outside():
+    compiled = torch.compile(lambda x: (x * 2).sum().backward())
+    for _ in range(3):
+        leaf = torch.ones(2, requires_grad=True)
+        compiled(leaf * 3)
+        assert leaf.grad.tolist() == [6, 6]
+    compiled = torch.compile(lambda x, y: torch.autograd.grad(x.sum(), y, allow_unused=True)[0])
+    for _ in range(3):
+        leaf = torch.ones(2, requires_grad=True)
+        assert compiled(leaf * 3, leaf).tolist() == [3, 3]
+
+
 def test_what_is_detached_inside_has_no_gradient():
     w = torch.tensor([2.0], requires_grad=True)
 

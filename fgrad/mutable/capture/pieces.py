@@ -1,0 +1,321 @@
+"""Pieces: a call runs for good, its operations recorded, and what is recorded runs as one program where it has to.
+
+NOTE [Pieces]
+Where Python asks for a number (``if loss > 3``, ``print(loss)``), what comes next is in nobody's graph.  So such a call
+runs for good: Python's statements are executed, effects and all, and its operations on tensors are recorded.  Whenever
+a number is asked for, and at the end, all that was recorded since the last time runs as one program, kept by its
+structure, and everything that can still be reached gets its value: the *live* values are those whose tracers are alive.
+
+- Tensors hold arrays again after each piece, so that whatever looks at one (printing, a view of memory for NumPy) sees
+  what it would see uncompiled.  The next piece meets them anew.
+- A traced value that somebody else holds (a node that saved a number) stays: its tape knows what it is.
+- An error leaves what was recorded before it done, as uncompiled.
+
+A capture that comes to such a place hands over what it has recorded so far: nothing runs twice.
+"""
+
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from fgrad.mutable.capture.draws import draw_graph, tried
+from fgrad.mutable.capture.tape import Tape
+from fgrad.mutable.context.modes import Scope
+from fgrad.mutable.tensor.storage import Storage
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
+from fgrad.mutable.transforms.levels import next_level
+from fgrad.mutable.values.device_of_value import CPU, place_of
+from fgrad.mutable.values.evaluation import Routine, array_type, is_abstract
+from fgrad.seam import (
+    CONST,
+    INPUT,
+    LITERAL,
+    Builder,
+    Cache,
+    Graph,
+    RawSource,
+    Source,
+    Tracer as JaxTracer,
+    simplify,
+    widely,
+)
+
+
+@define(eq=False)
+class Pieces:
+    """One call that runs in pieces.
+
+    Attributes:
+      tape: what was recorded since the last piece.
+      storages: those that hold traced values for which they had an array.
+      made: the tensors that were made inside.
+      ran: the graph of each piece that has run.
+      breaks: why each piece ended, but for the last.
+    """
+
+    tape: "LiveTape"
+    storages: dict[Storage, Any] = field(factory=dict)
+    numbers: dict[tuple[int, Any], tuple[float, Any]] = field(factory=dict)
+    #: streams that the piece draws from, with their states, traced
+    streams: dict[Any, Any] = field(factory=dict)
+    made: list[weakref.ref[Tensor]] = field(factory=list)
+    #: told of each tensor that is met, where everything is to be put back
+    noting: Callable[[Tensor], Any] | None = None
+    effects: list[str] = field(factory=list)
+    ran: list[Graph] = field(factory=list)
+    breaks: list[str] = field(factory=list)
+    drawing: dict[Any, Any] | None = None
+    #: every tensor is asked about: those made in an earlier piece are met again
+    level: float = inf
+
+    def __attrs_post_init__(self) -> None:
+        self.tape.asked = self.number_of
+
+    # -- what operations ask: as of a capture -------------------------------------------------------------------------
+
+    def meet(self, tensor: Tensor) -> None:
+        """Have a tensor that holds an array hold a traced value."""
+        storage = tensor._storage
+        array = storage.array
+        if is_abstract(array) or place_of(array) != CPU:
+            return
+        if self.noting is not None:
+            self.noting(tensor)
+        storage.array = self.storages[storage] = self.tape.given(array)
+
+    def reach(self, value: Any, name: str) -> None:
+        """Nothing has a name here."""
+
+    def operands(self, operands: Sequence[Any]) -> None:
+        for x in operands:
+            if isinstance(x, Tensor):
+                self.meet(x)
+
+    def number(self, holder: dict[Any, Any], key: Any) -> Any:
+        """What a dict holds under a key: a float as a tensor, so that another one makes no other program."""
+        value = holder[key]
+        if value.__class__ is not float:
+            return value
+        found = self.numbers.get((id(holder), key))
+        if found is None or found[0] != value:
+            traced = self.tape.given(np.asarray(value, NUMBER_TYPES[float].dtype.numpy))
+            found = self.numbers[id(holder), key] = value, traced
+        return new_tensor(found[1], type_of(found[1]))
+
+    def draws(self, source: Any) -> None:
+        """Numbers are about to be drawn from a stream."""
+        if self.drawing is not None and source not in self.drawing:
+            self.drawing[source] = source.saved()
+        elif self.drawing is None and source in self.streams:
+            self.run()  # the numbers before these are still to be drawn
+
+    def drawn(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
+        """What ``draw`` gives: at once if it asks for nothing that is recorded, else as an operation of the piece."""
+        if not parameters:
+            return self.tape.given(np.ascontiguousarray(draw(())))
+        sample, sources = tried(self, draw, parameters)
+        states = [self.streams.get(source) for source in sources]
+        states = [self.tape.given(x.saved()) if s is None else s for x, s in zip(sources, states, strict=True)]
+        value, *after = self.tape.splice(draw_graph(draw, sources, parameters, sample), [*parameters, *states])
+        self.streams.update(zip(sources, after, strict=True))
+        return value
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def call(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the function for good; everything holds arrays afterwards, whatever happens."""
+        try:
+            with _Inside(self):
+                return function(*args, **kwargs)
+        finally:
+            self.finish()
+
+    def number_of(self, number: int) -> Any:
+        """The value with a number, for which what was recorded runs."""
+        if number not in self.tape.known:
+            self.breaks.append(str(self.tape.refusal(number)))
+            self.run()
+        return self.tape.known[number]
+
+    def run(self) -> None:
+        """Run what was recorded since the last piece, and give everything its value."""
+        tape = self.tape
+        live = [tracer for ref in tape.tracers if (tracer := ref()) is not None]
+        streams, self.streams = self.streams, {}
+        try:
+            numbers = dict.fromkeys([x.number for x in live if x.number not in tape.known])
+            if numbers:
+                piece, args = tape.piece(list(numbers))
+                tape.known.update(zip(numbers, piece.run(args), strict=True))
+                self.ran.append(piece.graph)
+        except BaseException:
+            self.streams = streams
+            raise
+        for source, state in streams.items():
+            source.restore(np.ascontiguousarray(tape.known[state.number]))
+        self._give()
+        tape.begin_anew(live)
+
+    def _give(self) -> None:
+        """Have storages hold arrays."""
+        made = [tensor for ref in self.made if (tensor := ref()) is not None]
+        for storage in (*self.storages, *[tensor._storage for tensor in made]):
+            value = storage.array
+            if getattr(value, "_trace", None) is self.tape:
+                storage.array = self.tape.known[value.number]
+        self.storages.clear()
+        self.numbers.clear()
+        self.made = list(map(weakref.ref, made))
+
+    def finish(self) -> None:
+        """Run what is left; what is recorded on leftover values from now on runs at once."""
+        try:
+            self.run()
+        except BaseException:
+            # an interrupt, most likely: what the statements have done is done before it is raised
+            with suppress(Exception):
+                self.run()
+            raise
+        finally:
+            self.tape.over = True
+            for ref in self.made:
+                tensor = ref()
+                if tensor is not None:
+                    vars(tensor).pop("_level", None)
+
+
+class LiveTape(Tape):
+    """A tape whose inputs have values, and that begins anew after each piece."""
+
+    __slots__ = ("known", "base", "over")
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: values by number
+        self.known: dict[int, Any] = {}
+        #: the number of the first value on the tape
+        self.base = 0
+        #: whether nothing is recorded any more
+        self.over = False
+        self.scoped = False
+
+    @staticmethod
+    def of(tape: Tape) -> "LiveTape":
+        """A live tape that takes over what another has recorded."""
+        live = LiveTape()
+        for name in ("ops", "args", "codes", "offsets", "count", "lifted", "consts", "tracers", "sources", "paths"):
+            setattr(live, name, getattr(tape, name))
+        consts, first = iter(live.consts), 0
+        for op in live.ops:
+            if op.primitive is CONST:
+                live.known[first] = next(consts)
+            first += len(op.out_types)
+        for ref in live.tracers:
+            tracer = ref()
+            if tracer is not None:
+                tracer._trace = live
+        return live
+
+    def given(self, value: Any) -> Any:
+        """A new input with its value."""
+        tracer = self.input(array_type(tuple(value.shape), value.dtype))
+        self.known[tracer.number] = value
+        return tracer
+
+    def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
+        if self.over:
+            known = [self.known[x.number] if getattr(x, "_trace", None) is self else x for x in args]
+            return list(Routine(graph)(known))
+        return super().splice(graph, args, source)
+
+    def number(self, value: Any) -> int:
+        # numbers are inputs of a piece, so that with another one it is the same program
+        if isinstance(value, JaxTracer) and value._trace is self:
+            return super().number(value)
+        if not hasattr(value, "dtype"):
+            value = np.asarray(value)
+        held = self.lifted.get(id(value))
+        if held is None:
+            held = self.lifted[id(value)] = (self.lift(value), value, array_type(tuple(value.shape), value.dtype))
+        return held[0]
+
+    def lift(self, value: Any) -> int:
+        number: int = self.given(value).number
+        return number
+
+    def carries(self, number: int) -> bool:
+        """No derivative of the functional layer passes through here."""
+        return False
+
+    def source_of(self, number: int) -> Source | None:
+        return super().source_of(number - self.base) if number >= self.base else None
+
+    def piece(self, numbers: Sequence[int]) -> tuple["Piece", list[Any]]:
+        """The program of what was recorded, to the values with these numbers; and the values that it reads."""
+        base, known = self.base, self.known
+        key = tuple(self.ops), tuple([i - base for i in self.args]), tuple([i - base for i in numbers])
+        found = _pieces.get(key)
+        if found is None:
+            found = _pieces.enter(key, self._piece(numbers), len(self.ops))
+        return found, [known[i + base] for i in found.reads]
+
+    def _piece(self, numbers: Sequence[int]) -> "Piece":
+        builder = Builder()
+        places: dict[int, int] = {}
+        reads: list[int] = []
+        first = self.base
+        for op, ins, source in self.steps():
+            if op.primitive is LITERAL:
+                places[first] = builder.const(op.params["key"])
+            elif op.primitive is not INPUT and op.primitive is not CONST:
+                for i in ins:
+                    if i not in places:
+                        value = self.known[i]
+                        places[i] = builder.input(array_type(tuple(value.shape), value.dtype))
+                        reads.append(i - self.base)
+                at = builder.emit(op, tuple([places[i] for i in ins]), source)
+                places.update({first + k: at + k for k in range(len(op.out_types))})
+            first += len(op.out_types)
+        graph = widely(builder.finish, [places[i] for i in numbers], builder.inputs)
+        return Piece(graph, Routine(simplify(graph)), reads)
+
+    def begin_anew(self, live: Sequence[Any]) -> None:
+        """Forget what was recorded, but for the values of tracers that are alive."""
+        self.known = {x.number: self.known[x.number] for x in live}
+        self.tracers = list(map(weakref.ref, live))
+        self.base = self.count
+        for entries in (self.ops, self.args, self.codes, self.offsets, self.lifted, self.consts, self.places):
+            entries.clear()
+
+
+class _Inside(Scope):
+    """A block whose operations are recorded in pieces."""
+
+    def __init__(self, pieces: Pieces):
+        self.pieces = pieces
+
+    def values(self) -> dict[str, Any]:
+        return {"level": next_level(), "capturing": self.pieces}
+
+
+@frozen(eq=False)
+class Piece:
+    """A program: its graph, how it runs, and the values that it reads by their numbers from its beginning."""
+
+    graph: Graph
+    routine: Routine
+    reads: list[int]
+
+    def run(self, values: Sequence[Any]) -> Sequence[Any]:
+        return self.routine(values)
+
+
+#: so many programs are kept
+KEPT = 1 << 10
+_pieces: Cache[Any, Piece] = Cache(KEPT)

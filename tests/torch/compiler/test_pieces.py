@@ -1,0 +1,242 @@
+"""Calls that ask for numbers run in pieces: Python's statements run at each call, what is between them as programs."""
+
+import numpy as np
+import pytest
+
+import fgrad
+import fgrad.torch as torch
+from fgrad.mutable.capture.pieces import Piece
+from tests.torch.compiler.programs import classifier, close, same
+
+
+def programs(compiled):
+    return [each for held in compiled._compiled.programs.values() for each in held]
+
+
+def training(read):
+    """A step of a classifier that calls ``read(loss)`` between backward and the update, and what it is made of."""
+    program = classifier(lambda params: torch.optim.Adam(params, lr=0.1))
+    inner = program.optimizer.step
+
+    def step(x, y):
+        program.optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(program.model(x), y)
+        loss.backward()
+        seen = read(loss)
+        inner()
+        return seen, program.model[0].weight[0].detach()
+
+    return program, step
+
+
+READS = {
+    "item": lambda loss: loss.item(),
+    "if": lambda loss: "large" if loss > 1 else "small",
+    "print": lambda loss: f"{loss:.3f}",
+    "repr": lambda loss: repr((loss > 0).int()),
+    "numpy": lambda loss: loss.detach().numpy().shape,
+    "tolist": lambda loss: loss.isnan().tolist(),
+    "float": lambda loss: round(float(loss.detach()), 3),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_step_that_reads_a_number_leaves_what_it_leaves_uncompiled(name):
+    plain, step = training(READS[name])
+    other, uncompiled = training(READS[name])
+    compiled = torch.compile(step)
+    for k in range(3):
+        stream = torch.get_rng_state()
+        wanted, row = uncompiled(*other.batches[k])
+        expected = other.state()
+        torch.set_rng_state(stream)
+        found, view = compiled(*plain.batches[k])
+        same(plain.state(), expected)
+        assert found == wanted or found == pytest.approx(wanted, abs=2e-3)
+        assert view.stride() == row.stride() and view._base is None and view.storage_offset() == row.storage_offset()
+        close(view.numpy(), row.numpy(), exact=False)
+    assert all(len(each.pieces) == 2 and len(each.breaks) == 1 for each in programs(compiled))
+
+
+def test_effects_of_python_come_once_at_each_call(capsys):
+    class Log:
+        pass
+
+    log, losses = Log(), []
+    log.calls = 0
+    w = torch.ones(2, requires_grad=True)
+
+    def step(x):
+        log.calls += 1
+        print("begin", log.calls)
+        loss = (w * x).sum()
+        losses.append(loss.item())
+        print("loss", loss)
+        w.sub_(x) if log.calls > 2 else None
+        return loss
+
+    compiled = torch.compile(step)
+    with torch.no_grad():
+        for _ in range(4):
+            compiled(torch.ones(2))
+    assert losses == [2, 2, 2, 0] and log.calls == 4 and w.tolist() == [-1, -1] and w._version == 2
+    shown = [f"begin {k + 1}\nloss {torch.tensor(x)!r}\n" for k, x in enumerate(losses)]
+    assert capsys.readouterr().out == "".join(shown)
+    assert compiled._compiled.recorded == 1
+
+
+total = 0
+
+
+def test_what_changes_in_python_is_changed_at_each_call():
+    count, found, seen = 0, [], {"last": None}
+
+    def step(x):
+        global total
+        nonlocal count
+        total += 1
+        count += 2
+        found.append((x * count).detach())
+        seen["last"] = count
+        return x * count
+
+    compiled = torch.compile(step)
+    for k in range(4):
+        assert compiled(torch.ones(1)).item() == 2 * k + 2
+    assert (total, count, seen["last"]) == (4, 8, 8) and [x.item() for x in found] == [2, 4, 6, 8]
+    assert compiled._compiled.recorded == 1
+
+
+def test_a_gradient_passes_from_one_piece_into_another():
+    w = torch.tensor([2.0], requires_grad=True)
+
+    def f(x):
+        y = w * x
+        scale = 3.0 if y.item() > 1 else 1.0
+        return (y * y * scale).sum()
+
+    compiled = torch.compile(f)
+    for _ in range(3):
+        w.grad = None
+        x = torch.tensor([1.0], requires_grad=True)
+        compiled(x * 1).backward()
+        assert w.grad.item() == 12 and x.grad.item() == 24
+
+
+def test_draws_around_a_break_continue_the_stream_to_the_bit():
+    def draw():
+        probability = torch.rand(3)
+        ones = torch.bernoulli(probability)
+        more = torch.randn(2) if ones.sum() > -1 else None
+        return probability, ones, more, torch.bernoulli(probability)
+
+    compiled = torch.compile(draw)
+    torch.manual_seed(3)
+    wanted = [draw() for _ in range(3)]
+    torch.manual_seed(3)
+    for each in wanted:
+        for a, b in zip(compiled(), each, strict=True):
+            assert np.array_equal(a.numpy(), b.numpy())
+
+
+def test_data_dependent_shapes_and_memory_for_numpy():
+    def f(x):
+        y = x * 2
+        kept = y[y > 2]
+        shared = kept.numpy()
+        kept += 1
+        return kept, shared
+
+    compiled = torch.compile(f)
+    for data in ([1.0, 2.0, 3.0], [3.0, 0.0, 0.0], [1.0, 5.0, 6.0]):
+        kept, shared = compiled(torch.tensor(data))
+        wanted, _ = f(torch.tensor(data))
+        assert kept.tolist() == wanted.tolist() == shared.tolist()
+        assert kept.data_ptr() == shared.ctypes.data
+
+
+def test_an_error_after_a_break_leaves_what_it_leaves_uncompiled():
+    def f(x, log):
+        x.add_(1)
+        log.append(x.sum().item())
+        x.mul_(3)
+        raise ValueError("no")
+
+    compiled = torch.compile(f)
+    for _ in range(3):
+        x, log = torch.ones(2), []
+        with pytest.raises(ValueError, match="no"):
+            compiled(x, log)
+        assert x.tolist() == [6, 6] and x._version == 2 and log == [4]
+
+
+def test_an_interrupt_while_a_piece_runs_leaves_nothing_half_written(monkeypatch):
+    w = torch.ones(2)
+
+    def f():
+        w.add_(1)
+        w.sum().item()
+        w.mul_(2)
+
+    compiled = torch.compile(f)
+    compiled()
+    run, calls = Piece.run, []
+
+    def interrupted(piece, values):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return run(piece, values)
+
+    monkeypatch.setattr(Piece, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compiled()
+    assert w.tolist() == [10, 10] and w._version == 4
+
+
+def test_hooks_run_in_pieces_too():
+    seen = []
+    w = torch.ones(2, requires_grad=True)
+    w.register_hook(lambda grad: seen.append(grad.sum().item()))
+    compiled = torch.compile(lambda x: (w * x).sum().backward())
+    for k in range(3):
+        compiled(torch.full((2,), float(k)))
+    assert seen == [0, 2, 4] and w.grad.tolist() == [3, 3]
+
+
+def test_another_learning_rate_is_the_same_program():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    def step():
+        optimizer.zero_grad()
+        loss = w.square().sum()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        return loss.item()
+
+    compiled = torch.compile(step)
+    assert [compiled() for _ in range(4)] == [2, 2, 0, 0]
+    assert optimizer.param_groups[0]["lr"] == 0.0625 and scheduler.last_epoch == 4
+
+
+def test_explain_lists_the_pieces_and_changes_nothing():
+    w = torch.ones(2, requires_grad=True)
+    log = []
+
+    def step():
+        loss = w.square().sum()
+        loss.backward()
+        log.append(loss.item())
+        with torch.no_grad():
+            w.sub_(torch.rand(2))
+
+    before = torch.get_rng_state()
+    found = torch.compiler.explain(step)()
+    assert found.graph_count == 2 and found.graph_break_count == 1 and "test_pieces.py" in found.breaks[0]
+    assert w.tolist() == [1, 1] and w.grad is None and not log and w._version == 0
+    assert torch.equal(torch.get_rng_state(), before)
+    with pytest.raises(fgrad.errors.CaptureError, match=r"test_pieces.py:\d+"):
+        torch.compile(step, fullgraph=True)()
