@@ -183,6 +183,23 @@ def test_globals_are_guarded(monkeypatch):
     assert compiled(torch.ones(1)).item() == 3
 
 
+def test_the_programs_of_a_function_are_none_of_its_state(monkeypatch):
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    # the function says "step" for the optimiser's, and the compiled one stands under that name
+    compiled = torch.compile(step)
+    monkeypatch.setitem(globals(), "step", compiled)
+    for _ in range(5):
+        compiled(torch.ones(2))
+    assert compiled._compiled.recorded == 2
+
+
 def test_where_a_number_is_needed_it_runs_as_uncompiled():
     def branch(x):
         return x * 2 if x.sum() > 1 else x
