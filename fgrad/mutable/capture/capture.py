@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from fgrad.mutable.capture.draws import draw_graph, tried
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
@@ -93,15 +93,30 @@ class Drawn:
 
 @define(eq=False)
 class Number:
-    """A Python number from outside that an operation reads, in the dict that holds it."""
+    """A Python number from outside that an operation reads, in the dict, or the tuple of a dict, that holds it."""
 
-    holder: dict[Any, Any]
+    holder: Any
     key: Any
     value: float
     input: Any
     place: Place
 
     written: ClassVar[bool] = False
+
+
+@frozen
+class Elements:
+    """The elements of a tuple that a dict holds, to be read and set."""
+
+    holder: dict[Any, Any]
+    key: Any
+
+    def __getitem__(self, place: int) -> Any:
+        return self.holder[self.key][place]
+
+    def __setitem__(self, place: int, value: Any) -> None:
+        held = self.holder[self.key]
+        self.holder[self.key] = (*held[:place], value, *held[place + 1 :])
 
 
 @define(eq=False)
@@ -114,7 +129,7 @@ class Capture:
       cells: the storages that were met.
       counters: the version counters that were met, with what they said.
       streams: the streams that were drawn from.
-      numbers: the Python numbers that became inputs, by their holder and key.
+      numbers: the Python numbers that became inputs, by their holder, key, and place in a tuple.
       ahead: whether random numbers that depend on nothing are inputs, drawn before the graph runs.
       draws_ahead: those that are, in their order.
       effects: what the function does in Python that no graph can do.
@@ -129,7 +144,7 @@ class Capture:
     cells: dict[Storage, Cell] = field(factory=dict)
     counters: dict[VersionCounter, tuple[int, Any]] = field(factory=dict)
     streams: dict[Any, Stream] = field(factory=dict)
-    numbers: dict[tuple[int, Any], Number] = field(factory=dict)
+    numbers: dict[tuple[int, Any, int | None], Number] = field(factory=dict)
     ahead: bool = False
     draws_ahead: list[Drawn] = field(factory=list)
     effects: list[str] = field(factory=list)
@@ -189,16 +204,24 @@ class Capture:
     # -- Python numbers ----------------------------------------------------------------------------------------------
 
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
-        """What a dict from outside holds under a key: a float as a tensor that is an input, anything else as it is."""
+        """What a dict from outside holds under a key, floats and tuples of them as tensors that are inputs."""
         value = holder[key]
         _, before = self.world.containers.get(id(holder), (None, {}))
-        if value.__class__ is not float or before.get(key) is not value:
+        if before.get(key) is not value:
             return value  # the function itself has made it
-        found = self.numbers.get((id(holder), key))
+        place = self.world.objects[id(holder)][0].item(key)
+        if value.__class__ is float:
+            return self._number((id(holder), key, None), holder, key, place)
+        if value.__class__ is tuple and all(x.__class__ is float for x in value):
+            elements = Elements(holder, key)
+            return tuple([self._number((id(holder), key, i), elements, i, place.item(i)) for i in range(len(value))])
+        return value
+
+    def _number(self, known: tuple[int, Any, int | None], holder: Any, key: Any, place: Place) -> Tensor:
+        found = self.numbers.get(known)
         if found is None:
             traced = self.tape.input(NUMBER_TYPES[float].array)
-            place, _ = self.world.objects[id(holder)]
-            found = self.numbers[id(holder), key] = Number(holder, key, value, traced, place.item(key))
+            found = self.numbers[known] = Number(holder, key, holder[key], traced, place)
         return new_tensor(found.input, type_of(found.input))
 
     # -- random numbers ----------------------------------------------------------------------------------------------

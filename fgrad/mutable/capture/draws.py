@@ -1,6 +1,8 @@
 """Draws of random numbers as operations: from the states of streams to numbers and the next states.
 
-The numbers are those that the streams would give: the operation calls the host, where the stream is lent the state.
+The numbers are those that the streams would give.  A stream is lent a traced state where it is arithmetic that makes
+numbers of it.  A draw that takes as many words as its numbers ask for is a call of the host, where the stream is lent
+the state itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +13,14 @@ from typing import Any
 import jax
 import numpy as np
 from attrs import field, frozen
+from jax import lax
 
 from fgrad.mutable.values.evaluation import array_type, recorded
 from fgrad.seam import Graph, ShapedArray
+
+
+class OnHost(Exception):
+    """A draw needs numbers where a program has none: how many words it takes depends on what they are."""
 
 
 def draw_key(draw: Any) -> Any:
@@ -47,6 +54,7 @@ class Draw:
     takes: bool
 
     def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        """The numbers and the next states, as the streams themselves give them."""
         count = len(arrays) - len(self.sources)
         given, states = [np.asarray(x) for x in arrays[:count]], [np.asarray(x) for x in arrays[count:]]
         with ExitStack() as locks:
@@ -63,10 +71,60 @@ class Draw:
                     source.restore(state)
 
     def graph(self, types: Sequence[ShapedArray], sample: np.ndarray) -> Graph:
-        """The graph of one call of the host."""
+        """The graph of a draw: arithmetic on the states or, where it needs numbers, one call of the host."""
         states = [array_type(state.shape, state.dtype) for state in (source.saved() for source in self.sources)]
-        outs = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in (sample, *states)]
-        return recorded(lambda *flat: jax.pure_callback(self, outs, *flat, vmap_method="sequential"), [*types, *states])
+        try:
+            return recorded(self._arithmetic, [*types, *states])
+        except OnHost:
+            return self._called([*types, *states], sample)
+
+    def _arithmetic(self, *arrays: Any) -> list[Any]:
+        """The draw from engines that are written as operations on arrays: see NOTE [Draws in a program]."""
+        count = len(arrays) - len(self.sources)
+        with ExitStack() as lent:
+            engines = [lent.enter_context(s.lent(state)) for s, state in zip(self.sources, arrays[count:], strict=True)]
+            value = self.draw(*arrays[:count]) if self.takes else self.draw(())
+            return [value, *[engine.state for engine in engines]]
+
+    def _called(self, types: Sequence[ShapedArray], sample: np.ndarray) -> Graph:
+        """The graph of one call of the host.  Bytes go there and come back: JAX makes 32 bits of 64 on the way."""
+        outs = [sample, *[source.saved() for source in self.sources]]
+        shapes = [jax.ShapeDtypeStruct((x.nbytes,), np.uint8) for x in outs]
+
+        def call(*flat: Any) -> list[Any]:
+            given = [_traced_bytes(x) for x in flat]
+            found = jax.pure_callback(OfBytes(self, tuple(types)), shapes, *given, vmap_method="sequential")
+            return [_from_bytes(x, like) for x, like in zip(found, outs, strict=True)]
+
+        return recorded(call, types)
+
+
+@frozen
+class OfBytes:
+    """A draw of arrays that come and go as their bytes."""
+
+    draw: Draw
+    types: tuple[ShapedArray, ...]
+
+    def __call__(self, *flat: Any) -> list[np.ndarray]:
+        given = [np.asarray(x).view(t.dtype).reshape(t.shape) for x, t in zip(flat, self.types, strict=True)]
+        return [_bytes_of(x) for x in self.draw(*given)]
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _traced_bytes(array: Any) -> Any:
+    flat = array.reshape(-1)
+    return flat.astype(np.uint8) if flat.dtype == bool else lax.bitcast_convert_type(flat, np.uint8).reshape(-1)
+
+
+def _from_bytes(flat: Any, like: np.ndarray) -> Any:
+    if like.dtype == bool:
+        return flat.reshape(like.shape).astype(bool)
+    size = like.dtype.itemsize
+    return lax.bitcast_convert_type(flat.reshape(like.shape if size == 1 else (*like.shape, size)), like.dtype)
 
 
 def tried(capturing: Any, draw: Callable[..., np.ndarray], parameters: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:

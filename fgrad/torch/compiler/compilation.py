@@ -9,6 +9,7 @@ from attrs import define, field
 
 from fgrad.graph.names import stored_names
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
+from fgrad.mutable.capture.world import CHILDREN, Place, World
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.tensor.tensor import Tensor
@@ -135,6 +136,14 @@ class Compiled:
                 f"something else: {difference(old, new)}. What it depends on there (a global, a file, a random choice) "
                 "is no input of a program; pass it as an argument. The new program is used from now on."
             )
+
+
+def _of_compiled(world: World, compiled: Compiled, place: Place) -> list[tuple[Place, Any]]:
+    """What a compiled function can reach is what the function can; its programs are none of its state."""
+    return [(place, compiled.function)]
+
+
+CHILDREN[Compiled] = _of_compiled
 
 
 def difference(old: Program, new: Program) -> str:

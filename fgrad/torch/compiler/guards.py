@@ -75,6 +75,7 @@ class Guards:
       empty: containers that held nothing: most are tables of hooks.
       entries: containers that the call itself changes, with those entries that it leaves alone.
       tensors: what was known of each tensor that the call reads.
+      numbers: dicts with the keys of numbers that are inputs, and what has to be known of these.
       leaves: leaves that require grad, and whether they had a gradient.
       shared: which of the tensors share memory.
     """
@@ -84,6 +85,7 @@ class Guards:
     empty: list[Any] = field(factory=list)
     entries: list[tuple[Any, int, list[tuple[Any, Any]]]] = field(factory=list)
     tensors: list[Any] = field(factory=list)
+    numbers: list[tuple[dict[Any, Any], Any, Any]] = field(factory=list)
     leaves: list[tuple[dict[str, Any], bool]] = field(factory=list)
     shared: list[int] = field(factory=list)
 
@@ -98,6 +100,9 @@ class Guards:
         for container, size, items in self.entries:
             if len(container) != size or not all(container.get(k, MISSING) is v for k, v in items):
                 return False
+        for holder, key, form in self.numbers:
+            if form_of(holder.get(key), key) != form:
+                return False
         for scope, name, value in self.variables:
             if scope.get(name, MISSING) is not value:
                 return False
@@ -111,6 +116,16 @@ class Guards:
         return sharing(found) == self.shared
 
 
+def form_of(number: Any, key: Any) -> Any:
+    """What a program knows of a number, or a tuple of them, that is an input.
+
+    A rate may be zero like any other; a decay or a momentum of zero is another rule.
+    """
+    if number.__class__ is tuple:
+        return tuple([x.__class__ for x in number])
+    return number.__class__, key == "lr" or bool(number != 0)
+
+
 def sharing(tensors: Sequence[Tensor]) -> list[int]:
     """For each tensor the first that shares its memory."""
     first: dict[int, int] = {}
@@ -122,7 +137,7 @@ def guards_of(capture: Capture, effects: Effects) -> Guards:
     own: dict[int, set[Any]] = {}
     for container, key, _ in effects.entries:
         own.setdefault(id(container), set()).add(key)
-    for holder, key in capture.numbers:
+    for holder, key, _ in capture.numbers:
         own.setdefault(holder, set()).add(key)
     found = _of_objects(capture, own)
     found.variables = [
@@ -169,6 +184,8 @@ def _of_objects(capture: Capture, own: Mapping[int, Collection[Any]]) -> Guards:
         elif id(container) not in own:
             found.containers.append((container, list(before.values() if isinstance(before, dict) else before)))
         elif isinstance(container, dict):
+            read = {key for holder, key, _ in capture.numbers if holder == id(container)}
+            found.numbers += [(container, key, form_of(before[key], key)) for key in read]  # type: ignore[misc]
             items = [(k, v) for k, v in before.items() if k not in own[id(container)]]
             found.entries.append((container, len(before), items))
     return found

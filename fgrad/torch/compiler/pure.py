@@ -5,54 +5,48 @@ The first step of a training makes what later steps read: an optimiser's state, 
 ``lax.scan`` has one structure.  So the program is captured twice, the second time from the state that the first call
 leaves, and it is the second graph that becomes the function.  What the first call made is in the state from the start,
 with the values from which the second graph does what the first would have done: the optimiser knows them
-(``Optimizer._state_before``), and gradients are zeros.
+(``Optimizer._state_before``), and gradients are zeros.  Where nobody knows such values (a velocity with dampening, an
+average that the user's step makes), both graphs are kept, and ``state["begun"]`` says which of them is meant.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
-from attrs import define, frozen
+from attrs import define
 from jax import tree_util
 
 from fgrad.api.graphs import Graph, flat_function
+from fgrad.errors import CaptureError
 from fgrad.jaxcore import as_typed, widely
 from fgrad.mutable.capture.capture import Capture, Cell, Number, Stream
 from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.operation.capture import flatten, is_tensor
-from fgrad.mutable.tensor.tensor import Tensor, new_tensor
-from fgrad.mutable.tensor.tensor_type import type_of
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import as_jax, constant
-from fgrad.passes.simplify import simplify
+from fgrad.seam import Tracer
+from fgrad.torch.compiler.branches import Branch, begun_or_not, reordered
+from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, leaf_of, met_first, tree_of
 from fgrad.torch.compiler.reached import world_of
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.optim.lbfgs import LBFGS
 from fgrad.torch.optim.optimizer import Optimizer
 
-MADE = (
-    "torch.pure: {path} is made by the first call, and what it is before that is not known. Way out: call the function "
-    "once, then make it pure."
+OTHER = (
+    "torch.pure: the first call returns {first}, and the second {second}. A pure function has one structure. Way out: "
+    "call the function once, then make it pure."
+)
+BY_NUMBERS = (
+    "torch.pure: LBFGS searches along lines and stops by numbers, which a pure function does not have. Ways out: make "
+    "the closure pure, which gives the loss and puts the gradients into the state, and minimise with a library on JAX "
+    "(optax.lbfgs); or step outside of the function.\n{error}"
 )
 CHANGED = (
     "torch.pure: the function changes {path} from {before!r} to {after!r}, a value of Python's that would stand still "
     "in a pure function. Way out: do that outside of the function, or keep it in a tensor."
 )
-
-
-@frozen
-class Leaf:
-    """One array of the state: where it is, and what it belongs to in the live objects.
-
-    Attributes:
-      place: its path and keys.
-      read: the live value now.
-      write: puts another one there.
-    """
-
-    place: Place
-    read: Callable[[], Any]
-    write: Callable[[np.ndarray], None]
 
 
 def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
@@ -95,14 +89,14 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
     def of(*args: Any, **kwargs: Any) -> tuple[Pure, Any]:
         first = Capture(world_of(function, args, kwargs))
         try:
-            first.run(function, args, kwargs)
+            given = _values_of(_begun(first, function, args, kwargs))
             check_unchanged(first.world)
             second = Capture(world_of(function, args, kwargs))
             try:
                 result = second.run(function, args, kwargs)
                 step = Step(second, world_of(function, args, kwargs), result)
                 check_unchanged(second.world)
-                make = _made(step, first)
+                make = _made(step, first, given)
             finally:
                 second.put_back()
         finally:
@@ -173,8 +167,12 @@ class Pure:
                     f"torch.pure: {leaf.place.path} has the shape {list(type.shape)}, and the state "
                     f"{list(value.shape)}."
                 )
+        begun = all(value for leaf, value in zip(self._leaves, values, strict=True) if isinstance(leaf, Begun))
         for leaf, value, type in zip(self._leaves, values, self.graph.in_types, strict=False):
-            leaf.write(constant(value.astype(type.dtype)))
+            if begun or not isinstance(leaf, Unknown):
+                leaf.write(constant(value.astype(type.dtype)))
+            elif leaf.is_there():
+                leaf.forget()
 
     def _values(self, state: Any) -> list[Any]:
         values, tree = tree_util.tree_flatten(state)
@@ -193,38 +191,103 @@ ARRAY = _Array()
 # -- making it -------------------------------------------------------------------------------------------------------
 
 
-def _made(step: Step, first: Capture) -> Callable[[Any], Pure]:
-    """The function of a second call; it is made when everything has been put back."""
+def _begun(first: Capture, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Run the first call.
+
+    Raises:
+      CaptureError: it needs a number.
+    """
+    try:
+        return first.run(function, args, kwargs)
+    except CaptureError as error:
+        if any(isinstance(held, LBFGS) for _, held in first.world.objects.values()):
+            raise CaptureError(BY_NUMBERS.format(error=error)) from None
+        raise
+
+
+def _values_of(result: Any) -> list[Any]:
+    return [x._value() for x in flatten(result)[0] if is_tensor(x)]
+
+
+def _made(step: Step, first: Capture, given: list[Any]) -> Callable[[Any], Pure]:
+    """The function of a second call and, where it is needed, of the first, which gave some values.
+
+    It is made when everything has been put back, of what is noted here.
+    """
     tape = step.capture.tape
-    # the values now: the tensors are put back before the function is made
     results = [(name, tensor._value()) for name, tensor in step.results()]
-    kept = [x for x in step.inputs if not _is_argument(x.place)]
-    arguments = [x for x in step.inputs if _is_argument(x.place)]
+    inputs = [x for x in step.inputs if not _is_argument(x.place)]
     ends = {place.path: tensor for tensor, place in step.after.tensors.items()}
-    after = {x: _after(x, ends, step) for x in kept}
-    used = tape.used([value for _, value in results] + [after[x] for x in kept if after[x] is not x.input])
-    kept = [x for x in kept if x.input.number in used or after[x] is not x.input or _is_state(x, step.capture.world)]
-    kept = [x for x in kept if x.input.number in used or x.place.keys[0] != "grad"]
-    leaves = [_leaf(x, first, step.capture.world) for x in kept]
-    tree = _nested([leaf.place for leaf in leaves])
+    after = {x: _after(x, ends, step) for x in inputs}
+    before = {x: _before(x, first, step.capture) for x in inputs}
+    used = tape.used([value for _, value in results] + [after[x] for x in inputs if after[x] is not x.input])
+
+    def is_kept(x: Any, read: bool) -> bool:
+        if read:
+            return True
+        is_changed = after[x] is not x.input or _is_state(x, step.capture.world)
+        return is_changed and x.place.keys[0] != "grad"
+
+    kept = [x for x in inputs if is_kept(x, x.input.number in used)]
+    leaves = [leaf_of(x, first, step.capture.world) for x in kept]
+    unknown = [leaf for leaf in leaves if isinstance(leaf, Unknown)]
+    if unknown:
+        _check_same_types(given, [value for _, value in results])
+        values = [*given, *[before[x][1] for x in kept if before[x][1] is not None]]
+        early = first.tape.used([x for x in values if isinstance(x, Tracer)])
+        kept = [x for x in inputs if x in kept or (before[x][0] is not None and before[x][0].number in early)]
+        leaves = [*[leaf_of(x, first, step.capture.world) for x in kept], Begun.of(unknown)]
+    tree = tree_of([leaf.place for leaf in leaves])
     order, structure = tree_util.tree_flatten(tree)
-    kept, leaves = [kept[i] for i in order], [leaves[i] for i in order]
-    cells = {x.storage: x for x in arguments if isinstance(x, Cell)}
     shape = _result(step.result)
+    cells = [{x.storage: x.input for x in each.cells.values()} for each in (first, step.capture)]
 
     def make(call: Any) -> Pure:
         flat, arguments_tree = flatten(call)
-        tensors = [x for x in flat if is_tensor(x)]
-        ins = [cells[x._storage] for x in tensors]
-        outs = [after[x] for x in kept] + [value for _, value in results]
-        graph = simplify(tape.closed([x.input for x in (*kept, *ins)], outs))
-        names = tuple([leaf.place.path for leaf in leaves])
-        out_names = tuple([f"{name} (written)" for name in names]) + tuple([name for name, _ in results])
-        whole = flat_function(graph, names + tuple([x.place.path for x in ins]), out_names)
+        storages = [x._storage for x in flat if is_tensor(x)]
+        names = [step.capture.cells[storage].place.path for storage in storages]
+        later = Branch.of(
+            tape,
+            [*[x.input for x in kept], *[cells[1][s] for s in storages]],
+            [*[after[x] for x in kept], *[value for _, value in results]],
+        )
+        graph = later.graph
+        if unknown:
+            beginning = Branch.of(
+                first.tape,
+                [*[before[x][0] for x in kept], *[cells[0][s] for s in storages]],
+                [*[before[x][1] for x in kept], *given],
+            )
+            graph = begun_or_not(beginning, later, len(kept))
+        count = len(leaves)
+        ins = [*order, *range(count, count + len(storages))]
+        graph = reordered(graph, ins, [*order, *range(count, count + len(results))])
+        ordered = [leaves[i] for i in order]
+        in_names = tuple([leaf.place.path for leaf in ordered] + names)
+        out_names = tuple([f"{leaf.place.path} (written)" for leaf in ordered] + [name for name, _ in results])
         static = tuple([ARRAY if is_tensor(x) else x for x in flat])
-        return Pure(whole, leaves, structure, arguments_tree, static, shape)
+        return Pure(flat_function(graph, in_names, out_names), ordered, structure, arguments_tree, static, shape)
 
     return make
+
+
+def _check_same_types(first: list[Any], second: list[Any]) -> None:
+    one, two = [[f"{np.dtype(x.dtype).name}{list(x.shape)}" for x in values] for values in (first, second)]
+    if one != two:
+        raise RuntimeError(OTHER.format(first=", ".join(one) or "nothing", second=", ".join(two) or "nothing"))
+
+
+def _before(x: Any, first: Capture, second: Capture) -> tuple[Any, Any]:
+    """An input of the second call in the first: the input there, if any, and what stood in its place at the end."""
+    if isinstance(x, Cell):
+        met = met_first(x, first, second.world)
+        return None if met is None else met.input, x.array
+    if isinstance(x, Stream):
+        drawn = first.streams.get(x.source)
+        return (None, None) if drawn is None else (drawn.input, drawn.value)
+    key = next(key for key, number in second.numbers.items() if number is x)
+    read = first.numbers.get(key)
+    return None if read is None else read.input, None
 
 
 def _is_argument(place: Place) -> bool:
@@ -235,6 +298,8 @@ def _is_state(x: Any, world: World) -> bool:
     """Whether something stands in a module or an optimiser."""
     if isinstance(x, Stream):
         return x.written
+    if isinstance(x, Number):
+        return False  # one that nobody reads would promise what it does not do
     holders = [place.keys for place, held in world.objects.values() if isinstance(held, Module | Optimizer)]
     return any(x.place.keys[: len(keys)] == keys for keys in holders)
 
@@ -260,103 +325,6 @@ def _result(result: Any) -> Callable[[list[Any]], Any]:
         )
 
     return made
-
-
-def _nested(places: Iterable[Place]) -> Any:
-    """The places as a tree by their keys, with their numbers for leaves."""
-    tree: dict[Any, Any] = {}
-    for number, place in enumerate(places):
-        *path, last = place.keys
-        at = tree
-        for key in path:
-            at = at.setdefault(key, {})
-            if not isinstance(at, dict):
-                break
-        if isinstance(at, dict) and last not in at:
-            at[last] = number
-        else:
-            tree[place.path] = number
-    for held in tree.values():
-        groups = held.get("param_groups") if isinstance(held, dict) else None
-        if groups is not None and sorted(groups) == list(range(len(groups))):
-            held["param_groups"] = [groups[i] for i in range(len(groups))]
-    return tree
-
-
-def _leaf(x: Any, first: Capture, world: World) -> Leaf:
-    """An input as a part of the state."""
-    if isinstance(x, Stream):
-        return Leaf(x.place, x.source.saved, x.source.restore)
-    if isinstance(x, Number):
-        return Leaf(x.place, lambda: np.asarray(x.holder[x.key]), lambda value: _set_number(x.holder, x.key, value))
-    storage = x.storage
-    holder = next(tensor for tensor in world.tensors if tensor._storage is storage)
-    if storage in first.cells:
-        live = first.cells[storage].place
-        tensor = next(t for t in first.world.tensors if t._storage is storage)
-        return Leaf(live, lambda: storage.array, lambda value: _overwrite(tensor, value))
-    return _made_by_the_first(x, holder, world)
-
-
-def _set_number(holder: dict[Any, Any], key: Any, value: np.ndarray) -> None:
-    """Set a number, unless it is the one that stands there, rounded to the type of the state."""
-    if np.float32(holder[key]) != np.float32(value):
-        holder[key] = float(value)
-
-
-def _overwrite(tensor: Tensor, value: Any) -> None:
-    """Point a tensor's storage to other elements, and count the write."""
-    tensor._storage.array = value
-    tensor._bump("torch.pure", None)
-
-
-def _made_by_the_first(x: Cell, made: Tensor, world: World) -> Leaf:
-    """A part of the state that the first call makes: a gradient, or a value of an optimiser's state."""
-    owner = next((tensor for tensor in world.tensors if tensor._grad is made), None)
-    if owner is not None:
-        return _gradient_leaf(x.place, owner, made)
-    for _, optimizer in world.objects.values():
-        if not isinstance(optimizer, Optimizer):
-            continue
-        for group in optimizer.param_groups:
-            for param in group["params"]:
-                state = optimizer.state.get(param) or {}
-                key = next((key for key, value in state.items() if value is made), None)
-                if key is not None:
-                    return _state_leaf(x.place, optimizer, group, param, key, made._type)
-    raise RuntimeError(MADE.format(path=x.place.path))
-
-
-def _gradient_leaf(place: Place, owner: Tensor, made: Tensor) -> Leaf:
-    zeros, strides = np.zeros(made._storage.array.shape, made._type.dtype.numpy), made._storage.strides
-
-    def write(value: Any) -> None:
-        owner._grad = new_tensor(value, type_of(value), strides)
-
-    return Leaf(place, lambda: zeros if owner._grad is None else owner._grad._storage.array, write)
-
-
-def _state_leaf(place: Place, optimizer: Any, group: Any, param: Tensor, key: str, type: Any) -> Leaf:
-    def before() -> Any:
-        kept = optimizer.state.get(param) or {}
-        return (kept[key] if key in kept else initial()[key])._value()
-
-    def initial() -> dict[str, Tensor]:
-        like = param.detach().clone()
-        like.grad = like.new_zeros(like.shape)  # type: ignore[attr-defined]
-        found = optimizer._state_before(group, like)
-        if key not in found:
-            raise RuntimeError(MADE.format(path=place.path))
-        return found
-
-    def write(value: Any) -> None:
-        kept = optimizer.state[param]
-        if key in kept:
-            _overwrite(kept[key], value)
-        else:
-            kept[key] = new_tensor(value, type)
-
-    return Leaf(place, before, write)
 
 
 def check_unchanged(world: World) -> None:

@@ -15,7 +15,6 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, sc
 @frozen
 class _FactoredSquares(Update):
     decays: bool = False
-    eps1: float | None = None
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -26,7 +25,7 @@ class _FactoredSquares(Update):
         return 2 if self.decays else 1
 
     def rule(self, param: Tensor, grad: Tensor, state: State, n: Numbers) -> tuple[Tensor, State]:
-        eps1 = finfo(param.dtype).eps if self.eps1 is None else self.eps1
+        eps1 = n.get("eps1", finfo(param.dtype).eps)
         step = state["step"] + 1
         t = step.double()
         fresh = t ** n["beta2_decay"]
@@ -137,15 +136,15 @@ class Adafactor(UpdateOptimizer):
         }
 
     def _update(self, group: Group) -> Update:
-        return _FactoredSquares(
-            maximize=group["maximize"], decays=bool(group["weight_decay"] != 0), eps1=group["eps"][0]
-        )
+        return _FactoredSquares(maximize=group["maximize"], decays=bool(group["weight_decay"] != 0))
 
     def _numbers(self, group: Group) -> dict[str, float | Tensor]:
+        eps1, eps2 = group["eps"]
         return {
             "lr": group["lr"],
             "beta2_decay": group["beta2_decay"],
             "d": group["d"],
-            "eps2": group["eps"][1],
+            **({} if eps1 is None else {"eps1": eps1}),
+            "eps2": eps2,
             "retention": 1 - group["lr"] * group["weight_decay"],
         }

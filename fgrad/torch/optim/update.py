@@ -199,10 +199,19 @@ class UpdateOptimizer(Optimizer):
             raise AssertionError("_foreach ops don't support autograd")
 
 
-def _traced(group: Group) -> Group:
-    """The options of a group, of which a capture makes the learning rate an input: schedulers change it."""
-    capture = modes.capturing
-    return group if capture is None or "lr" not in group else {**group, "lr": capture.number(group, "lr")}
+@frozen
+class _Options:
+    """The options of a group, of which a capture makes those numbers inputs that a rule calculates with."""
+
+    group: Group
+    capture: Any
+
+    def __getitem__(self, key: str) -> Any:
+        return self.capture.number(self.group, key)
+
+
+def _traced(group: Group) -> Any:
+    return group if modes.capturing is None else _Options(group, modes.capturing)
 
 
 def check_fused(param: Tensor) -> None:

@@ -38,6 +38,7 @@ def binomial(counts: Array, probabilities: Array, generator: Generator) -> Array
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.binomial.html
     """
+    generator.check_on_host()
     for name, values in (("count", counts), ("prob", probabilities)):
         if values.dtype not in FLOATING:
             raise ValueError(

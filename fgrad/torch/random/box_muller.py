@@ -197,15 +197,28 @@ def _blocks_double(uniform: Array, mean: float, std: float) -> None:
         half[...] = fma_double(radius * direction, std, mean)
 
 
-def blocks_of_sixteen(uniform: Array, mean: float, std: float) -> None:
-    """Replaces uniform numbers by normal ones: in each block of 16, the first 8 are radii and the last 8 angles.
+def blocks_of_sixteen(uniform: Array, mean: float, std: float) -> Array:
+    """Normal numbers from uniform ones: in each block of 16, the first 8 are radii and the last 8 angles.
 
-    ``uniform`` is a float32 or float64 array whose size is a multiple of 16.
+    ``uniform`` is a float32 or float64 array whose size is a multiple of 16.  The numbers take its place, unless it is
+    traced.
     """
     rows = uniform.reshape(-1, 16)
+    if not isinstance(uniform, np.ndarray):
+        return _blocks_in_a_program(rows, mean, std).reshape(-1)
     transform, most = (_blocks_single, _SIZES[-1].rows) if uniform.dtype == FLOAT32 else (_blocks_double, _CHUNK)
     for start in range(0, len(rows), most):
         transform(rows[start : start + most], mean, std)
+    return uniform
+
+
+def _blocks_in_a_program(rows: Any, mean: float, std: float) -> Any:
+    if rows.dtype == FLOAT32:
+        normal: Any = jnp.concatenate(_halves(jnp, rows), axis=1)
+        return _scaled_single(normal, mean, std)
+    radius, angle = np.sqrt(-2.0 * libm.log(1.0 - rows[:, :8])), 2 * np.pi * rows[:, 8:]
+    normal = jnp.concatenate([radius * libm.cos(angle), radius * libm.sin(angle)], axis=1)
+    return fma_double(normal, std, mean)
 
 
 def pairs(uniform: Array) -> Array:

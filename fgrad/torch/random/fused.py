@@ -47,7 +47,9 @@ def fma_single(a: Array, b: float, c: float) -> Array:
 
 @np.errstate(all="ignore")
 def fma_double(a: Array, b: float, c: float) -> Array:
-    """``a * b + c`` of float64 numbers, rounded once (Boldo and Melquiond, 2008)."""
+    """``a * b + c`` of float64 numbers, rounded once (Boldo and Melquiond, 2008); in a program as XLA rounds it."""
+    if not isinstance(a, np.ndarray):
+        return a * b + c  # XLA fuses the steps below, whose errors would be others then
     if c == 0.0 or b == 1.0:
         return a * b + c
     if not (math.isfinite(b) and math.isfinite(c)):

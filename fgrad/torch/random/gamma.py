@@ -94,6 +94,7 @@ def dirichlet(concentrations: Array, generator: Generator) -> Array:
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#dirichlet
     """
+    generator.check_on_host()
     real = concentrations.dtype
     if real not in (FLOAT32, FLOAT64):
         raise not_implemented("dirichlet", real)

@@ -14,9 +14,11 @@ from typing import Any, Self, TypeAlias, cast
 import attrs
 import numpy as np
 
+from fgrad.mutable.capture.draws import OnHost
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.random.scalars import Array
+from fgrad.torch.random.twister import Engine, as_doubles, as_long
 
 #: draws one number
 Draw: TypeAlias = Callable[[], float]
@@ -62,6 +64,8 @@ class Generator:
     next_float_normal_sample: float | None
     next_double_normal_sample: float | None
     ahead: Ahead | None
+    #: where a draw is recorded as a part of a program: see NOTE [Draws in a program]
+    engine: Engine | None = None
 
     def __init__(self) -> None:
         self.lock: Any = threading.RLock()
@@ -169,6 +173,21 @@ class Generator:
         """Continues from a state that ``saved`` returned."""
         Generator.set_state(self, state)
 
+    @contextlib.contextmanager
+    def lent(self, state: Any) -> Iterator[Engine]:
+        """A block in which numbers are drawn from a traced state; the engine has the state after it."""
+        with self.lock:
+            self.engine = Engine(state)
+            try:
+                yield self.engine
+            finally:
+                self.engine = None
+
+    def check_on_host(self) -> None:
+        """Raise ``OnHost`` where a draw that needs numbers is recorded as a part of a program."""
+        if self.engine is not None:
+            raise OnHost
+
     def clone_state(self) -> "Generator":
         """Another generator that continues as this one would."""
         return type(self)().set_state(Generator.get_state(self))
@@ -185,11 +204,12 @@ class Generator:
 
     def long_words(self, count: int) -> Array:
         """The next ``count`` words of 64 bits: two of 32, the higher first."""
-        pairs = self._raw(2 * count)
-        return (pairs[0::2] << np.uint64(32)) | pairs[1::2]
+        return as_long(self._raw(2 * count))
 
     def _raw(self, count: int) -> Array:
         """The next words of 32 bits, in 64 bits each."""
+        if self.engine is not None:
+            return self.engine.raw(count)
         if modes.capturing is not None:
             modes.capturing.draws(self)
         with self.lock:
@@ -219,7 +239,7 @@ class Generator:
 
     def doubles(self, count: int) -> Array:
         """``count`` float64 numbers, uniform in [0, 1): 53 bits of a long word each."""
-        return (self.long_words(count) & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
+        return as_doubles(self.long_words(count))
 
     @contextlib.contextmanager
     def one_by_one(self) -> Iterator[Draw]:
@@ -227,6 +247,7 @@ class Generator:
 
         The numbers are made in blocks; at the end the generator stands where the last one used was drawn.
         """
+        self.check_on_host()
         with self.lock:
             start, unused = self._position(), self._unused
             block = 32

@@ -4,7 +4,9 @@ import math
 from array import array
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from fgrad.mutable.context.warning import warn
 from fgrad.torch.random.generator import Generator
@@ -210,15 +212,30 @@ def _shuffled(count: int, generator: Generator) -> Array:
     if count == 0:
         return np.empty(0, np.int64)
     left = np.arange(count, 1, -1, dtype=np.uint32)
-    partners = (np.arange(count - 1) + generator.words(count - 1) % left).tolist()
+    behind = np.arange(count - 1) + generator.words(count - 1) % left
+    if not isinstance(behind, np.ndarray):
+        return _swapped(count, behind)
+    partners = behind.tolist()
     order = list(range(count))
     for place, partner in enumerate(partners):
         order[place], order[partner] = order[partner], order[place]
     return np.array(order, np.int64)
 
 
+def _swapped(count: int, partners: Any) -> Any:
+    """The integers below ``count`` when each place has been swapped with its partner: traced."""
+
+    def swapped(place: Any, order: Any) -> Any:
+        partner = partners[place]
+        one, other = order[place], order[partner]
+        return order.at[place].set(other).at[partner].set(one)
+
+    return lax.fori_loop(0, count - 1, swapped, jnp.arange(count))
+
+
 def _shuffled_inside_out(count: int, generator: Generator) -> Array:
     """The shuffle that grows: each new place swaps with itself or one before it.  Long words keep it fair."""
+    generator.check_on_host()
     order = array("q", range(count))
     block = 2**20
     with generator.lock:

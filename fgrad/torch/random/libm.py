@@ -1,7 +1,7 @@
 """The elementary functions of the C library over float64 arrays.
 
 PyTorch's scalar kernels call the C library.  So does NumPy, unless the processor has wide vectors: then it uses
-functions of its own, which differ in the last bit.  A probe tells which it is here.
+functions of its own, which differ in the last bit.  A probe tells which it is here.  Traced values get XLA's functions.
 """
 
 import math
@@ -41,8 +41,15 @@ def _function(name: str) -> Function:
     return mapped
 
 
+def _of(name: str, values: Array) -> Array:
+    """A function of the values: the C library's, or in a program XLA's."""
+    return _function(name)(values) if isinstance(values, np.ndarray) else getattr(np, name)(values)
+
+
 def log(values: Array) -> Array:
     """The natural logarithm of positive numbers, and minus infinity for zero."""
+    if not isinstance(values, np.ndarray):
+        return np.log(values)
     zero = values == 0.0
     if zero.any():
         return np.where(zero, -np.inf, _function("log")(np.where(zero, 1.0, values)))
@@ -51,11 +58,13 @@ def log(values: Array) -> Array:
 
 def log1p(values: Array) -> Array:
     """``log(1 + x)`` of numbers above -1."""
-    return _function("log1p")(values)
+    return _of("log1p", values)
 
 
 def exp(values: Array) -> Array:
     """The exponential; infinity where it overflows."""
+    if not isinstance(values, np.ndarray):
+        return np.exp(values)
     overflow = values > 709.78
     if overflow.any():
         with np.errstate(over="ignore"):
@@ -65,17 +74,17 @@ def exp(values: Array) -> Array:
 
 def sin(values: Array) -> Array:
     """The sine."""
-    return _function("sin")(values)
+    return _of("sin", values)
 
 
 def cos(values: Array) -> Array:
     """The cosine."""
-    return _function("cos")(values)
+    return _of("cos", values)
 
 
 def tan(values: Array) -> Array:
     """The tangent."""
-    return _function("tan")(values)
+    return _of("tan", values)
 
 
 def scalar_log(value: float) -> float:

@@ -28,6 +28,7 @@ def multinomial(weights: Array, count: int, replacement: bool, generator: Genera
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.multinomial.html
     """
+    generator.check_on_host()
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if weights.dtype not in FLOATING:

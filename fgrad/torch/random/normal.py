@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+from jax import lax
 
 from fgrad.torch.random import libm
 from fgrad.torch.random.box_muller import AHEAD, blocks_of_sixteen, following, pairs
@@ -19,10 +20,13 @@ from fgrad.torch.random.scalars import (
     not_implemented,
     rounded,
 )
+from fgrad.torch.random.twister import Engine
 
 
 def standard_normal(generator: Generator, count: int) -> Array:
     """``count`` float64 numbers, two from a pair of draws; one left over waits in the generator for the next call."""
+    if generator.engine is not None:
+        return _normal_in_a_program(generator.engine, count)
     with generator.lock:
         waiting = generator.next_double_normal_sample
         before = np.array([] if waiting is None or count == 0 else [waiting])
@@ -33,9 +37,20 @@ def standard_normal(generator: Generator, count: int) -> Array:
         return values[:count]
 
 
+def _normal_in_a_program(engine: Engine, count: int) -> Any:
+    """The same on traced values, which say whether a number waits."""
+    has, waiting = engine.waiting
+    missing = count - has.astype(np.int32)
+    drawn = missing + missing % 2
+    pairs_made = pairs(engine.doubles(count + count % 2, drawn))
+    engine.wait(missing % 2 == 1, lax.dynamic_index_in_dim(pairs_made, drawn - 1, keepdims=False))
+    with_waiting = np.concatenate([np.reshape(waiting, (1,)), pairs_made])[:count]
+    return np.where(has, with_waiting, pairs_made[:count])
+
+
 def _blocks(generator: Generator, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
     """At least 16 numbers in blocks of 16; where the last block is not full, the last 16 numbers are drawn anew."""
-    if dtype == FLOAT32 and count % 16 == 0 and count <= AHEAD:
+    if dtype == FLOAT32 and count % 16 == 0 and count <= AHEAD and generator.engine is None:
         return following(generator, count, mean, std)
     draw = generator.doubles if dtype == FLOAT64 else generator.floats
     whole = count - count % 16
@@ -43,10 +58,9 @@ def _blocks(generator: Generator, count: int, dtype: np.dtype[Any], mean: float,
         # the 16-bit types draw block by block, the others fill the whole array first
         values = draw(whole if dtype.itemsize == 2 else count)[:whole]
         if count == whole:
-            blocks_of_sixteen(values, mean, std)
-            return values
+            return blocks_of_sixteen(values, mean, std)
         values = np.concatenate([values, draw(16)])
-    blocks_of_sixteen(values, mean, std)
+    values = blocks_of_sixteen(values, mean, std)
     return np.concatenate([values[: count - 16], values[whole:]])
 
 

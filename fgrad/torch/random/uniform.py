@@ -76,8 +76,7 @@ def uniform(shape: Shape, dtype: np.dtype[Any], generator: Generator, low: float
     values = rounded(values, dtype).reshape(shape)
     # what was rounded up to the upper bound, which is excluded, becomes the lower one
     lowest, highest = rounded(np.array([low, high]), dtype)
-    values[values == highest] = lowest
-    return values
+    return np.where(values == highest, lowest, values)
 
 
 def bernoulli(shape: Shape, dtype: np.dtype[Any], generator: Generator, probability: float | Array = 0.5) -> Array:
@@ -93,7 +92,7 @@ def bernoulli(shape: Shape, dtype: np.dtype[Any], generator: Generator, probabil
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.bernoulli_.html
     """
     count = math.prod(shape)
-    if isinstance(probability, np.ndarray):
+    if not isinstance(probability, float | int | np.number):
         return _bernoulli_each(shape, dtype, generator, probability)
     if not 0 <= probability <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={probability:g}")
@@ -113,8 +112,8 @@ def _bernoulli_each(shape: Shape, dtype: np.dtype[Any], generator: Generator, pr
         raise not_implemented("bernoulli_tensor_cpu_p_", probability.dtype)
     draw, precision = (generator.doubles, FLOAT64) if probability.dtype == FLOAT64 else (generator.floats, FLOAT32)
     chances = np.broadcast_to(probability, shape).astype(precision).ravel()
-    bad = ~((chances >= 0) & (chances <= 1))
-    if bad.any():
+    bad = None if generator.engine else ~((chances >= 0) & (chances <= 1))
+    if bad is not None and bad.any():
         draw(int(bad.argmax()))  # those before it are drawn already when it is met
         raise RuntimeError(_BAD_PROBABILITY)
     return (draw(chances.size) < chances).astype(dtype).reshape(shape)

@@ -46,6 +46,8 @@ def same(found: Any, wanted: Any, exact: bool = False) -> None:
             close(found[name][0], value[0], exact, name)
         elif isinstance(value, np.ndarray):
             assert (found[name] == value).all(), name
+        elif isinstance(value, float):
+            close(found[name], value, exact, name)
         else:
             assert found[name] == value, name
 

@@ -75,6 +75,40 @@ def test_a_learning_rate_that_changes_compiles_nothing_new():
     assert compiled._compiled.recorded == 2  # without gradients, and with
 
 
+def test_numbers_of_a_group_are_inputs_but_zero_is_another_rule():
+    def made():
+        w = torch.ones(2, requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9, weight_decay=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            (w * x).square().sum().backward()
+            optimizer.step()
+
+        return w, optimizer.param_groups[0], step
+
+    w, group, step = made()
+    v, other, uncompiled = made()
+    compiled = torch.compile(step)
+    counts = []
+    for change in (
+        {},
+        {},
+        {"lr": 0.0},
+        {"momentum": 0.5, "weight_decay": 0.2},
+        {"weight_decay": 0.0},
+        {"momentum": 0.0},
+    ):
+        for options in (group, other):
+            options.update(change)
+        for _ in range(2):
+            compiled(torch.ones(2))
+            uncompiled(torch.ones(2))
+        close(w.detach().numpy(), v.detach().numpy(), exact=False)
+        counts.append(compiled._compiled.recorded)
+    assert counts == [2, 2, 2, 2, 3, 4]
+
+
 def test_what_changes_from_outside_is_seen():
     model, optimizer, step, compiled = linear_step()
     twin, other, uncompiled, _ = linear_step()
@@ -147,6 +181,23 @@ def test_globals_are_guarded(monkeypatch):
     assert [compiled(torch.ones(1)).item() for _ in range(3)] == [2, 2, 2]
     monkeypatch.setitem(globals(), "SCALE", 3.0)
     assert compiled(torch.ones(1)).item() == 3
+
+
+def test_the_programs_of_a_function_are_none_of_its_state(monkeypatch):
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    # the function says "step" for the optimiser's, and the compiled one stands under that name
+    compiled = torch.compile(step)
+    monkeypatch.setitem(globals(), "step", compiled)
+    for _ in range(5):
+        compiled(torch.ones(2))
+    assert compiled._compiled.recorded == 2
 
 
 def test_where_a_number_is_needed_it_runs_in_pieces():

@@ -68,8 +68,8 @@ def value_of(program, name):
         return torch.get_rng_state().numpy()
     if name.startswith("args"):
         return program.batches[0][int(name[5])].numpy()
-    if name == "optimizer.param_groups[0]['lr']":
-        return np.asarray(program.optimizer.param_groups[0]["lr"])
+    if name.startswith("optimizer.param_groups[0]['"):
+        return np.asarray(program.optimizer.param_groups[0][name.split("'")[1]])
     if name.startswith("optimizer"):
         key, entry = name.removeprefix("optimizer.state['").split("'].")
         return program.optimizer.state[dict(program.model.named_parameters())[key]][entry].numpy()

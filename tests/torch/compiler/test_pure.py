@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import pytest
 from jax import export
 
 import fgrad.torch as torch
-from fgrad.errors import GraphArgumentError
+from fgrad.errors import CaptureError, GraphArgumentError
 from tests.torch.compiler.programs import classifier, close, same
 
 OPTIMIZERS = {
@@ -28,6 +29,7 @@ OPTIMIZERS = {
     "radam": lambda params: torch.optim.RAdam(params, lr=0.01),
     "asgd": lambda params: torch.optim.ASGD(params, lr=0.01),
     "rprop": lambda params: torch.optim.Rprop(params, lr=0.01),
+    "adafactor": lambda params: torch.optim.Adafactor(params, lr=0.01, eps=(1e-30, 1e-3)),
 }
 
 
@@ -180,13 +182,74 @@ def test_a_learning_rate_has_a_gradient():
     function, state = torch.pure(step)(*batch)
 
     def after_two(lr):
-        start = {**state, "optimizer": {**state["optimizer"], "param_groups": [{"lr": lr}]}}
+        (group,) = state["optimizer"]["param_groups"]
+        start = {**state, "optimizer": {**state["optimizer"], "param_groups": [{**group, "lr": lr}]}}
         second, _ = function(start, *arrays(batch))
         return function(second, *arrays(batch))[1]
 
     slope = jax.grad(after_two)(0.1)
     difference = (after_two(0.101) - after_two(0.099)) / 0.002
     assert slope == pytest.approx(float(difference), rel=1e-2)
+
+
+def test_the_numbers_of_groups_are_state():
+    torch.manual_seed(0)
+    model, _, _, (x, y) = regression()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, betas=(0.5, 0.9), weight_decay=0.1, amsgrad=False)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    function, state = torch.pure(step)(x, y)
+    (group,) = state["optimizer"]["param_groups"]
+    assert group.keys() == {"lr", "betas", "weight_decay", "eps"}
+    assert [float(x) for x in group["betas"]] == pytest.approx([0.5, 0.9])
+    other = {"lr": 0.02, "betas": (0.25, 0.8), "weight_decay": 0.3, "eps": 1e-3}
+    state["optimizer"]["param_groups"] = [other]
+    state, _ = function(state, x.numpy(), y.numpy())
+    optimizer.param_groups[0].update(other)
+    step(x, y)
+    np.testing.assert_allclose(state["model"]["0.weight"], model[0].weight.detach().numpy(), rtol=1e-5, atol=1e-7)
+
+    state["optimizer"]["param_groups"][0]["betas"] = (0.5, 0.75)
+    function.load(state)
+    assert optimizer.param_groups[0]["betas"] == (0.5, 0.75) and optimizer.param_groups[0]["lr"] == 0.02
+
+
+def test_muon_is_pure():
+    w = torch.eye(3, requires_grad=True)
+    optimizer = torch.optim.Muon([w], lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        (x @ w).square().sum().backward()
+        optimizer.step()
+
+    function, state = torch.pure(step)(torch.ones(2, 3))
+    for _ in range(2):
+        state, _ = jax.jit(function)(state, np.ones((2, 3), "float32"))
+        step(torch.ones(2, 3))
+    np.testing.assert_allclose(state["w"], w.detach().numpy(), rtol=1e-2, atol=1e-2)
+
+
+def test_lbfgs_which_goes_by_numbers_is_refused():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.LBFGS([w])
+
+    def step(x):
+        def closure():
+            optimizer.zero_grad()
+            loss = (w * x).square().sum()
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure)
+
+    with pytest.raises(CaptureError, match="LBFGS searches along lines and stops by numbers"):
+        torch.pure(step)(torch.ones(2))
+    assert w.grad is None and not optimizer.state
 
 
 def test_it_is_exported():
@@ -233,22 +296,72 @@ def test_an_average_of_weights_is_state():
         np.testing.assert_allclose(state["average"][i], a.numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_what_nobody_knows_before_the_first_call_is_an_error():
+def dampened():
     w = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9, dampening=0.5)
 
     def step(x):
         optimizer.zero_grad()
-        (w * x).sum().backward()
+        (w * x).square().sum().backward()
         optimizer.step()
 
-    with pytest.raises(RuntimeError, match="momentum_buffer is made by the first call.*call the function once"):
-        torch.pure(step)(torch.ones(2))
-    step(torch.ones(2))
+    return w, optimizer, step
+
+
+def test_a_first_call_that_does_something_else_is_kept_beside_the_others():
+    w, optimizer, step = dampened()
     function, state = torch.pure(step)(torch.ones(2))
-    state, _ = function(state, np.ones(2, "float32"))
-    step(torch.ones(2))
-    np.testing.assert_allclose(state["w"], w.detach().numpy())
+    x = np.array([1, 2], "float32")
+    assert not state["begun"] and not optimizer.state
+    states, start = [], state
+    for _ in range(3):
+        state, _ = jax.jit(function)(state, x)
+        states.append(state)
+        step(torch.tensor(x))
+        np.testing.assert_allclose(state["w"], w.detach().numpy(), rtol=1e-6)
+    assert state["begun"] and function.state()["begun"]
+    after, _ = jax.lax.scan(lambda state, x: function(state, x), start, np.stack([x] * 3))
+    np.testing.assert_allclose(after["w"], w.detach().numpy(), rtol=1e-6)
+
+    function.load(states[0])
+    step(torch.tensor(x))
+    np.testing.assert_allclose(w.detach().numpy(), states[1]["w"], rtol=1e-6)
+    function.load(start)
+    assert not optimizer.state[w]
+    for _ in range(2):
+        step(torch.tensor(x))
+    np.testing.assert_allclose(w.detach().numpy(), states[1]["w"], rtol=1e-6)
+
+
+def test_an_average_that_the_first_step_makes_is_state():
+    torch.manual_seed(0)
+    model, _, step, batch = regression()
+
+    class Trainer:
+        average: Any
+
+        def __init__(self):
+            self.average = None
+
+        def step(self, x, y):
+            loss = step(x, y)
+            weight = model[0].weight.detach()
+            self.average = weight.clone() if self.average is None else self.average * 0.5 + weight * 0.5
+            return loss.detach()
+
+    trainer = Trainer()
+    function, state = torch.pure(trainer.step)(*batch)
+    for _ in range(3):
+        state, _ = function(state, *arrays(batch))
+        trainer.step(*batch)
+    np.testing.assert_allclose(state["self"]["average"], trainer.average.numpy(), rtol=1e-5)
+    np.testing.assert_array_equal(function.state()["self"]["average"], trainer.average.numpy())
+
+    again, state = torch.pure(trainer.step)(*batch)  # with an average, which each call replaces
+    state, _ = again(state, *arrays(batch))
+    trainer.step(*batch)
+    np.testing.assert_allclose(state["self"]["average"], trainer.average.numpy(), rtol=1e-5)
+    np.testing.assert_array_equal(again.state()["self"]["average"], trainer.average.numpy())
 
 
 def test_a_number_of_pythons_that_changes_is_an_error():

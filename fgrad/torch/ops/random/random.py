@@ -235,8 +235,8 @@ def randperm(
     source = source_of(generator)
 
     def draw(batch: Ints) -> np.ndarray:
-        each = [integers.randperm(int(n), wanted.numpy, source) for _ in range(math.prod(batch))]
-        return np.reshape(each, (*batch, int(n))).astype(wanted.numpy, copy=False)
+        orders = [integers.randperm(int(n), wanted.numpy, source) for _ in range(math.prod(batch))]
+        return np.concatenate([np.empty(0, wanted.numpy), *orders]).reshape(*batch, int(n))
 
     value = drawn(draw)
     found = placed(new_tensor(value, tensor_type(wanted, tuple(value.shape))), device)

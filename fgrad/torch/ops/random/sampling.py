@@ -87,16 +87,19 @@ def normal(
         operation, operands = (_NORMAL_BOTH, (mean, std)) if shaped is mean else (_NORMAL_STD, (std,))
         check_broadcast(*[x._type for x in operands])
 
+    # one of the two may be a number for all
+    middle, deviation = [None if isinstance(x, Tensor) else float(x) for x in (mean, std)]
+
     def draw(*parameters: np.ndarray) -> np.ndarray:
-        if not isinstance(std, Tensor):
+        if deviation is not None:
             (means,) = parameters
-            return (normals.normal(means.shape, dtype, source, 0.0, float(std)) + means).astype(dtype)
+            return (normals.normal(means.shape, dtype, source, 0.0, deviation) + means).astype(dtype)
         *means, deviations = parameters
-        if (deviations < 0).any():
+        if source.engine is None and (deviations < 0).any():
             raise RuntimeError("normal expects all elements of std >= 0.0")
         shape = np.broadcast_shapes(*[x.shape for x in parameters])
         values = (normals.normal(shape, dtype, source) * deviations).astype(dtype)
-        return (values + (means[0] if means else np.asarray(mean, dtype))).astype(dtype)
+        return (values + (means[0] if means else np.asarray(middle, dtype))).astype(dtype)
 
     found = _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
     return found if out is None else resized(out, found._type.shape).copy_(found)
@@ -153,10 +156,9 @@ def multinomial(
 
     Source: `torch.multinomial <https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html>`_.
     """
-    source = source_of(generator)
+    source, rank = source_of(generator), len(input._type.shape)
 
     def draw(weights: np.ndarray) -> np.ndarray:
-        rank = len(input._type.shape)
         rows = weights.reshape((-1, weights.shape[-1])) if rank in (1, 2) and weights.ndim > 2 else weights
         values = categories(rows, int(num_samples), bool(replacement), source)
         return values.reshape((*weights.shape[:-1], int(num_samples)))
