@@ -91,6 +91,11 @@ class Cond(Region):
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return _joined(params["branches"])
 
+    def taken(self, params: dict[str, Any], index: Any) -> Graph:
+        """The branch of an index."""
+        branches = params["branches"]
+        return branches[min(max(int(index), 0), len(branches) - 1)]
+
     def has_effects(self, params: dict[str, Any]) -> bool:
         return any(branch.effects for branch in params["branches"])
 
@@ -383,8 +388,23 @@ class LinearSolve(Region):
         )
         return [*found[0], *found[1]] if has_aux else found
 
+    def called(self, params: dict[str, Any]) -> Graph:
+        a, b, c, d = params["lengths"]
+        graphs = params["matvec"], params["vecmat"], params["transpose_solve"]
+        skipped = [() if g is None else g.in_types[:n] for g, n in zip(graphs, (a, b, d), strict=True)]
+        return _among(params["solve"], c, (*skipped[0], *skipped[1]), skipped[2])
+
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["solve"].out_types
+
+
+@functools.lru_cache(256)
+def _among(graph: Graph, count: int, before: tuple[ShapedArray, ...], behind: tuple[ShapedArray, ...]) -> Graph:
+    """The graph with inputs that it does not read before its first ``count``, and behind these."""
+    builder = Builder([*before, *graph.in_types[:count], *behind, *graph.in_types[count:]])
+    start, end = len(before), len(before) + count
+    read = [*builder.inputs[start:end], *builder.inputs[end + len(behind) :]]
+    return builder.finish(builder.splice(graph, read))
 
 
 class LinearCall(Region):

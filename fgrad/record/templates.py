@@ -369,9 +369,32 @@ _getattr_through_jax = JaxTracer.__getattr__
 
 
 def _getattr(self: Tracer, name: str) -> Any:
+    """The methods of versions of JAX whose tracers have none of their own."""
     attribute = _getattr_through_jax(self, name)
     function = getattr(attribute, "__func__", None)
     return attribute if function is None else _Method(function, self)
+
+
+def _method(name: str) -> None:
+    through_jax = getattr(JaxTracer, name, None)
+    if through_jax is None:
+        return
+
+    def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
+        return apply(through_jax, (self, *args), kwargs, sys._getframe(1))
+
+    method.__name__ = name
+    method.__qualname__ = f"Tracer.{name}"
+    method.__doc__ = through_jax.__doc__
+    setattr(Tracer, name, method)
+
+
+#: what computes an array, or several
+_METHODS = (
+    "all", "any", "argmax", "argmin", "argsort", "astype", "choose", "clip", "conj", "conjugate", "cumprod", "cumsum",
+    "diagonal", "dot", "flatten", "max", "mean", "min", "prod", "ptp", "ravel", "repeat", "reshape", "round", "sort",
+    "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose", "var",
+)  # fmt: skip
 
 
 def _property(name: str) -> None:
@@ -394,6 +417,8 @@ def install() -> None:
         _binary(f"__{name}__", getattr(operator, name), False)
     for name in ("__neg__", "__pos__", "__abs__", "__invert__"):
         _unary(name, getattr(operator, name.strip("_")))
+    for name in _METHODS:
+        _method(name)
     for name in ("T", "mT", "real", "imag"):
         _property(name)
     Tracer.__getitem__ = _getitem  # type: ignore[method-assign]

@@ -16,6 +16,7 @@ from jax.sharding import SingleDeviceSharding
 
 from fgrad.graph.graph import Graph, evaluate, last_uses
 from fgrad.graph.op import Op, Region
+from fgrad.graph.regions import Cond
 from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied, primitive, typeof
 from fgrad.run.kernels.kernel import Compute
 from fgrad.run.kernels.table import KernelOf
@@ -47,6 +48,8 @@ def outputs(op: Op, inputs: Sequence[Any], kernel_of: KernelOf) -> Sequence[Any]
     """The results of one operation, as arrays of JAX or NumPy."""
     if op.effects:  # what calls the user's code hands arrays of JAX to it
         inputs = [copied(x) if isinstance(x, np.ndarray) else x for x in inputs]
+    if isinstance(op.primitive, Cond):
+        return interpret(op.primitive.taken(op.params, np.asarray(inputs[0])), inputs[1:], kernel_of)
     called = op.primitive.called(op.params) if isinstance(op.primitive, Region) else None
     if called is not None:
         return interpret(called, inputs, kernel_of)

@@ -86,7 +86,7 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
     largest = max([t.size for t in graph.types])
     excess: float = -_beginning(largest)
     for node in graph.nodes:
-        found = kernel_of(node.op) or _loop(node.op, kernel_of)
+        found = kernel_of(node.op) or _control_flow(node.op, kernel_of)
         if found is None:
             return None
         compute = found.compute
@@ -132,10 +132,39 @@ def _beginning(largest: int) -> float:
     return SHARED if largest >= SHARED_SIZE else BEGUN
 
 
-def _loop(op: Op, kernel_of: KernelOf) -> Kernel | None:
-    """A scan as a loop of Python over the program of its body."""
-    if op.name != "scan" or op.effects:
+def _control_flow(op: Op, kernel_of: KernelOf) -> Kernel | None:
+    """A loop or a choice between branches as Python over their programs."""
+    if op.effects:
         return None
+    if op.name == "cond":
+        return _choice(op, kernel_of)
+    return _loop(op, kernel_of) if op.name == "scan" else None
+
+
+def _choice(op: Op, kernel_of: KernelOf) -> Kernel | None:
+    branches = op.params["branches"]
+    programs = [p for g in branches if (p := _moving(g) or numpy_program(g, kernel_of)) is not None]
+    last = len(branches) - 1
+    if len(programs) <= last:
+        return None
+
+    def compute(index: Any, *args: Any) -> Any:
+        # views: what is returned is made read-only, and may be one of the arguments
+        outs = [np.asarray(x)[...] for x in programs[min(max(int(index), 0), last)].run(args)]
+        return outs if len(outs) > 1 else outs[0]
+
+    excess = max([program.excess + _beginning(program.largest) for program in programs])
+    return Kernel(compute, compute, excess / max([1, *[t.size for t in (*op.in_types, *op.out_types)]]), exact=False)
+
+
+def _moving(graph: Graph) -> NumpyProgram | None:
+    """A branch that does nothing to its operands."""
+    if graph.nodes or graph.consts:
+        return None
+    return NumpyProgram(lambda values: [values[i] for i in graph.outputs], 0, max([0, *[t.size for t in graph.types]]))
+
+
+def _loop(op: Op, kernel_of: KernelOf) -> Kernel | None:
     params = op.params
     length, nc, nk = params["length"], params["num_consts"], params["num_carry"]
     body = numpy_program(params["body"], kernel_of)

@@ -70,8 +70,9 @@ class Policy:
         numpy_kept_excess=0,
         compile=in_background,
     )
-    #: pieces that have been met as single operations many times: whole backwards, draws of many numbers
-    pieces: Pace = Pace(compile=in_background)
+    #: pieces that have been met as single operations many times: whole backwards; a small one stays with NumPy, or all
+    #: that is computed of its results would go to XLA after it
+    pieces: Pace = Pace(numpy_excess=0, numpy_kept_excess=0, compile=in_background)
     #: how often a structure of a backward is walked node by node before it becomes one piece
     backward_runs: float = 64
     #: the length of the stretches into which long graphs are cut; it has many divisors, see NOTE [Stretches]

@@ -66,8 +66,8 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 BINARY = {
     "f": ("add", "sub", "mul", "div", "rem", "max", "min", *COMPARISONS),
-    "i": ("add", "sub", "mul", "max", "min", *COMPARISONS, *BITS),
-    "u": ("add", "sub", "mul", "max", "min", *COMPARISONS, *BITS),
+    "i": ("add", "sub", "mul", "rem", "max", "min", *COMPARISONS, *BITS),
+    "u": ("add", "sub", "mul", "rem", "max", "min", *COMPARISONS, *BITS),
     "b": (*COMPARISONS, *BITS),
 }
 UNARY = {
@@ -156,6 +156,28 @@ def test_gathers_and_scatters_beyond_the_edge(mode):
         assert_same_bits(lambda x, i, u, write=write: write(x.at[i[:, 0], i[:, 1]], u), x, i, x[: len(i), 0])
         assert_same_bits(lambda x, i, u, write=write: write(x.at[:, i[:, 1]], u), x, i, x[:, : len(i)])
         assert_same_bits(lambda x, i, u, write=write: write(x.at[i[:, 0]], u), x, i, x[: len(i)] / 3)
+
+
+SINGULAR = np.array([[0.0, 0.0], [1.0, 2.0]])
+UNKNOWN = np.array([[np.nan, 1.0], [1.0, 2.0]])
+NEGATIVE = np.array([[1.0, 2.0], [2.0, 1.0]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_decompositions_of_matrices_that_have_none(dtype):
+    """What LAPACK reports is NaN or an infinity, for the matrix in question alone."""
+    batch = np.stack([SINGULAR, UNKNOWN, NEGATIVE, np.eye(2)]).astype(dtype)
+    assert_same_bits(lambda x: lax.linalg.cholesky(x, symmetrize_input=False), batch)
+    assert_same_bits(lambda x: lax.linalg.lu(x), batch)
+    assert_same_bits(lambda x: lax.linalg.qr(x, full_matrices=False), batch)
+    assert_same_bits(lambda x: lax.linalg.triangular_solve(x, x, left_side=True, lower=True), batch)
+    assert_same_bits(lambda x: lax.linalg.triangular_solve(x, x, conjugate_a=True), batch)
+
+
+def test_the_branch_for_the_cpu_is_taken():
+    graph, flat = graph_of(lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=lambda x: 2 * x), (np.ones(2),))
+    (found,) = interpret(graph, flat, kernel_as_xla)
+    np.testing.assert_array_equal(found, 2 * np.ones(2))
 
 
 def test_a_batch_of_gathers():

@@ -56,6 +56,30 @@ def test_what_is_not_elementwise_or_not_small_is_left():
     assert numpy_program(stage_closed(lambda x: [-x], [half])) is None
 
 
+@pytest.mark.parametrize("index", [-3, 0, 1, 2, 9])
+def test_branches(index):
+    def chosen(i: Any, x: Any, y: Any) -> Any:
+        branches = [lambda x, y: (y, x), lambda x, y: (x + y, jnp.ones(3)), lambda x, y: (x.sum() * y, y[::-1])]
+        return list(lax.switch(i, branches, x, y))
+
+    args = np.int32(index), np.arange(3.0), np.ones(3)
+    graph, flat = graph_of(chosen, args)
+    assert_as_evaluated(graph, flat)
+    program = numpy_program(graph)
+    assert program is not None
+    program.run([np.asarray(x) for x in args])
+    assert all(x.flags.writeable for x in args[1:])
+
+
+def test_a_linear_solve_is_its_solver():
+    def solved(a: Any, b: Any) -> Any:
+        return [jnp.linalg.solve(a, b), jax.grad(lambda b: jnp.linalg.solve(a, b).sum())(b)]
+
+    graph, flat = graph_of(solved, (np.array([[4.0, 1.0], [2.0, 3.0]]), np.ones(2)))
+    assert "custom_linear_solve" in str(graph)
+    assert_as_evaluated(graph, flat)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 5])
 def test_loops(length, reverse):

@@ -19,7 +19,20 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.gradient_views import Passed, passed
 from fgrad.mutable.tensor.tensor_type import TensorType, type_of
 from fgrad.mutable.values.evaluation import Routine, recorded
-from fgrad.seam import Builder, Graph, ShapedArray, evaluate, jvp, labelled, simplify, tangent_type, trim, vjp, widely
+from fgrad.seam import (
+    Builder,
+    Graph,
+    ShapedArray,
+    evaluate,
+    jvp,
+    labelled,
+    simplify,
+    tangent_type,
+    trim,
+    unsourced,
+    vjp,
+    widely,
+)
 
 
 @frozen(eq=False)
@@ -135,7 +148,14 @@ def _pullback(
         ]
 
     joint, results = _with_outputs_given(graph, wanted, inexact, reads_outputs)
-    whole = trim(simplify(recorded(function, [*graph.in_types, *graph.out_types, *ct_types])))
+    types = [*graph.in_types, *graph.out_types, *ct_types]
+    given = [k for k in results if k is not None]
+    if len(given) == len(results) and all(t.dtype.kind != "c" for t in types):
+        # it need not be recorded again, which would take as long as all the rest
+        whole = unsourced(Graph(joint.in_types, joint.consts, joint.nodes, tuple([joint.outputs[k] for k in given])))
+    else:
+        whole = recorded(function, types)
+    whole = trim(simplify(whole))
     used = {i for node in whole.nodes for i in node.inputs} | set(whole.outputs) | set(also)
     kept = [i for i in range(n + m) if i in used]
     builder = Builder(whole.in_types)

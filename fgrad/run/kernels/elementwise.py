@@ -111,6 +111,8 @@ def _integer_pow(op: Op) -> Kernel | None:
 
 
 def _rem(op: Op) -> Kernel | None:
+    if _all_in(INTEGERS, op):
+        return same(lambda x, y: np.where(y == 0, x, np.fmod(x, y)), FUNCTION, elementwise=True)
     if not _all_in(FLOATS, op):
         return None
     return Kernel(np.fmod, lambda x, y: np.fmod(x, flushed(y)), FUNCTION, elementwise=True)

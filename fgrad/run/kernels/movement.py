@@ -124,6 +124,14 @@ def _pad(op: Op) -> Compute:
     return padding(op.in_types[0].shape, op.params["padding_config"])
 
 
+def _platform(op: Op) -> Compute | None:
+    """Which of some lists of platforms the CPU is on; None stands for all that are on no other."""
+    lists = op.params["platforms"]
+    places = [i for i, names in enumerate(lists) if names is not None and "cpu" in names]
+    places += [i for i, names in enumerate(lists) if names is None]
+    return (lambda: np.asarray(places[0], np.int32)) if places else None
+
+
 def _iota(op: Op) -> Compute | None:
     type, axis = op.out_types[0], op.params["dimension"]
     if op.in_types or type.dtype not in REALS:
@@ -257,6 +265,7 @@ MOVEMENT: dict[str, Entry] = {
     "imag": _moving(lambda op: np.imag, FREE),
     "iota": _moving(_iota, FREE),
     "pad": _moving(_pad),
+    "platform_index": _moving(_platform, FREE),
     "real": _moving(lambda op: np.real, FREE),
     "reshape": _moving(_reshape, FREE),
     "rev": _with(np.flip, "dimensions"),

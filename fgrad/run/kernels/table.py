@@ -6,13 +6,14 @@ from attrs import evolve
 
 from fgrad.graph.op import Op
 from fgrad.run.kernels.convolution import CONVOLUTION
+from fgrad.run.kernels.decompositions import DECOMPOSITIONS
 from fgrad.run.kernels.elementwise import ELEMENTWISE
 from fgrad.run.kernels.kernel import SUPPORTED, Entry, Kernel
 from fgrad.run.kernels.movement import MOVEMENT
 from fgrad.run.kernels.reduction import REDUCTION
 from fgrad.run.kernels.windows import WINDOWS
 
-TABLE: dict[str, Entry] = ELEMENTWISE | REDUCTION | MOVEMENT | CONVOLUTION | WINDOWS
+TABLE: dict[str, Entry] = ELEMENTWISE | REDUCTION | MOVEMENT | CONVOLUTION | WINDOWS | DECOMPOSITIONS
 
 #: which kernel an operation has; None where it should be left to JAX
 KernelOf = Callable[[Op], Kernel | None]

@@ -279,3 +279,14 @@ def test_mirror_programs(block: int, wholes: list[bool]):
             for later in seen[1:]:
                 assert alike(later, seen[0]), described(program, at, later, seen[0])
     assert True in wholes
+
+
+def test_what_a_small_backward_gives_stays_with_numpy():
+    """What XLA gives takes all that is computed of it along, where each call takes ten times longer."""
+    w = leaf(3, 3)
+    with fgrad.policy(evolve(POLICIES["default"], backward_runs=1)):
+        for _ in range(3):
+            w.grad = None
+            (w * w).tanh().sum().backward()
+            wait_for_compilations()
+            assert isinstance(w.grad._value(), np.ndarray)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from jax import lax, numpy as jnp
+from jax import lax
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.layout.geometry import Ints
@@ -31,19 +31,50 @@ def normalised(x: Any, axes: Ints, eps: float) -> Any:
     """
 
     def scale(x: Any) -> Any:
-        return lax.rsqrt(jnp.var(x, axes, keepdims=True) + eps)
+        _, variance = _moments(x, axes)
+        return _spread(lax.rsqrt(lax.add(variance, lax.full_like(variance, eps))), x)
+
+    def centred(x: Any) -> Any:
+        return lax.sub(x, _spread(_mean(x, axes), x))
 
     def vjp(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        centred = ct - jnp.mean(ct, axes, keepdims=True) - out * jnp.mean(ct * out, axes, keepdims=True)
-        return (scale(x) * centred,)
+        along = lax.mul(out, _spread(_mean(lax.mul(ct, out), axes), x))
+        return (lax.mul(scale(x), lax.sub(centred(ct), along)),)
 
-    return define_rule(lambda x: (x - jnp.mean(x, axes, keepdims=True)) * scale(x), vjp=vjp)(x)
+    return define_rule(lambda x: lax.mul(centred(x), scale(x)), vjp=vjp)(x)
 
 
-def _affine(x: Any, weight: Any, bias: Any, shape: Ints) -> Any:
-    if weight is not None:
-        x = x * weight.reshape(shape)
-    return x if bias is None else x + bias.reshape(shape)
+# Written with primitives of lax: a network has these for many shapes, and each function of jnp is traced for each.
+
+
+def _mean(x: Any, axes: Ints) -> Any:
+    """The mean over some axes, which stay with size 1."""
+    reduced = {axis % x.ndim for axis in axes}
+    kept = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
+    total = lax.reshape(lax.reduce_sum(x, tuple(sorted(reduced))), kept)
+    return lax.div(total, lax.full_like(total, math.prod([x.shape[axis] for axis in reduced])))
+
+
+def _moments(x: Any, axes: Ints) -> tuple[Any, Any]:
+    """Mean and variance over some axes, which stay with size 1."""
+    mean = _mean(x, axes)
+    return mean, _mean(lax.square(lax.sub(x, _spread(mean, x))), axes)
+
+
+def _spread(value: Any, x: Any) -> Any:
+    """An array with axes of size 1 in the shape of another."""
+    return lax.broadcast_in_dim(value, x.shape, tuple(range(x.ndim)))
+
+
+def _affine(x: Any, weight: Any, bias: Any, axes: Ints) -> Any:
+    """``x * weight + bias``, which lie along some axes."""
+    shape = [x.shape[axis] for axis in axes]
+    weight, bias = (
+        None if given is None else lax.broadcast_in_dim(lax.reshape(given, shape), x.shape, axes)
+        for given in (weight, bias)
+    )
+    x = x if weight is None else lax.mul(x, weight)
+    return x if bias is None else lax.add(x, bias)
 
 
 # -- batches ---------------------------------------------------------------------------------------------------------
@@ -82,30 +113,30 @@ def _native_batch_norm(
 ) -> Any:  # fmt: skip
     given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _check_batch_norm(input, given, training)
-    shape = (1, -1) + (1,) * (input.ndim - 2)
-    return single(_batch_normalised)(
-        input, weight, bias, running_mean, running_var, shape=shape, training=training, eps=eps
-    )
+    return single(_batch_normalised)(input, weight, bias, running_mean, running_var, training=training, eps=eps)
 
 
 def _batch_normalised(
-    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *, shape: Ints, training: bool, eps: float
+    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *, training: bool, eps: float
 ) -> Any:
     if training:
         x = normalised(x, (0, *range(2, x.ndim)), eps)
     else:
+        shape = (1, -1) + (1,) * (x.ndim - 2)
         x = (x - running_mean.reshape(shape)) * lax.rsqrt(running_var.reshape(shape) + eps)
-    return _affine(x, weight, bias, shape)
+    return _affine(x, weight, bias, (1,))
 
 
 @kernel("NotDifferentiable")
 def _running_statistics(input: Fixed, mean: Fixed, var: Fixed, momentum: Number) -> Any:
     axes = (0, *range(2, input.ndim))
-    x = input.astype(mean.dtype)
     count = math.prod([input.shape[i] for i in axes])
-    weight = momentum.astype(mean.dtype)
-    unbiased = jnp.var(x, axes) * (count / max(count - 1, 1))
-    return (1 - weight) * mean + weight * jnp.mean(x, axes), (1 - weight) * var + weight * unbiased
+    weight = lax.broadcast(lax.convert_element_type(momentum, mean.dtype), mean.shape)
+    others = lax.sub(lax.full_like(weight, 1), weight)
+    new, biased = [lax.reshape(x, mean.shape) for x in _moments(lax.convert_element_type(input, mean.dtype), axes)]
+    unbiased = lax.mul(biased, lax.full_like(biased, count / max(count - 1, 1)))
+    pairs = (mean, new), (var, unbiased)
+    return tuple([lax.add(lax.mul(others, old), lax.mul(weight, found)) for old, found in pairs])
 
 
 _BATCH_NORM, _STATISTICS = operation_of(_native_batch_norm), operation_of(_running_statistics)
@@ -265,8 +296,8 @@ def _native_layer_norm(
 ) -> Any:
     _check_shapes(input, weight, bias, normalized_shape, "*, ")
     _check_mixed("LayerNormKernelImpl", input, weight, bias)
-    axes = tuple(range(-len(normalized_shape), 0))
-    return single(lambda x, w, b: _affine(normalised(x, axes, eps), w, b, normalized_shape))(input, weight, bias)
+    axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    return single(lambda x, w, b: _affine(normalised(x, axes, eps), w, b, axes))(input, weight, bias)
 
 
 _LAYER_NORM = operation_of(_native_layer_norm)
@@ -320,12 +351,11 @@ def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *
                 f"shape {of} and input of shape {shape}"
             )
     _check_mixed("GroupNormKernelImpl", input, weight, bias)
-    channels = (1, -1) + (1,) * (input.ndim - 2)
 
     def normed(x: Any, w: Any, b: Any) -> Any:
         grouped = lax.reshape(x, (shape[0], group, shape[1] // group, *shape[2:]))
         found = normalised(grouped, tuple(range(2, grouped.ndim)), eps)
-        return _affine(lax.reshape(found, x.shape), w, b, channels)
+        return _affine(lax.reshape(found, x.shape), w, b, (1,))
 
     return single(normed)(input, weight, bias)
 

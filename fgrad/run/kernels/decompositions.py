@@ -1,0 +1,222 @@
+"""Kernels of decompositions and triangular systems: SciPy's LAPACK, which is what XLA calls on a CPU, too.
+
+SciPy is loaded when the first of them is met, as XLA does it: it takes a fifth of a second.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from fgrad.graph.op import Op
+from fgrad.run.kernels.kernel import MOVED, Compute, Entry, Kernel, flushed, same
+
+_LETTERS = {np.dtype(name): letter for name, letter in zip(("f4", "f8", "c8", "c16"), "sdcz", strict=True)}
+#: nanoseconds that Python takes for one matrix of a batch
+_MATRIX = 5000.0
+
+
+def _routine(name: str, dtype: np.dtype) -> Callable[..., Any]:
+    """LAPACK's routine for a type, or the one of BLAS."""
+    library = import_module("scipy.linalg.blas" if name == "trsm" else "scipy.linalg.lapack")
+    return getattr(library, _LETTERS[dtype] + name)
+
+
+#: from an operation to what computes the results of one matrix, or None where it has no kernel
+_OfOne = Callable[[Op], Compute | None]
+
+
+def _each(of_one: _OfOne) -> Entry:
+    """The kernel that goes through a batch of matrices."""
+
+    def entry(op: Op) -> Kernel | None:
+        types, outs = op.in_types, op.out_types
+        batch = types[0].shape[: types[0].ndim - 2]
+        if types[0].dtype not in _LETTERS or any(t.size == 0 for t in (*types, *outs)):
+            return None
+        compute = of_one(op)
+        if compute is None:
+            return None
+        found = _batched(compute, op, len(batch)) if batch else compute
+        return Kernel(found, _flushing(found), _excess(batch, op), exact=False)
+
+    return entry
+
+
+def _excess(batch: Sequence[int], op: Op) -> float:
+    return MOVED + _MATRIX * math.prod(batch) / max([t.size for t in (*op.in_types, *op.out_types)])
+
+
+def _flushing(compute: Compute) -> Compute:
+    def as_xla(*xs: Any) -> Any:
+        found = compute(*map(flushed, xs))
+        return list(map(flushed, found)) if isinstance(found, list) else flushed(found)
+
+    return as_xla
+
+
+def _batched(compute: Compute, op: Op, axes: int) -> Compute:
+    """The computation for each matrix of a batch, which the first axes are."""
+    shapes, outs = [t.shape[axes:] for t in op.in_types], op.out_types
+
+    def of_all(*xs: Any) -> Any:
+        flat = [x.reshape(-1, *shape) for x, shape in zip(xs, shapes, strict=True)]
+        found = [np.empty((len(flat[0]), *t.shape[axes:]), t.dtype) for t in outs]
+        for i, one in enumerate(zip(*flat, strict=True)):
+            results = compute(*one)
+            for whole, result in zip(found, results if isinstance(results, list) else [results], strict=True):
+                whole[i] = result
+        arrays = [x.reshape(t.shape) for x, t in zip(found, outs, strict=True)]
+        return arrays if len(arrays) > 1 else arrays[0]
+
+    return of_all
+
+
+def _or_nan(x: np.ndarray, ok: bool) -> np.ndarray:
+    return x if ok else np.full_like(x, np.nan)
+
+
+def _cholesky(op: Op) -> Compute:
+    potrf = _routine("potrf", op.in_types[0].dtype)
+
+    def compute(x: Any) -> Any:
+        factor, info = potrf(x, lower=1, clean=0)
+        return _or_nan(factor, info == 0)
+
+    return compute
+
+
+def _triangular_solve(op: Op) -> Compute:
+    params, dtype = op.params, op.in_types[0].dtype
+    trsm = _routine("trsm", dtype)
+    left, lower, unit = (int(params[name]) for name in ("left_side", "lower", "unit_diagonal"))
+    conjugate, transpose = params["conjugate_a"], params["transpose_a"]
+    transposed = 0 if not transpose else 2 if conjugate else 1
+
+    def compute(a: Any, b: Any) -> Any:
+        a = a.conj() if conjugate and not transpose else a
+        return trsm(1.0, a, b, side=1 - left, lower=lower, trans_a=transposed, diag=unit)
+
+    return compute
+
+
+def _lu(op: Op) -> Compute:
+    rows = op.in_types[0].shape[-2]
+    getrf = _routine("getrf", op.in_types[0].dtype)
+
+    def compute(x: Any) -> Any:
+        factors, pivots, info = getrf(x)
+        return [_or_nan(factors, info >= 0), pivots.astype(np.int32), _permutation(pivots, rows)]
+
+    return compute
+
+
+def _permutation(pivots: Sequence[int], size: int) -> np.ndarray:
+    """The order of rows after these exchanges, one after the other."""
+    order = list(range(size))
+    for i, j in enumerate(pivots):
+        order[i], order[j] = order[j], order[i]
+    return np.array(order, np.int32)
+
+
+def _pivots(op: Op) -> Kernel | None:
+    (type,), (out,) = op.in_types, op.out_types
+    if 0 in (type.size, out.size):
+        return None
+
+    def of_one(pivots: Any) -> Any:
+        return _permutation(pivots, out.shape[-1])
+
+    batch = out.shape[:-1]
+    return same(_batched(of_one, op, len(batch)) if batch else of_one, _excess(batch, op))
+
+
+def _geqrf(op: Op) -> Compute:
+    type = op.in_types[0]
+    geqrf = _routine("geqrf", type.dtype)
+    space = int(_routine("geqrf_lwork", type.dtype)(*type.shape[-2:])[0].real)
+
+    def compute(x: Any) -> Any:
+        factors, scales, _, _ = geqrf(x, lwork=space)
+        return [factors, scales]
+
+    return compute
+
+
+def _householder_product(op: Op) -> Compute:
+    dtype = op.in_types[0].dtype
+    routine = _routine("ungqr" if dtype.kind == "c" else "orgqr", dtype)
+
+    def compute(factors: Any, scales: Any) -> Any:
+        space = int(routine(factors, scales, lwork=-1)[1][0].real)
+        return routine(factors, scales, lwork=space)[0]
+
+    return compute
+
+
+def _qr(op: Op) -> Compute | None:
+    params, type = op.params, op.in_types[0]
+    if params["pivoting"]:
+        return None
+    (m, n), full = type.shape[-2:], params["full_matrices"]
+    factored, product = _geqrf(op), _householder_product(op)
+
+    def compute(x: Any) -> Any:
+        r, scales = factored(x)
+        if m < n:
+            q = product(r[:, :m], scales)
+        elif full:
+            q = product(np.pad(r, [(0, 0), (0, m - n)]), scales)
+        else:
+            q, r = product(r, scales), r[:n]
+        return [q, np.triu(r)]
+
+    return compute
+
+
+def _eigh(op: Op) -> Compute | None:
+    params, type = op.params, op.in_types[0]
+    n, dtype = type.shape[-1], type.dtype
+    if params["subset_by_index"] not in (None, (0, n)) or params["algorithm"] is not None:
+        return None
+    name, lower = "heevd" if dtype.kind == "c" else "syevd", int(params["lower"])
+    evd = _routine(name, dtype)
+    *sizes, _ = _routine(f"{name}_lwork", dtype)(n, lower=lower)
+    space = {key: int(np.real(size)) for key, size in zip(("lwork", "liwork", "lrwork"), sizes, strict=False)}
+
+    def compute(x: Any) -> Any:
+        values, vectors, info = evd(x, lower=lower, **space)
+        return [_or_nan(vectors, info == 0), _or_nan(values, info == 0)]
+
+    return compute
+
+
+def _svd(op: Op) -> Compute | None:
+    params, type = op.params, op.in_types[0]
+    (m, n), vectors, full = type.shape[-2:], int(params["compute_uv"]), int(params["full_matrices"])
+    if params["subset_by_index"] not in (None, (0, min(m, n))) or params["algorithm"] is not None:
+        return None
+    gesdd = _routine("gesdd", type.dtype)
+    space = int(_routine("gesdd_lwork", type.dtype)(m, n, compute_uv=vectors, full_matrices=full)[0].real)
+
+    def compute(x: Any) -> Any:
+        u, values, v, info = gesdd(x, compute_uv=vectors, full_matrices=full, lwork=space)
+        values = _or_nan(values, info == 0)
+        return [values, _or_nan(u, info == 0), _or_nan(v, info == 0)] if vectors else values
+
+    return compute
+
+
+DECOMPOSITIONS: dict[str, Entry] = {
+    "cholesky": _each(_cholesky),
+    "eigh": _each(_eigh),
+    "geqrf": _each(_geqrf),
+    "householder_product": _each(_householder_product),
+    "lu": _each(_lu),
+    "lu_pivots_to_permutation": _pivots,
+    "qr": _each(_qr),
+    "svd": _each(_svd),
+    "triangular_solve": _each(_triangular_solve),
+}
