@@ -17,11 +17,11 @@ from fgrad.mutable.operation.overlap import check_copied, check_repeated, unchec
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import formats
-from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.dtypes import dtype as Dtype, from_numpy
 from fgrad.mutable.types.formats import preserve_format
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import elsewhere
-from fgrad.mutable.values.evaluation import concrete, filled
+from fgrad.mutable.values.evaluation import concrete, constant, filled
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace
 from fgrad.torch.ops.table import table
 from fgrad.torch.ops.table.numbers import check_number, plain_number
@@ -174,8 +174,11 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
     Source: `torch.Tensor.copy_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.copy_.html>`_.
     """
+    if isinstance(src, bool | int | float | complex):
+        array = np.asarray(src)
+        src = new_tensor(constant(array), tensor_type(from_numpy(array.dtype), ()))
     if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
     warn_of_imaginary(src, self._type.dtype)
     if elsewhere.exist and src.device != self.device:
         src = src.to(self.device)
