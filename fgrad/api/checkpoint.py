@@ -10,7 +10,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Leaves, check_function, leaves, names, positions
+from fgrad.api.arguments import Leaves, check_function, flattened, leaves, names, positions
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import keeps, remat as remat_region
 from fgrad.graph.source import here
@@ -90,8 +90,8 @@ def checkpoint(
 
         trace = current_trace()
         if is_evaluating(trace):
-            out = leaves(on([*map(_array, flat.values)]), "output", "checkpoint: the function's output")
-            return out.unflatten([_array(x) for x in out.values])
+            out, tree = flattened(on([*map(_array, flat.values)]), "output", "checkpoint: the function's output")
+            return tree_util.tree_unflatten(tree, [_array(x) for x in out])
         # a recording runs the function in a recording of its own, which may know values; any other trace knows types
         types = [typeof(x) for x in flat.values]
         recording = isinstance(trace, Recording)
