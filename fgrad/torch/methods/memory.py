@@ -19,7 +19,7 @@ from fgrad.mutable.values.device_of_value import CPU, Absent, elsewhere, place_o
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.inplace import check_captured, check_inference, check_inplace
 from fgrad.torch.methods.autograd import attribute, method
-from fgrad.torch.ops.creation.copying import channels_last
+from fgrad.torch.ops.creation.copying import channels_last, resize
 from fgrad.torch.ops.table.signature import spread_ints
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
@@ -223,14 +223,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             strides = channels_last(wanted, memory_format.name)
     if wanted == self._type.shape and (memory_format is None or strides == self._geometry_of().strides):
         return self
-    offset = self._geometry_of().offset
-    item = self._storage.dtype.itemsize
-    need = -(-storage_size(wanted, strides, offset, self._type.dtype.itemsize) // item)
-    if need > self._storage.count:
-        self._storage.resize(need)
-    self._geometry = Geometry(wanted, strides, offset, self._type.dtype)
-    self._type = tensor_type(self._type.dtype, wanted)
-    self._cache = None
+    resize(self, wanted, strides)
     self._bump("resize_", here(2))
     return self
 

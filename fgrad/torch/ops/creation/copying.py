@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.output_strides import ordered
@@ -20,6 +20,7 @@ from fgrad.mutable.types import formats
 from fgrad.mutable.types.dtypes import dtype as Dtype, from_numpy
 from fgrad.mutable.types.formats import preserve_format
 from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.capacity import storage_size
 from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.mutable.values.evaluation import concrete, constant, filled
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace
@@ -274,7 +275,20 @@ def into(target: Tensor, result: Tensor) -> None:
 
 def resized(target: Tensor, shape: Ints) -> Tensor:
     """A tensor given as ``out=``, in the shape that is to be written."""
-    return target if target._type.shape == shape else target.resize_(shape)
+    if target._type.shape != shape:
+        resize(target, shape, contiguous_strides(shape))  # the write that follows is the one change that counts
+    return target
+
+
+def resize(tensor: Tensor, sizes: Ints, strides: Ints) -> None:
+    """Lay other sizes over a tensor's storage, which grows if need be."""
+    offset, dtype = tensor._geometry_of().offset, tensor._type.dtype
+    need = -(-storage_size(sizes, strides, offset, dtype.itemsize) // tensor._storage.dtype.itemsize)
+    if need > tensor._storage.count:
+        tensor._storage.resize(need)
+    tensor._geometry = Geometry(sizes, strides, offset, dtype)
+    tensor._type = tensor_type(dtype, sizes)
+    tensor._cache = None
 
 
 table.writing.into = into
