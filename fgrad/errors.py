@@ -273,7 +273,7 @@ class ArgumentTypeError(TypeError):
 
 def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
     return ArgumentTypeError(
-        f"{what}: {path} is not an array or a number but {_short(value)} of type {type(value).__name__}.\n"
+        f"{what}: {path} is not an array or a number but {shown(value)} of type {type(value).__name__}.\n"
         f"{_ways(value)} close over it (functools.partial or a lambda), or keep it out of argnums; only arrays and "
         "numbers are differentiated."
     )
@@ -282,6 +282,17 @@ def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor, of ``fgrad.torch`` or of PyTorch."""
     return hasattr(value, "requires_grad") and hasattr(value, "grad_fn")
+
+
+class MaskedArrayError(ArgumentTypeError, ValueError):
+    """An argument is a masked array of NumPy's, whose mask would be lost."""
+
+
+def masked_array(path: str, what: str) -> MaskedArrayError:
+    return MaskedArrayError(
+        f"{what}: {path} is a masked array, and what its mask hides would count like the rest.\n"
+        "Way out: pass x.filled(value), or the data and the mask as two arrays and jnp.where(mask, 0, data)."
+    )
 
 
 def _ways(value: Any) -> str:
@@ -412,8 +423,16 @@ def rules_disagree(name: str, first: str, second: str, expected: Any, got: Any) 
     )
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
+def shown(value: Any) -> str:
+    """A value of the user's in a message: short, and shown somehow even where its own ``repr`` fails.
+
+    >>> shown("a" * 100)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
+    """
+    try:
+        text = repr(value)
+    except Exception:
+        text = object.__repr__(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -3,7 +3,7 @@
 from fgrad.api.by_name import graph_by_name
 from fgrad.api.custom import custom_jvp
 from fgrad.api.rules import define_rule
-from fgrad.errors import CaptureError, UndefinedDerivativeError
+from fgrad.errors import CaptureError, UndefinedDerivativeError, shown
 from fgrad.graph.answer import Answer, Records, Table
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.labels import labelled
@@ -85,6 +85,7 @@ __all__ = [
     "operations",
     "pieces",
     "quietly",
+    "shown",
     "simplify",
     "stage_closed",
     "stored_names",

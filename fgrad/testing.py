@@ -1,5 +1,6 @@
 """Checks of derivatives against finite differences, for tests."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api import differences as fd
-from fgrad.api.arguments import Leaves, leaves
+from fgrad.api.arguments import Leaves, check_function, leaves
 from fgrad.api.forward import jvp
 from fgrad.api.reverse import vjp
 from fgrad.graph.regions import is_inexact
@@ -33,7 +34,7 @@ def check_grads(
       args: a tuple or list of the arguments.
       order: up to which order; each derivative is checked against differences of the one below.
       modes: ``"fwd"``, ``"rev"`` or both; in higher orders every combination.
-      atol, rtol: tolerances; by default what the precision of the arguments allows.
+      atol, rtol: tolerances, not negative; by default what the precision of the arguments allows.
       eps: the step of the differences, relative to arguments larger than one.
 
     Raises:
@@ -50,16 +51,22 @@ def check_grads(
 
     Source: `jax.test_util.check_grads <https://docs.jax.dev/en/latest/jax.test_util.html>`_.
     """
+    check_function(f, "check_grads")
     if isinstance(modes, str):
         modes = (modes,)
-    if not modes or any(mode not in ("fwd", "rev") for mode in modes):
-        raise ValueError(f"check_grads: modes must be made of 'fwd' and 'rev', got {modes!r}.")
+    if not isinstance(modes, tuple | list) or not modes or any(mode not in ("fwd", "rev") for mode in modes):
+        raise ValueError(f"check_grads: modes must be made of 'fwd' and 'rev', got {errors.shown(modes)}.")
     if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise ValueError(f"check_grads: order must be an integer from 1 on, got {order!r}.")
+        raise ValueError(f"check_grads: order must be an integer from 1 on, got {errors.shown(order)}.")
     if not isinstance(args, tuple | list):
         raise TypeError(
             f"check_grads: args must be a tuple or list of the arguments, got {type(args).__name__}; use (x,)."
         )
+    for name, number in (("atol", atol), ("rtol", rtol), ("eps", eps)):
+        if number is not None and not (
+            isinstance(number, float | int | np.number) and 0 <= number <= sys.float_info.max
+        ):
+            raise ValueError(f"check_grads: {name} must be a number from 0 on, got {errors.shown(number)}.")
     flat = leaves(tuple(args), "args", "check_grads")
     values = [jax.numpy.asarray(x) for x in flat.values]
     moving = [i for i, x in enumerate(values) if is_inexact(typeof(x))]

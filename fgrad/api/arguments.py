@@ -1,7 +1,7 @@
 """From a call's arguments to the flat values that a transformation works on, and the checks on the way."""
 
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -27,7 +27,7 @@ def check_function(fun: Any, what: str) -> None:
     if not callable(fun):
         called = f"\nWay out: hand over the function itself, {what}(f)(x) and not {what}(f(x))."
         raise TypeError(
-            f"{what} takes a function, got {fun!r} of type {type(fun).__name__}."
+            f"{what} takes a function, got {errors.shown(fun)} of type {type(fun).__name__}."
             f"{called if isinstance(fun, jax.Array | np.ndarray | float) else ''}"
         )
 
@@ -71,12 +71,12 @@ def flattened(tree: Any, name: str, what: str) -> tuple[list[Any], Any]:
     """
     try:
         return tree_util.tree_flatten(tree)
-    except SystemError as error:
-        raise errors.PytreeError(
-            f"{what}: {name} is nested without end or too deep: a list, tuple or dict that contains itself, or "
-            "thousands of them one inside of the other. Way out: pass the arrays in a flat list."
-        ) from error
-    except ValueError as error:
+    except (SystemError, RecursionError, ValueError) as error:
+        if not isinstance(error, ValueError) or isinstance(error.__cause__, RecursionError):
+            raise errors.PytreeError(
+                f"{what}: {name} is nested without end or too deep: a list, tuple or dict that contains itself, or "
+                "thousands of them one inside of the other. Way out: pass the arrays in a flat list."
+            ) from error
         if not isinstance(error.__cause__, TypeError):
             raise
         raise errors.PytreeError(
@@ -108,6 +108,8 @@ def _as_value(value: Any, path: Callable[[], str], what: str) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype == jax.dtypes.float0:
             return value
+        if isinstance(value, np.ma.MaskedArray):
+            raise errors.masked_array(path(), what)
         if value.dtype == object or (
             value.dtype.kind in "USV" and value.dtype.names is None and not _known_dtype(value.dtype)
         ):
@@ -133,20 +135,59 @@ def _known_dtype(dtype: np.dtype) -> bool:
     return jax.dtypes.issubdtype(dtype, jax.numpy.number)
 
 
+def normalised(argnums: Any, what: str) -> int | tuple[int, ...]:
+    """``argnums`` as an int or a tuple of ints; another iterable of ints is gone through once.
+
+    Raises:
+      TypeError: it is neither an int nor several of them.
+    """
+    try:
+        if isinstance(argnums, bool | str):
+            raise TypeError
+        if isinstance(argnums, Iterable):
+            return tuple([operator.index(i) for i in argnums])
+        return operator.index(argnums)
+    except TypeError:
+        raise TypeError(f"{what}: argnums must be an int or a tuple of ints, got {errors.shown(argnums)}.") from None
+
+
 def argnums_tuple(argnums: Any, what: str) -> tuple[int, ...]:
     """``argnums`` as a tuple of ints.
 
     Raises:
-      TypeError: it is neither an int nor a sequence of ints.
+      TypeError: it is neither an int nor several of them.
     """
+    found = normalised(argnums, what)
+    return (found,) if isinstance(found, int) else found
+
+
+def positions(given: Any, name: str, what: str) -> tuple[int, ...] | None:
+    """The positions that a parameter such as ``static_argnums`` names, as a tuple; None stays.
+
+    Raises:
+      TypeError: it is neither an int nor several of them.
+    """
+    if given is None:
+        return None
     try:
-        if isinstance(argnums, bool):
-            raise TypeError
-        if isinstance(argnums, Sequence):
-            return tuple([operator.index(i) for i in argnums])
-        return (operator.index(argnums),)
+        return tuple([operator.index(i) for i in (given if isinstance(given, Iterable) else (given,))])
     except TypeError:
-        raise TypeError(f"{what}: argnums must be an int or a tuple of ints, got {argnums!r}.") from None
+        raise TypeError(f"{what}: {name} must be an int or several of them, got {errors.shown(given)}.") from None
+
+
+def names(given: Any, name: str, what: str) -> tuple[str, ...] | None:
+    """The names that a parameter such as ``static_argnames`` gives, as a tuple; None stays.
+
+    Raises:
+      TypeError: it is neither a string nor several of them.
+    """
+    if given is None:
+        return None
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found: tuple[Any, ...] = tuple(given) if several else (given,)
+    if not all(isinstance(x, str) for x in found):
+        raise TypeError(f"{what}: {name} must be a string or several of them, got {errors.shown(given)}.")
+    return found
 
 
 def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
@@ -207,7 +248,7 @@ def matching(
     Raises:
       MismatchError: the structures differ, or a leaf has another shape or dtype than its counterpart's (co)tangent.
     """
-    flat, treedef = tree_util.tree_flatten(tree)
+    flat, treedef = flattened(tree, what, f"The derivative of {of}")
     if treedef != pattern:
         raise errors.MismatchError(
             f"The structure of {what} must be that of {of}.\n  expected: {pattern}\n  got:      {treedef}"

@@ -7,7 +7,7 @@ import jax
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.api.arguments import Leaves, leaves
+from fgrad.api.arguments import Leaves, flattened, leaves
 from fgrad.api.recorded import Recorded, close, record
 from fgrad.graph.graph import Builder
 from fgrad.graph.op import intern
@@ -55,7 +55,7 @@ def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, of: Call
     try:
         result, aux = split_aux(result, has_aux, what)
         out = leaves(result, "output", f"{what}: the function's output")
-        aux_flat = tree_util.tree_leaves(aux)
+        aux_flat, _ = flattened(aux, "aux", what)
         traced = tuple([i for i, x in enumerate(aux_flat) if recorder.records((x,))])
         return Called(close(recorder, [*out.values, *(aux_flat[i] for i in traced)]), out, aux, traced)
     finally:

@@ -9,7 +9,8 @@ import numpy as np
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.api.arguments import Leaves, check_function, leaves
+from fgrad import errors
+from fgrad.api.arguments import Leaves, check_function, flattened, leaves, names, positions
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import keeps, remat as remat_region
 from fgrad.graph.source import here
@@ -21,7 +22,7 @@ from fgrad.record.recording import Recording, stage
 def checkpoint(
     fun: Callable[..., Any] | None = None,
     *,
-    prevent_cse: bool = True,
+    prevent_cse: bool | tuple[bool, ...] = True,
     policy: Callable[..., Any] | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
@@ -56,8 +57,13 @@ def checkpoint(
     if fun is None:
         return lambda fun: checkpoint(fun, **options)
     check_function(fun, "checkpoint")
-    static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
-    names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
+    static = set(positions(static_argnums, "static_argnums", "checkpoint") or ())
+    named_statics = set(names(static_argnames, "static_argnames", "checkpoint") or ())
+    if policy is not None:
+        check_function(policy, "checkpoint: policy=")
+    cse = prevent_cse if isinstance(prevent_cse, tuple) else (prevent_cse,)
+    if not all(isinstance(x, bool) for x in cse):
+        raise TypeError(f"checkpoint: prevent_cse must be a bool or a tuple of bools, got {errors.shown(prevent_cse)}.")
 
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
@@ -68,7 +74,7 @@ def checkpoint(
                     f"{len(args)} positional argument{'s' * (len(args) != 1)}."
                 )
         dynamic = [None if i in static or i - len(args) in static else x for i, x in enumerate(args)]
-        named = {name: x for name, x in kwargs.items() if name not in names}
+        named = {name: x for name, x in kwargs.items() if name not in named_statics}
         flat = leaves((tuple(dynamic), named), "arguments", "checkpoint")
         kept: list[Leaves] = []
 
@@ -84,13 +90,14 @@ def checkpoint(
 
         trace = current_trace()
         if is_evaluating(trace):
-            return tree_util.tree_map(_array, on([*map(_array, flat.values)]))
+            out, tree = flattened(on([*map(_array, flat.values)]), "output", "checkpoint: the function's output")
+            return tree_util.tree_unflatten(tree, [_array(x) for x in out])
         # a recording runs the function in a recording of its own, which may know values; any other trace knows types
         types = [typeof(x) for x in flat.values]
         recording = isinstance(trace, Recording)
         body, lifted = trace.inner(flat_fun, flat.values, range(len(types))) if recording else stage(flat_fun, types)
         values = [*flat.values, *lifted]
-        params = {"body": body, "policy": policy, "barrier": False if prevent_cse else None}
+        params = {"body": body, "policy": policy, "barrier": False if any(cse) else None}
         return kept.pop().unflatten(_emit(trace, intern(remat_region, params, [typeof(x) for x in values]), values))
 
     return checkpointed

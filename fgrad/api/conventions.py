@@ -11,6 +11,8 @@ import jax
 import numpy as np
 from jax import tree_util
 
+from fgrad.api.arguments import flattened
+
 
 def swap_convention(gradients: Any) -> Any:
     """Gradients of JAX's convention in PyTorch's, or the other way round: each complex leaf conjugated.
@@ -30,4 +32,5 @@ def swap_convention(gradients: Any) -> Any:
     <https://docs.pytorch.org/docs/2.13/notes/autograd.html#autograd-for-complex-numbers>`_; `Complex numbers and
     differentiation <https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html#complex-numbers-and-differentiation>`_.
     """
-    return tree_util.tree_map(lambda x: jax.numpy.conj(x) if np.iscomplexobj(x) else x, gradients)
+    flat, tree = flattened(gradients, "gradients", "swap_convention")
+    return tree_util.tree_unflatten(tree, [jax.numpy.conj(x) if np.iscomplexobj(x) else x for x in flat])

@@ -15,9 +15,10 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import check_function
+from fgrad.api.arguments import check_function, flattened, names, positions
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
+from fgrad.record.origin import function_name
 
 SymbolicZero = jax.custom_derivatives.SymbolicZero
 
@@ -54,14 +55,19 @@ class custom_jvp:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.jvp: Callable[..., Any] | None = None
-        self._inner = jax.custom_jvp(fun, nondiff_argnums=nondiff_argnums, nondiff_argnames=nondiff_argnames)
+        self._inner = jax.custom_jvp(
+            fun,
+            nondiff_argnums=positions(nondiff_argnums, "nondiff_argnums", "custom_jvp") or (),
+            nondiff_argnames=names(nondiff_argnames, "nondiff_argnames", "custom_jvp") or (),
+        )
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Give the rule: ``jvp(*nondiff_args, primals, tangents)`` returns ``(output, tangent of the output)``.
 
         With ``symbolic_zeros`` a tangent may be a ``SymbolicZero`` instead of an array.  Returns ``jvp``.
         """
-        name = self.__name__  # type: ignore[attr-defined]
+        check_function(jvp, "custom_jvp: jvp=")
+        name = function_name(self.fun)
 
         @functools.wraps(jvp)
         def checked(*args: Any) -> Any:
@@ -77,11 +83,15 @@ class custom_jvp:
         if self._inner.nondiff_argnums:
             raise TypeError("defjvps does not take nondiff_argnums; give the whole rule with defjvp.")
 
+        for i, rule in enumerate(jvps):
+            if rule is not None:
+                check_function(rule, f"custom_jvp: jvps[{i}]")
+
         def jvp(primals: Any, tangents: Any) -> Any:
             if len(jvps) != len(primals):
                 raise TypeError(
-                    f"{self.__name__!r} was given {len(jvps)} rules by defjvps and called with {len(primals)} "  # type: ignore[attr-defined]
-                    "arguments; give one rule (or None) for each argument."
+                    f"{function_name(self.fun)!r} was given {len(jvps)} rules by defjvps and called with "
+                    f"{len(primals)} arguments; give one rule (or None) for each argument."
                 )
             out = self(*primals)
             terms = [rule(t, out, *primals) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
@@ -93,7 +103,7 @@ class custom_jvp:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.jvp is None:
-            raise errors.missing_custom_rule(self.__name__, "custom_jvp")  # type: ignore[attr-defined]
+            raise errors.missing_custom_rule(function_name(self.fun), "custom_jvp")
         return self._inner(*args, **kwargs)
 
 
@@ -128,7 +138,11 @@ class custom_vjp:
         self.fun = fun
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
-        self._inner = jax.custom_vjp(fun, nondiff_argnums=nondiff_argnums, nondiff_argnames=nondiff_argnames)
+        self._inner = jax.custom_vjp(
+            fun,
+            nondiff_argnums=positions(nondiff_argnums, "nondiff_argnums", "custom_vjp") or (),
+            nondiff_argnames=names(nondiff_argnames, "nondiff_argnames", "custom_vjp") or (),
+        )
 
     def defvjp(
         self,
@@ -146,7 +160,9 @@ class custom_vjp:
           symbolic_zeros: ``fwd`` gets objects with ``value`` and ``perturbed``, ``bwd`` may get a ``SymbolicZero``.
           optimize_remat: accepted; fgrad drops what a recomputed ``fwd`` need not compute in any case.
         """
-        name = self.__name__  # type: ignore[attr-defined]
+        check_function(fwd, "custom_vjp: fwd=")
+        check_function(bwd, "custom_vjp: bwd=")
+        name = function_name(self.fun)
         nondiff = self._inner.nondiff_argnums  # type: ignore[attr-defined]
 
         @functools.wraps(fwd)
@@ -169,7 +185,7 @@ class custom_vjp:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
-            raise errors.missing_custom_rule(self.__name__, "custom_vjp")  # type: ignore[attr-defined]
+            raise errors.missing_custom_rule(function_name(self.fun), "custom_vjp")
         return self._inner(*args, **kwargs)
 
 
@@ -202,8 +218,9 @@ def _checked_pair(found: Any, name: str) -> Any:
     if not isinstance(found, tuple | list) or len(found) != 2:
         raise errors.bad_custom_rule("jvp", name, "output", "a pair (output, tangent of the output)", _describe(found))
     out, tangent = found
-    flat, tree = tree_util.tree_flatten(out)
-    given, given_tree = tree_util.tree_flatten(tangent)
+    of = f"The jvp rule of {name!r}"
+    flat, tree = flattened(out, "the output", of)
+    given, given_tree = flattened(tangent, "the tangent output", of)
     if tree != given_tree:
         raise errors.bad_custom_rule(
             "jvp", name, "the tangent output", f"the output's structure {tree}", str(given_tree)
@@ -222,6 +239,8 @@ def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -
         got: Any = value.aval
     else:
         try:
+            if isinstance(value, jax.ShapeDtypeStruct):
+                raise TypeError
             got = typeof(value)
         except TypeError:
             raise errors.bad_custom_rule(rule, name, path, expected.str_short(), _describe(value)) from None
@@ -290,4 +309,4 @@ def _describe(value: Any) -> str:
         return f"a dict with keys {sorted(map(str, value))}"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"an array {typeof(value).str_short()}"
-    return f"{value!r} of type {type(value).__name__}"
+    return f"{errors.shown(value)} of type {type(value).__name__}"

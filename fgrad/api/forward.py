@@ -9,7 +9,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import check_function, leaves, matching, only, path_of, stripped
+from fgrad.api.arguments import check_function, flattened, leaves, matching, only, path_of, stripped
 from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.pullback import zero
 from fgrad.graph.graph import Builder, Graph
@@ -222,7 +222,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         raise NotImplementedError(
             "linear_transpose: reduce_axes is not supported (JAX has removed it too); leave it out."
         )
-    flat, in_tree = tree_util.tree_flatten(primals)
+    flat, in_tree = flattened(primals, "primals", "linear_transpose")
     types = [spec_type(x, lambda i=i: path_of(primals, i, "primals"), "linear_transpose") for i, x in enumerate(flat)]
     kept: list[Any] = []
 

@@ -14,7 +14,7 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api import reverse
-from fgrad.api.arguments import Argnums, check_function, leaves
+from fgrad.api.arguments import Argnums, check_function, flattened, leaves
 from fgrad.api.forward import jvp
 from fgrad.api.graph_arguments import fitted, tangent_of, type_of
 from fgrad.api.graph_source import python_program
@@ -143,7 +143,7 @@ class Graph:
 
     def _flat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of a call as the flat graph takes them."""
-        flat, tree = tree_util.tree_flatten((args, kwargs))
+        flat, tree = flattened((args, kwargs), "arguments", "A graph")
         if tree != self.in_tree:
             raise errors.graph_structure(self.in_tree, tree, self.names)
         return [fitted(*each) for each in zip(flat, self.in_types, self.names, strict=True)]
@@ -229,11 +229,14 @@ class Graph:
             %4: ~f32[] = mul %3 %0
             return %4
         """
-        every = what if isinstance(what, Mapping) else {what: by}
         values, found = self.values, {}
-        for name, function in every.items():
+        for name, function in what.items() if isinstance(what, Mapping) else [(what, by)]:
+            if not isinstance(name, str | int):
+                raise TypeError(f"replace: a value is named by a string or its number, not by {errors.shown(name)}")
             if not callable(function):
-                raise TypeError(f"{name!r} is replaced by a function of the value, and not by {function!r:.80}")
+                raise TypeError(
+                    f"{errors.shown(name)} is replaced by a function of the value, and not by {errors.shown(function)}"
+                )
             number = values.number(name)
             reads = [values.number(x) for x in of] or [number]
             for i in reads:
@@ -252,6 +255,8 @@ class Graph:
         >>> bool(one.diff(one)), [(a.node.primitive, b.node.primitive) for a, b in one.diff(other).changed]
         (False, [(sin, cos)])
         """
+        if not isinstance(other, Graph):
+            raise TypeError(f"diff: the other must be a Graph (from make_graph or load), got {errors.shown(other)}.")
         return difference(self.core, other.core, (self.names, other.names))
 
     def outline(self) -> Outline:
@@ -436,7 +441,7 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
     def graph_of(*args: Any, **kwargs: Any) -> Graph:
         fixed = {i % len(args) for i in statics if -len(args) <= i < len(args)}
         dynamic = tuple([x for i, x in enumerate(args) if i not in fixed])
-        flat, in_tree = tree_util.tree_flatten((dynamic, kwargs))
+        flat, in_tree = flattened((dynamic, kwargs), "arguments", "make_graph")
         every = argument_names(fun, args, kwargs)
         names = tuple(chain.from_iterable([each for i, each in enumerate(every) if i not in fixed]))
         types = [type_of(x, name) for x, name in zip(flat, names, strict=True)]

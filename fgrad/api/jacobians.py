@@ -14,7 +14,17 @@ import numpy as np
 from attrs import frozen
 from jax import lax
 
-from fgrad.api.arguments import Argnums, Leaves, argnums_tuple, check_function, leaves, resolve, with_positions
+from fgrad import errors
+from fgrad.api.arguments import (
+    Argnums,
+    Leaves,
+    argnums_tuple,
+    check_function,
+    leaves,
+    normalised,
+    resolve,
+    with_positions,
+)
 from fgrad.api.called import Called, call, inexact_inputs, split_aux, with_weakness
 from fgrad.api.forward import jvp, linear_split
 from fgrad.api.names import Differentiation, marked
@@ -168,9 +178,10 @@ def _jacobian(
 ) -> Callable[..., Any]:
     check_function(fun, what)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise ValueError(f"{what}: chunk_size must be None or a positive int, got {chunk_size!r}.")
+        raise ValueError(f"{what}: chunk_size must be None or a positive int, got {errors.shown(chunk_size)}.")
+    argnums = normalised(argnums, what)
     wanted = argnums_tuple(argnums, what)
-    single = not isinstance(argnums, Sequence)
+    single = isinstance(argnums, int)
 
     @boundary
     @functools.wraps(fun, assigned=_NAMES)

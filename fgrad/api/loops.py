@@ -56,7 +56,7 @@ def bounded_while(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: 
     check_function(body, "bounded_while: body")
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(
-            f"bounded_while: max_steps is the most steps that are made, a positive int; got {max_steps!r}."
+            f"bounded_while: max_steps is the most steps that are made, a positive int; got {errors.shown(max_steps)}."
         )
     init = tree_util.tree_map(lambda x: jnp.asarray(x, typeof(x).dtype), init)
     _check(jax.eval_shape(body, init), init)

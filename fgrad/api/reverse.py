@@ -10,7 +10,16 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve, with_positions
+from fgrad.api.arguments import (
+    Argnums,
+    argnums_tuple,
+    check_function,
+    flattened,
+    leaves,
+    normalised,
+    resolve,
+    with_positions,
+)
 from fgrad.api.called import call, inexact_inputs, split_aux, weak_as
 from fgrad.api.names import Differentiation, marked
 from fgrad.api.pullback import VJP, Pullback, zero
@@ -59,6 +68,7 @@ def grad(
     Source: the meaning of every argument is that of `jax.grad
     <https://docs.jax.dev/en/latest/_autosummary/jax.grad.html>`_.
     """
+    argnums = normalised(argnums, "grad")
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
     @boundary
@@ -85,6 +95,7 @@ def value_and_grad(
 
     Arguments, errors and source: as for ``grad``.
     """
+    argnums = normalised(argnums, "value_and_grad")
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
     derived = boundary(functools.wraps(fun, assigned=_NAMES)(both))
     return marked(derived, _differentiation(fun, argnums, has_aux, with_value=True))
@@ -94,18 +105,23 @@ _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
 def _differentiation(
-    fun: Callable[..., Any], argnums: Argnums, has_aux: bool, with_value: bool = False
+    fun: Callable[..., Any], argnums: int | tuple[int, ...], has_aux: bool, with_value: bool = False
 ) -> Differentiation:
     single = isinstance(argnums, int)
-    return Differentiation(fun, (argnums,) if single else tuple(argnums), single, has_aux, with_value)
+    return Differentiation(fun, (argnums,) if single else argnums, single, has_aux, with_value)
 
 
 def _value_and_grad(
-    fun: Callable[..., Any], argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool, what: str
+    fun: Callable[..., Any],
+    argnums: int | tuple[int, ...],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    what: str,
 ) -> Callable[..., Any]:
     check_function(fun, what)
     wanted = argnums_tuple(argnums, what)
-    single = not isinstance(argnums, Sequence)
+    single = isinstance(argnums, int)
     # of the graph's outputs (value, aux, gradients), grad leaves out the first: it need not even be computed
     first = 1 if what == "grad" else 0
 
@@ -123,7 +139,7 @@ def _value_and_grad(
         try:
             value, aux = split_aux(result, has_aux, what)
             _check_output(value, holomorphic, what)
-            aux_flat, aux_tree = tree_util.tree_flatten(aux)
+            aux_flat, aux_tree = flattened(aux, "aux", what)
             traced = [i for i, x in enumerate(aux_flat) if recorder.records((x,))]
             recorded = close(recorder, [value, *(aux_flat[i] for i in traced)])
         finally:
@@ -219,7 +235,7 @@ def _describe(value: Any) -> str:
     if isinstance(value, tuple | list | dict):
         hint = "; to return more than the loss use has_aux=True" if isinstance(value, tuple) else ""
         return f"a {type(value).__name__}{hint}"
-    return f"{value!r} of type {type(value).__name__}"
+    return f"{errors.shown(value)} of type {type(value).__name__}"
 
 
 @boundary
@@ -292,8 +308,9 @@ def fwd_and_bwd(
     Source: `jax.fwd_and_bwd <https://docs.jax.dev/en/latest/_autosummary/jax.fwd_and_bwd.html>`_.
     """
     check_function(fun, "fwd_and_bwd")
+    argnums = normalised(argnums, "fwd_and_bwd")
     wanted = argnums_tuple(argnums, "fwd_and_bwd")
-    single = not isinstance(argnums, Sequence)
+    single = isinstance(argnums, int)
 
     def fwd(*args: Any, **kwargs: Any) -> Any:
         positions = resolve(wanted, len(args), "fwd_and_bwd")

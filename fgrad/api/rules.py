@@ -94,7 +94,7 @@ def define_rule(
     elif callable(target):
         found = _for_function(target, given)
     else:
-        raise TypeError(f"define_rule takes a primitive, its name, or a function; got {target!r}.")
+        raise TypeError(f"define_rule takes a primitive, its name, or a function; got {errors.shown(target)}.")
     if check is not None:
         check_rule(found, *check)
     return found
@@ -301,7 +301,7 @@ def check_rule(target: Any, *args: Any, **params: Any) -> None:
         target = _by_name(target)
     given = _given.get(target) if isinstance(target, Primitive) else getattr(target, "fgrad_rules", None)
     if given is None:
-        raise ValueError(f"check_rule: {target!r} was given no rule by define_rule.")
+        raise ValueError(f"check_rule: {errors.shown(target)} was given no rule by define_rule.")
     name = target.name if isinstance(target, Primitive) else getattr(target, "__name__", "function")
     fun = functools.partial(target.bind, **params) if isinstance(target, Primitive) else target
     args = tree_util.tree_map(jax.numpy.asarray, args)

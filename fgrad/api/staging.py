@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import operator
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import jax
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import check_function, leaves
+from fgrad.api.arguments import check_function, leaves, names, positions
 from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
@@ -63,24 +62,12 @@ def jit(
         return lambda fun: jit(fun, **keywords)
     check_function(fun, "jit")
     for name in ("static_argnums", "donate_argnums"):
-        if keywords[name] is not None:
-            _check_positions(keywords[name], name)
+        keywords[name] = positions(keywords[name], name, "jit")
     for name in ("static_argnames", "donate_argnames"):
-        given = keywords[name]
-        if not (given is None or isinstance(given, str | Iterable)):
-            raise TypeError(f"jit: {name} must be a string or several of them, got {given!r}.")
+        keywords[name] = names(keywords[name], name, "jit")
     compiled = jax.jit(_staged(fun), **keywords)
-    if static_argnums is None and static_argnames is None:
-        return compiled
-    return Jitted(fun, compiled, static_argnums, static_argnames)
-
-
-def _check_positions(given: Any, name: str) -> None:
-    try:
-        for i in given if isinstance(given, Iterable) else (given,):
-            operator.index(i)
-    except TypeError:
-        raise TypeError(f"jit: {name} must be an int or several of them, got {given!r}.") from None
+    statics = keywords["static_argnums"], keywords["static_argnames"]
+    return compiled if statics == (None, None) else Jitted(fun, compiled, *statics)
 
 
 def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,11 +109,13 @@ _staged_code = _staged(lambda: None).__code__
 class Jitted:
     """A ``jax.jit`` function with static arguments, whose complaint about an unhashable one names it."""
 
-    def __init__(self, fun: Callable[..., Any], compiled: Any, argnums: Any, argnames: Any):
+    def __init__(
+        self, fun: Callable[..., Any], compiled: Any, argnums: tuple[int, ...] | None, argnames: tuple[str, ...] | None
+    ):
         functools.update_wrapper(self, fun)
         self._compiled = compiled
-        self._argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums or ())
-        self._argnames = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
+        self._argnums = argnums or ()
+        self._argnames = argnames or ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -45,7 +45,9 @@ def dump(graph: Graph, file: File, extra: Any = None) -> None:
         the message names it and the user's line.
     """
     if not isinstance(file, str | os.PathLike) and not hasattr(file, "write"):
-        raise TypeError(f"A graph is saved to a path or to a binary file, got {file!r} of type {type(file).__name__}.")
+        raise TypeError(
+            f"A graph is saved to a path or to a binary file, got {errors.shown(file)} of type {type(file).__name__}."
+        )
     document, arrays = encoded(graph)
     document["extra"] = extra
     if isinstance(file, str | os.PathLike):
@@ -79,7 +81,8 @@ def read(file: File) -> tuple[Graph, Any]:
     """The graph in a file, and the ``extra`` that was written with it."""
     if not isinstance(file, str | os.PathLike) and not hasattr(file, "read"):
         raise TypeError(
-            f"A graph is loaded from a path or from a binary file, got {file!r} of type {type(file).__name__}."
+            "A graph is loaded from a path or from a binary file, "
+            f"got {errors.shown(file)} of type {type(file).__name__}."
         )
     name = os.fspath(file) if isinstance(file, str | os.PathLike) else f"<{type(file).__name__}>"
     with open(file, "rb") if isinstance(file, str | os.PathLike) else contextlib.nullcontext(file) as stream:

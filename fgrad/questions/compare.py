@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.api.arguments import check_function
 from fgrad.questions.alignment import (
     ALLOWED,
@@ -56,9 +57,9 @@ def compare(one: Any, two: Any) -> Callable[..., Comparison]:
     False
     """
 
-    check_function(one, "compare")
-    if not isinstance(two, Mapping):
-        check_function(two, "compare")
+    for name, program in (("one", one), ("two", two)):
+        if not isinstance(program, Mapping):
+            check_function(program, f"compare: {name}")
 
     def question(*args: Any, **kwargs: Any) -> Comparison:
         args, kwargs = _arrays((args, kwargs))
@@ -194,7 +195,7 @@ def _with_recorded(side: Side, recorded: Mapping[str, Any]) -> Comparison:
         name = _named(given, side.gradients)
         if name is None:
             raise ValueError(
-                f"compare: no argument is called {given!r}. The arguments are: {', '.join(side.gradients)}."
+                f"compare: no argument is called {errors.shown(given)}. The arguments are: {', '.join(side.gradients)}."
             )
         other = as_numbers(value.detach() if hasattr(value, "detach") else value)
         i = side.gradients[name]

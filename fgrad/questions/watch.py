@@ -210,7 +210,7 @@ def _unknown(name: str, known: Sequence[Known]) -> NameError:
     there = ", ".join(dict.fromkeys(_plain_names(known))) or "none"
     lines = sorted({str(source) for _, _, sources in known for source in sources if source is not None})
     return NameError(
-        f"watch: nothing in the graph is called {name!r}. The variables are: {there}. "
+        f"watch: nothing in the graph is called {errors.shown(name)}. The variables are: {there}. "
         f"The lines are: {', '.join(lines)}. A variable is there if an operation on arrays that the output depends on "
         "was stored in it."
     )

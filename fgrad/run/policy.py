@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from attrs import evolve, frozen
 
+from fgrad import errors
 from fgrad.run.background import Compile, in_background, when_called
 from fgrad.run.kernels.table import KernelOf, exact_kernel, kernel, kernel_as_xla
 
@@ -191,9 +192,10 @@ def policy(chosen: str | Policy) -> Iterator[Policy]:
     >>> float(slope)
     6.0
     """
-    new = chosen if isinstance(chosen, Policy) else POLICIES.get(chosen)
+    new = chosen if isinstance(chosen, Policy) else POLICIES.get(chosen) if isinstance(chosen, str) else None
     if new is None:
-        raise ValueError(f"There is no policy {chosen!r}. Those with names are {', '.join(map(repr, POLICIES))}.")
+        known = ", ".join(map(repr, POLICIES))
+        raise ValueError(f"There is no policy {errors.shown(chosen)}. Those with names are {known}.")
     before = _active.policy
     try:
         enforce(new)

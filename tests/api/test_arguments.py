@@ -1,7 +1,10 @@
 """Wrong arguments are refused by name, with the class of error that JAX raises."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import fgrad
@@ -92,3 +95,45 @@ def test_a_leak_names_what_it_leaked_out_of(transform, what):
     transform(lambda x: [kept.append(x), x][1])(1.0)
     with pytest.raises(errors.LeakedTracerError, match=f"function that was being {what}"):
         kept[0] + 1
+
+
+def test_values_that_cannot_be_shown_are_named_all_the_same():
+    class Mine:
+        def __repr__(self) -> str:
+            raise ZeroDivisionError
+
+    deep: list = []
+    for _ in range(20000):
+        deep = [deep]
+    for value in (Mine(), deep):
+        with pytest.raises(TypeError, match="grad takes a function, got <.* of type (Mine|list)"):
+            fgrad.grad(value)  # type: ignore[arg-type]
+
+
+def test_argnums_may_be_gone_through_once():
+    both = fgrad.grad(lambda x, y: x * y, argnums=(i for i in (0, 1)))  # type: ignore[arg-type]
+    assert [float(g) for g in both(2.0, 3.0)] == [3.0, 2.0] == [float(g) for g in both(2.0, 3.0)]
+    doubled = fgrad.jit(lambda n, x: x * n, static_argnums=(i for i in (0,)))
+    assert doubled(2, 3.0) == 6.0
+
+
+def test_a_masked_array_keeps_its_mask_or_is_refused():
+    masked = np.ma.array([1.0, 2.0], mask=[True, False])
+    for of in (jax, fgrad):
+        with pytest.raises(ValueError, match="masked array"):
+            of.grad(lambda x: x.sum())(masked)
+
+
+@pytest.mark.parametrize("custom", [fgrad.custom_jvp, fgrad.custom_vjp])
+def test_rules_of_a_function_without_a_name(custom):
+    with pytest.raises(AttributeError, match="'power' has no rule"):
+        custom(functools.partial(jnp.power, 2.0))(3.0)
+
+
+def test_rules_are_functions():
+    with pytest.raises(TypeError, match="custom_vjp: bwd= takes a function, got None"):
+        fgrad.custom_vjp(jnp.sin).defvjp(jnp.sin, None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"custom_jvp: jvps\[0\] takes a function, got 1"):
+        fgrad.custom_jvp(jnp.sin).defjvps(1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="checkpoint: policy= takes a function, got 1"):
+        fgrad.checkpoint(jnp.sin, policy=1)  # type: ignore[arg-type]

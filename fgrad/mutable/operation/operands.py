@@ -16,7 +16,7 @@ from fgrad.mutable.types.promotion import (
     tensor as promoted_tensor,
 )
 from fgrad.mutable.values.evaluation import constant
-from fgrad.seam import ShapedArray
+from fgrad.seam import ShapedArray, shown
 
 #: types of operands: a tensor type, the type of a Python number, or None for an operand left out
 OperandType = TensorType | type | None
@@ -98,7 +98,10 @@ def number(x: Any) -> Any:
     if found is None:
         if len(_numbers) >= NUMBERS_KEPT:
             _numbers.clear()
-        found = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
+        try:
+            found = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
+        except OverflowError:
+            raise OverflowError(f"{shown(x)} does not fit into 64 bits. Way out: a float, {shown(x)}.0") from None
         if x == x:
             _numbers[key] = found
     return found

@@ -185,6 +185,8 @@ def from_numpy(array_type: np.dtype) -> dtype:
     found = _OF_NUMPY.get(array_type)
     if found is not None:
         return found
+    if not isinstance(array_type, np.dtype):
+        raise TypeError(f"tensors cannot hold elements of type {array_type}")
     if not array_type.isnative:
         raise ValueError(
             "given numpy array has byte order different from the native byte order. "

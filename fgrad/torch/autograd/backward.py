@@ -4,6 +4,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fgrad.mutable.backward import engine
 from fgrad.mutable.context.first_time import due
 from fgrad.mutable.context.modes import modes
@@ -42,6 +44,39 @@ def _listed(given: Any) -> list[Any]:
     if given is None:
         return []
     return [given] if isinstance(given, Tensor | GradientEdge) else list(given)
+
+
+def checked_roots(given: Any) -> list[Any]:
+    """The tensors that a backward pass begins at.
+
+    Raises:
+      TypeError: one is no tensor.  PyTorch has an AssertionError there.
+    """
+    found = _listed(given)
+    for i, root in enumerate(found):
+        if not isinstance(root, Tensor | GradientEdge):
+            raise TypeError(f"Expected output to be a torch.Tensor, got {type_name(root)} at position {i}")
+    return found
+
+
+def checked_targets(given: Any) -> list[Any]:
+    """The tensors whose gradients are wanted.
+
+    Raises:
+      RuntimeError: one is no tensor.
+    """
+    found = _listed(given)
+    for target in found:
+        if not isinstance(target, Tensor | GradientEdge):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type_name(target)}")
+    return found
+
+
+def _checked_flags(**flags: Any) -> None:
+    """Refuse what is no bool, of which nobody knows what it means."""
+    for name, value in flags.items():
+        if not (value is None or isinstance(value, bool | int | np.bool_)):
+            raise TypeError(f"backward: {name} must be a bool, not {type_name(value)}")
 
 
 def _type_of(root: Tensor | GradientEdge) -> TensorType:
@@ -150,6 +185,7 @@ def backward(
 
     Source: `torch.autograd.backward <https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html>`_.
     """
+    _checked_flags(retain_graph=retain_graph, create_graph=create_graph)
     if grad_variables is not None:
         warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
@@ -158,10 +194,10 @@ def backward(
                 "use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    targets = None if inputs is None else _listed(inputs)
+    targets = None if inputs is None else checked_targets(inputs)
     if targets is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    outputs = _listed(tensors)
+    outputs = checked_roots(tensors)
     grads = [None] * len(outputs) if grad_tensors is None else _listed(grad_tensors)[: len(outputs)]
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
@@ -228,6 +264,7 @@ def grad(
 
     Source: `torch.autograd.grad <https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html>`_.
     """
+    _checked_flags(retain_graph=retain_graph, create_graph=create_graph, allow_unused=allow_unused)
     if not only_inputs:
         warn(ONLY_INPUTS, FutureWarning)
     if materialize_grads and allow_unused is False:
@@ -235,7 +272,7 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     allow = bool(materialize_grads if allow_unused is None else allow_unused)
-    outs, targets = _listed(outputs), _listed(inputs)
+    outs, targets = checked_roots(outputs), checked_targets(inputs)
     if not targets:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     grads = [None] * len(outs) if grad_outputs is None else _listed(grad_outputs)[: len(outs)]

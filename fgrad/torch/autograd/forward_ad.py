@@ -102,7 +102,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
     Raises:
       RuntimeError: no level is open, or the shapes differ.
-      ValueError: the tensor or the tangent is not of an inexact type.
+      ValueError: the tensor or the tangent is not of an inexact type, or only the tangent is complex.
     """
     if modes.dual_level < 0:
         raise RuntimeError(
@@ -127,6 +127,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"supported. Tensor is of size {list(tensor._type.shape)} while the given forward gradient is of size "
             f"{list(tangent._type.shape)}."
         )
+    tangent = _of_its_type(tangent, tensor)
     tensor = brought_in(tensor)
     g = tensor._geometry_of()
     dual = tensor.clone() if overlaps(g.sizes, g.strides) else view_sizes(tensor, tensor._type.shape)
@@ -138,6 +139,16 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         forward.carry(tensor, dual, outer, lambda above: above)
     forward.enter_tangent(dual, forward.laid_out(tangent, dual), modes.dual_level)
     return dual
+
+
+def _of_its_type(tangent: Tensor, tensor: Tensor) -> Tensor:
+    """A tangent as what the graph of tangents computes with: of the tensor's own dtype."""
+    wanted, given = tensor._type.dtype, tangent._type.dtype
+    if given is wanted:
+        return tangent
+    if given.is_complex and not wanted.is_complex:
+        raise ValueError(f"Expected the tangent of a {wanted} tensor to be real, but got: {given}")
+    return tangent.to(wanted)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

@@ -13,13 +13,15 @@ from fgrad.mutable.tensor.tensor import FIELDS, Tensor, alias, is_tracked, new_t
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.types.size import Size
+from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.capacity import number_of_elements, storage_size
 from fgrad.mutable.values.device_of_value import CPU, Absent, elsewhere, place_of, placed
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.inplace import check_captured, check_inference, check_inplace
 from fgrad.torch.methods.autograd import attribute, method
-from fgrad.torch.ops.creation.copying import channels_last
+from fgrad.torch.ops.creation.copying import channels_last, resize
+from fgrad.torch.ops.table.signature import spread_ints
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
 
@@ -211,7 +213,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     check_inference(self)
     if is_tracked(self) and not self._inference:
         raise RuntimeError("cannot resize variables that require grad")
-    wanted = tuple(map(int, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes))
+    wanted = spread_ints(sizes, "resize_", "size", 1)
     check_sizes(wanted)
     number_of_elements(wanted)
     strides = contiguous_strides(wanted)
@@ -222,14 +224,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             strides = channels_last(wanted, memory_format.name)
     if wanted == self._type.shape and (memory_format is None or strides == self._geometry_of().strides):
         return self
-    offset = self._geometry_of().offset
-    item = self._storage.dtype.itemsize
-    need = -(-storage_size(wanted, strides, offset, self._type.dtype.itemsize) // item)
-    if need > self._storage.count:
-        self._storage.resize(need)
-    self._geometry = Geometry(wanted, strides, offset, self._type.dtype)
-    self._type = tensor_type(self._type.dtype, wanted)
-    self._cache = None
+    resize(self, wanted, strides)
     self._bump("resize_", here(2))
     return self
 
@@ -261,6 +256,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         self._storage = Storage(self._value().reshape(-1)[:0], empty.dtype)
         self._type, self._geometry, self._cache = empty, None, None
         return self
+    if not isinstance(source, Tensor) and not hasattr(source, "_cell"):
+        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {type_name(source)}")
     other = source if isinstance(source, Tensor) else None
     check_inplace(self, True)
     if other is not None and other._type.dtype is not self._type.dtype:

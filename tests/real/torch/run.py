@@ -1,9 +1,10 @@
-"""Plays a program and keeps what it leaves: ``python run.py pytorch|fgrad PROGRAM FILE``."""
+"""Plays programs and keeps what they leave: ``python run.py pytorch|fgrad FILE PROGRAM...``."""
 
 import importlib
 import runpy
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 
@@ -14,10 +15,14 @@ def array(value):
 
 
 if __name__ == "__main__":
-    side, program, file = sys.argv[1:]
+    side, file, *programs = sys.argv[1:]
     warnings.simplefilter("ignore")
     if side == "fgrad":
         importlib.import_module("fgrad.torch").install()
-    outputs = runpy.run_path(program)["outputs"]
-    assert type(next(iter(outputs.values()))).__module__.startswith("fgrad") == (side == "fgrad")
-    np.savez(file, **{name: array(value) for name, value in outputs.items()})
+    found = {}
+    for program in programs:
+        outputs = runpy.run_path(program)["outputs"]
+        tensors = [type(x).__module__ for x in outputs.values() if hasattr(x, "detach")]
+        assert all(module.startswith("fgrad") == (side == "fgrad") for module in tensors)
+        found |= {f"{Path(program).stem}:{name}": array(value) for name, value in outputs.items()}
+    np.savez(file, **found)

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,12 +44,12 @@ PROGRAMS = {
 REFUSED = {"tensordict": "it takes private functions of PyTorch's pytrees (torch.utils._pytree._list_flatten)"}
 
 
-def played(side: str, name: str, folder: Path) -> dict[str, np.ndarray]:
-    """What a program leaves on one side."""
+def played_all(side: str, programs: Sequence[Path], folder: Path) -> dict[str, np.ndarray]:
+    """What programs leave on one side, one after the other in one process, by program and name."""
     file = folder / f"{side}.npz"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     found = subprocess.run(
-        [sys.executable, HERE / "run.py", side, HERE / "programs" / f"{name}.py", file],
+        [sys.executable, HERE / "run.py", side, file, *programs],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -66,7 +67,7 @@ def test_program(name: str, tmp_path: Path):
             pytest.skip(f"{library} is not installed")
     if name in REFUSED:
         pytest.xfail(REFUSED[name])
-    theirs, ours = (played(side, name, tmp_path) for side in ("pytorch", "fgrad"))
+    theirs, ours = (played_all(side, [HERE / "programs" / f"{name}.py"], tmp_path) for side in ("pytorch", "fgrad"))
     assert ours.keys() == theirs.keys()
     for key, value in theirs.items():
         assert ours[key].dtype == value.dtype and np.isfinite(value).all()

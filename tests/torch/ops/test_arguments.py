@@ -1,7 +1,9 @@
 """Arguments that functions and methods refuse, and how PyTorch's errors name them."""
 
+import numpy as np
 import pytest
 
+import fgrad.torch as ours
 from tests.torch.both import Case, agree
 
 theirs = pytest.importorskip("torch")
@@ -78,3 +80,38 @@ CASES = [Case(name, run, (X,)) for calls in (INTS, OVERLOADS, CLASSES, NUMBERS) 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_comes_of_arguments(case):
     agree(case, theirs)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.ones(2).gather(0, 1.5),
+        lambda t: t.ones(2).index_select(0, 1),
+        lambda t: t.einsum(None, t.ones(2)),
+        lambda t: t.ones(2).copy_(1.5),
+        lambda t: t.ones(2).copy_([1.0, 2.0]),
+        lambda t: t.ones(2).resize_(1.5),
+        lambda t: t.ones(2).norm(1j),
+        lambda t: t.autograd.grad(t.ones(2, requires_grad=True).sum(), [1.5]),
+        lambda t: t.nn.Sequential(x for x in ()),
+        lambda t: t.nn.functional.mse_loss(t.ones(2), t.ones(2), reduction=[]),
+        lambda t: t.as_tensor(np.ma.array([1.0, 2.0], mask=[True, False])),
+    ],
+)
+def test_what_does_not_fit_is_refused_as_in_pytorch(call):
+    found = []
+    for torch in (ours, theirs):
+        try:
+            found.append(call(torch).tolist())
+        except (RuntimeError, TypeError, ValueError) as error:
+            found.append(type(error).__name__)
+    assert found[0] == found[1]
+
+
+def test_a_tangent_is_of_its_tensors_type():
+    x = ours.ones(2)
+    for dtype in (ours.float64, ours.float16):
+        value, tangent = ours.func.jvp(lambda x: x * x, (x,), (ours.ones(2, dtype=dtype),))
+        assert tangent.tolist() == [2.0, 2.0] and tangent.dtype is value.dtype
+    with pytest.raises(ValueError, match="tangent of a torch.float32 tensor to be real"):
+        ours.func.jvp(lambda x: x * x, (x,), (ours.ones(2, dtype=ours.complex64),))

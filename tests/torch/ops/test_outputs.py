@@ -98,3 +98,16 @@ def test_pieces_that_are_written_are_not_returned():
         return found, torch.unbind_copy(x.view(2, 2), out=out), [each.tolist() for each in out]
 
     assert run(ours) == run(theirs)
+
+
+def test_an_output_that_is_resized_is_written_once():
+    def run(torch: Any) -> Any:
+        new, wrong = torch.empty(0), torch.empty(2)
+        for _ in range(2):
+            torch.add(torch.ones(3), 1, out=new)
+            torch.cat([torch.ones(3)], out=wrong)
+        return new.tolist(), wrong.tolist(), new._version, wrong._version
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(ours) == run(theirs)

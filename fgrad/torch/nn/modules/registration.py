@@ -18,7 +18,7 @@ def typename(value: Any) -> str:
     if isinstance(value, Tensor):
         return value.type()
     named = value if hasattr(value, "__qualname__") else type(value)
-    module = (named.__module__ or "").removeprefix("fgrad.")
+    module = (getattr(named, "__module__", None) or "").removeprefix("fgrad.")
     return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"
 
 

@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.output_strides import ordered
@@ -17,11 +17,12 @@ from fgrad.mutable.operation.overlap import check_copied, check_repeated, unchec
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import formats
-from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.dtypes import dtype as Dtype, from_numpy
 from fgrad.mutable.types.formats import preserve_format
 from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.capacity import storage_size
 from fgrad.mutable.values.device_of_value import elsewhere
-from fgrad.mutable.values.evaluation import concrete, filled
+from fgrad.mutable.values.evaluation import concrete, constant, filled
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace
 from fgrad.torch.ops.table import table
 from fgrad.torch.ops.table.numbers import check_number, plain_number
@@ -174,8 +175,11 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
     Source: `torch.Tensor.copy_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.copy_.html>`_.
     """
+    if isinstance(src, bool | int | float | complex):
+        array = np.asarray(src)
+        src = new_tensor(constant(array), tensor_type(from_numpy(array.dtype), ()))
     if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
     warn_of_imaginary(src, self._type.dtype)
     if elsewhere.exist and src.device != self.device:
         src = src.to(self.device)
@@ -271,7 +275,20 @@ def into(target: Tensor, result: Tensor) -> None:
 
 def resized(target: Tensor, shape: Ints) -> Tensor:
     """A tensor given as ``out=``, in the shape that is to be written."""
-    return target if target._type.shape == shape else target.resize_(shape)
+    if target._type.shape != shape:
+        resize(target, shape, contiguous_strides(shape))  # the write that follows is the one change that counts
+    return target
+
+
+def resize(tensor: Tensor, sizes: Ints, strides: Ints) -> None:
+    """Lay other sizes over a tensor's storage, which grows if need be."""
+    offset, dtype = tensor._geometry_of().offset, tensor._type.dtype
+    need = -(-storage_size(sizes, strides, offset, dtype.itemsize) // tensor._storage.dtype.itemsize)
+    if need > tensor._storage.count:
+        tensor._storage.resize(need)
+    tensor._geometry = Geometry(sizes, strides, offset, dtype)
+    tensor._type = tensor_type(dtype, sizes)
+    tensor._cache = None
 
 
 table.writing.into = into

@@ -164,6 +164,7 @@ def sharing(array: np.ndarray, witness: Any = None) -> Tensor:
 
     A witness is an object that is kept: the memory's owner, if others may hold it in ways that nobody can count.
     """
+    array = np.asarray(array)  # without the mask of a masked array, as in PyTorch
     dtype, shape = dtypes.from_numpy(array.dtype), array.shape
     strides = _strides_of(array)
     if not array.size:

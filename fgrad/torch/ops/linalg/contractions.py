@@ -9,6 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.linalg.matrices import scalar_name
 from fgrad.torch.ops.linalg.products import bmm, dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
@@ -236,6 +237,11 @@ def einsum(*args: Any) -> Tensor:
             operands = list(operands[0])
     else:
         equation, operands = _from_sublists(args)
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}")
+    for k, x in enumerate(operands):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"einsum(): operand {k} must be Tensor, not {type_name(x)}")
     inputs, output = _labels(equation, operands)
     return _contracted(operands, inputs, output)
 

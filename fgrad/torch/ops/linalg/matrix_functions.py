@@ -10,6 +10,7 @@ from jax import numpy as jnp
 import fgrad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, int64
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import converted
 from fgrad.torch.ops.creation.creation import eye
 from fgrad.torch.ops.linalg.contractions import chained, crossed
@@ -129,6 +130,8 @@ def _norm(input: Array, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 
     Source: `torch.norm <https://docs.pytorch.org/docs/stable/generated/torch.norm.html>`_.
     """
+    if not (p is None or isinstance(p, str | bool | int | float | complex | np.generic | Tensor)):
+        raise TypeError(f"norm(): argument 'p' (position 2) must be Number or str, not {type_name(p)}")
     dims = (dim,) if isinstance(dim, int) else dim
     if p == "fro" and (dims is None or len(dims) <= 2):
         return vector_norm(input, 2, dims, keepdim, dtype=dtype)

@@ -119,6 +119,8 @@ def counts(types: Any, static: dict[str, Any]) -> bool:
 def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of order ``ord`` of all elements or over axes."""
     check_norm_dtype("linalg.vector_norm", input, dtype)
+    if isinstance(ord, complex):
+        raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
     axes = axes_of(dim, input.ndim)
     if (ord < 0 or ord == math.inf) and 0 in [input.shape[i] for i in axes]:
         if dim is None or dim == ():

@@ -17,7 +17,17 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace, check_written
-from fgrad.torch.ops.table.table import NUMBERS, TABLE, Array, Signature, enter_row, operation, operation_of, run_into
+from fgrad.torch.ops.table.table import (
+    NUMBERS,
+    TABLE,
+    Array,
+    Fixed,
+    Signature,
+    enter_row,
+    operation,
+    operation_of,
+    run_into,
+)
 
 
 @frozen(eq=False)
@@ -65,6 +75,10 @@ def overload(
     return enter
 
 
+#: the kinds of operands that numbers are not taken for
+_TENSORS = (Array, Fixed)
+
+
 def overloaded(
     *,
     method: bool = True,
@@ -105,7 +119,7 @@ def overloaded(
                 value = values[i]
                 if isinstance(value, Tensor) or (value is None and signature.defaults[i] is None):
                     continue
-                if signature.kinds[i] is not Array and value.__class__ in NUMBERS:
+                if signature.kinds[i] not in _TENSORS and value.__class__ in NUMBERS:
                     continue
                 try:
                     values[i] = signature.check(i, signature.kinds[i], value, len(args))

@@ -216,7 +216,7 @@ class Signature:
         """An argument as an operand of its kind."""
         if isinstance(value, Tensor):
             return value
-        if kind in (Operand, Number, Fixed):
+        if kind in (Operand, Number):
             if value.__class__ in NUMBERS:
                 return value
             if isinstance(value, np.generic):

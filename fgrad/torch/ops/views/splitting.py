@@ -117,6 +117,9 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     find_nodes((input,))
     base = input._geometry_of()
     offset = base.offset if storage_offset is None else int(storage_offset)
+    for name, given in (("size", size), ("stride", stride)):
+        if not isinstance(given, tuple | list):
+            raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type_name(given)}")
     sizes, strides = checked_ints(size, "as_strided", "size", 2), checked_ints(stride, "as_strided", "stride", 3)
     made = checked_strided(input, sizes, strides, offset)
     start, params = located(base, made)

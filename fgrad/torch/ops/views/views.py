@@ -1,6 +1,7 @@
 """Operations whose results are views: what each does to a geometry, and what it does to values."""
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from fgrad.mutable.operation.views import let_go
 from fgrad.mutable.tensor.tensor import Tensor, alias, find_nodes
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
-from fgrad.mutable.types.type_names import tensor_type_name
+from fgrad.mutable.types.type_names import tensor_type_name, type_name
 from fgrad.torch.ops.table.signature import spread_ints
 from fgrad.torch.ops.table.table import Array, Dims, Ints as SpreadInts, Number, composite, view
 
@@ -118,7 +119,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
         if start._type.shape or start._type.inexact or start._type.dtype is bool_:
             raise RuntimeError("start must be an 0-dim integral Tensor.")
         start = start.item()
-    start = int(start)
+    if isinstance(start, bool) or not hasattr(start, "__index__"):
+        raise TypeError(f"narrow(): argument 'start' (position 2) must be int or Tensor, not {type_name(start)}")
+    start = operator.index(start)
     rank = len(input._type.shape)
     if not rank:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
