@@ -14,24 +14,49 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
+import inventories  # noqa: E402 (these are found by the path above)
+import links  # noqa: E402
+import notebooks  # noqa: E402
+
 project = "fgrad"
 author = "the fgrad developers"
 release = "0.1.0"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = "fgrad"
 html_static_path = ["_static"]
-html_css_files = ["wrap.css"]
+html_css_files = ["site.css"]
+templates_path = ["_templates"]
+html_theme_options = {"top_of_page_buttons": ["view"]}
+html_copy_source = False
+#: a click copies what was typed, without prompts and without what was printed
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+#: made here and now, so that no other site is asked
+INVENTORIES = HERE / "_build" / "inventories"
+inventories.write(INVENTORIES)
+intersphinx_mapping = {name: (site, str(INVENTORIES / f"{name}.inv")) for name, site in inventories.SITES.items()}
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+autosummary_generate = False
 #: pages whose code writes pictures, which the page then shows from here
 PICTURES = HERE / "_build" / "pictures"
 
@@ -77,4 +102,8 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", make_primitives)
     app.connect("builder-inited", make_operations)
     app.connect("builder-inited", make_messages)
+    app.connect("doctree-read", links.link_names)
+    app.connect("missing-reference", links.look_in_pytorch, priority=400)  # before the other sites
+    app.connect("html-page-context", notebooks.link_notebook)
+    app.connect("build-finished", notebooks.write_notebooks)
     app.connect("autodoc-process-docstring", plain_sections, priority=400)  # before napoleon
