@@ -131,6 +131,7 @@ def setup(app: Any) -> None:
     app.connect("doctree-read", listings.mark_listings)
     app.connect("missing-reference", links.look_in_pytorch, priority=400)  # before the other sites
     app.connect("html-page-context", notebooks.link_notebook)
+    app.connect("html-page-context", links.mend_backlinks)
     app.connect("build-finished", notebooks.write_notebooks)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("autodoc-process-docstring", plain_sections, priority=400)  # before napoleon

@@ -81,6 +81,5 @@ def write(folder: Path) -> None:
         "torch": torch(),
     }
     for project, each in entries.items():
-        (folder / f"{project}.inv").write_bytes(
-            inventory(project, "exception" if project == "python" else "function", each)
-        )
+        kind = "exception" if project == "python" else "function"
+        (folder / f"{project}.inv").write_bytes(inventory(project, kind, each))

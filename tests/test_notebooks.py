@@ -21,7 +21,8 @@ def test_a_page_becomes_cells_of_text_and_of_code(tmp_path):
     page.write_text(
         "# Title\n\nSee [that](other.md), {term}`tangent` and ![it](../_build/pictures/it.svg).\n\n"
         "```python\n# f.py\ndef f(x):\n    return 1 / x\n```\n\n"
-        "```python\n>>> y = 2\n>>> f(y)\n0.5\n>>> f(0)\nTraceback (most recent call last):\n  ...\nZeroDivisionError: no\n```\n"
+        "```python\n>>> y = 2\n>>> f(y)\n0.5\n"
+        ">>> f(0)\nTraceback (most recent call last):\n  ...\nZeroDivisionError: no\n```\n"
         "\n```{toctree}\nother\n```\n"
     )
     cells = notebooks.notebook(page)["cells"]
@@ -43,9 +44,7 @@ def test_the_notebook_of_a_page_is_valid(page):
 def test_the_notebook_of_a_page_runs(name, tmp_path):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    text = json.dumps(notebooks.notebook(ROOT / "docs" / f"{name}.md"))
-    ran = nbclient.NotebookClient(
-        nbformat.reads(text, as_version=4), resources={"metadata": {"path": tmp_path}}
-    ).execute()
+    read = nbformat.reads(json.dumps(notebooks.notebook(ROOT / "docs" / f"{name}.md")), as_version=4)
+    ran = nbclient.NotebookClient(read, resources={"metadata": {"path": tmp_path}}).execute()
     errors = [cell for cell in ran.cells if any(each.output_type == "error" for each in cell.get("outputs", ()))]
     assert all("raises-exception" in cell.metadata.get("tags", ()) for cell in errors)
