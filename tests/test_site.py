@@ -18,6 +18,7 @@ from tests.browser import chromium
 
 #: what sticks out of the window with no way to scroll to it, and what a box hides of its contents
 CUT_OFF = """
+const width = document.documentElement.clientWidth;
 const scrolls = (e) => ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
 const inside = (e) => { for (; e !== null; e = e.parentElement) if (scrolls(e)) return true; return false; };
 const said = (e, why) => `${why}: <${e.tagName.toLowerCase()} class="${e.className}"> ${e.textContent.slice(0, 60)}`;
@@ -25,11 +26,11 @@ const found = [];
 for (const e of document.querySelectorAll("article, article *:not(svg *):not(math *)")) {
   const box = e.getBoundingClientRect();
   if (box.width <= 1 || !e.checkVisibility()) continue;
-  if ((box.right > innerWidth + 1 || box.left < -1) && !inside(e)) found.push(said(e, "sticks out"));
+  if ((box.right > width + 1 || box.left < -1) && !inside(e)) found.push(said(e, "sticks out"));
   const hides = ["hidden", "clip"].includes(getComputedStyle(e).overflowX);
   if (hides && e.scrollWidth > e.clientWidth + 1) found.push(said(e, "is cut off"));
 }
-if (document.documentElement.scrollWidth > innerWidth) found.push("the page is wider than the window");
+if (document.documentElement.scrollWidth > width) found.push("the page is wider than the window");
 return found.slice(0, 5);
 """
 PICTURES = "return [...document.images].filter((e) => e.complete && e.naturalWidth === 0).map((e) => e.src)"
