@@ -18,10 +18,13 @@ from tests.pictures import GRADIENT, gradient
 PAGES = [ROOT / "README.md", *pages()]
 #: what modules of ``fgrad.torch`` import for themselves
 INNER = {"Any", "enter_methods", "enter_names", "names", "submodules"}
+#: these run on the oldest Python alone: they are programs, and what they show is JAX's and fgrad's everywhere
+GALLERY = ROOT / "docs" / "gallery"
+CASES = [pytest.param(page, marks=[pytest.mark.slow] if page.parent == GALLERY else []) for page in PAGES]
 MODULES = sorted(path for path in (ROOT / "fgrad").rglob("*.py") if any(docstrings(path)))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", CASES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # pages save graphs and pictures
     failed = run_page(page)
