@@ -1,6 +1,7 @@
 """fgrad side by side with JAX and, where installed, PyTorch: one table of ratios, measured in this process.
 
-``python tests/benchmarks/run.py`` prints it; ``--readme`` also writes it into README.md; ``--quick`` measures less;
+``python tests/benchmarks/run.py`` prints it; ``--write`` also keeps it, and writes the table and the picture of the
+documents (``measured.py``); ``--quick`` measures less;
 ``--operations`` prints the operations of the mutable layer one by one, of which the table has the sum.
 Every figure is a median over interleaved rounds, so that whatever else the machine does weighs on both sides.
 """
@@ -22,15 +23,13 @@ sys.path.insert(0, str(ROOT))
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
-from attrs import frozen  # noqa: E402
 
 import fgrad  # noqa: E402
 import fgrad.numpy as fnp  # noqa: E402
 import fgrad.torch  # noqa: E402
-from tests.benchmarks import mutable, operations, programs  # noqa: E402
+from tests.benchmarks import measured, mutable, operations, programs  # noqa: E402
+from tests.benchmarks.measured import Row  # noqa: E402
 
-#: of a ratio that is measured to be known, with no most that it should be
-STATED = float("inf")
 #: calls between two changes of what is measured
 REPEATED = 200
 #: calls of a mutable program before it is measured: more than are interpreted before what they do is compiled
@@ -43,17 +42,6 @@ CALLS = 50
 LONGER = 4
 
 torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
-
-
-@frozen
-class Row:
-    """One line of the table: a ratio, what it was measured against, and the most it should be."""
-
-    work: str
-    against: str
-    ratio: float
-    wanted: float
-    detail: str = ""
 
 
 class Awaited:
@@ -314,7 +302,7 @@ def summary(rows: list[Row]) -> list[Row]:
     """What the table says of many operations: the median ratio, the slowest, and how many are beyond what is wanted."""
     if not rows:
         return []
-    count, missed = len(rows), [row for row in rows if row.ratio > row.wanted]
+    count, missed = len(rows), [row for row in rows if row.missed]
     first = rows[0]
     work = f"{count} operations on 32x32, one by one"
     detail = "beyond 10: " + (", ".join(row.work for row in missed) or "none")
@@ -361,19 +349,8 @@ def noting_lines(rounds: int, seconds: float) -> list[Row]:
         "product of 32x32, in place": lambda: z.mul_(y),
     }.items():
         r, a, b = ratio(with_lines(call), without(call), rounds, seconds)
-        rows.append(
-            Row(name, "the same without noting lines", r, STATED, f"{a / REPEATED:.1f} / {b / REPEATED:.1f} us")
-        )
+        rows.append(Row(name, "the same without noting lines", r, None, f"{a / REPEATED:.1f} / {b / REPEATED:.1f} us"))
     return rows
-
-
-def table(rows: list[Row]) -> str:
-    lines = ["| work | against | ratio | wanted at most | fgrad / other |", "|---|---|---|---|---|"]
-    for row in rows:
-        wanted = "stated" if row.wanted == STATED else f"{row.wanted:g}"
-        mark = "" if row.ratio <= row.wanted else " (missed)"
-        lines.append(f"| {row.work} | {row.against} | {row.ratio:.3f} | {wanted}{mark} | {row.detail} |")
-    return "\n".join(lines)
 
 
 def machine() -> str:
@@ -384,7 +361,7 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--readme", action="store_true")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--operations", action="store_true")
     options = parser.parse_args()
@@ -392,18 +369,16 @@ def main() -> None:
         torch.set_num_threads(os.cpu_count() or 1)
     rounds, seconds = (3, 0.05) if options.quick else (7, 0.25)
     if options.operations:
-        print(table(single_operations(rounds)))
+        print(measured.table(single_operations(rounds)))
         return
     rows = unjitted(rounds, seconds) + jitted(rounds, seconds) + first_call(3 if options.quick else 9)
     rows += recording(rounds, options.quick) + namespaces(rounds, seconds) + mutable_layer(rounds, seconds)
     rows += summary(single_operations(rounds)) + noting_lines(rounds, seconds)
-    text = f"Measured on {machine()}.\n\n{table(rows)}"
-    print(text)
-    if options.readme:
-        path = ROOT / "README.md"
-        before, rest = path.read_text().split("<!-- benchmark:begin -->")
-        _, after = rest.split("<!-- benchmark:end -->")
-        path.write_text(f"{before}<!-- benchmark:begin -->\n{text}\n<!-- benchmark:end -->{after}")
+    found = measured.Measured(machine(), rows)
+    print(found.table())
+    if options.write:
+        measured.write(found)
+        measured.write_documents(found)
 
 
 if __name__ == "__main__":
