@@ -11,11 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import inventories  # noqa: E402 (these are found by the path above)
 import links  # noqa: E402
+import listings  # noqa: E402
 import notebooks  # noqa: E402
 
 project = "fgrad"
@@ -23,6 +26,7 @@ author = "the fgrad developers"
 release = "0.1.0"
 
 extensions = [
+    "formulas",
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -43,6 +47,8 @@ html_css_files = ["site.css"]
 templates_path = ["_templates"]
 html_theme_options = {"top_of_page_buttons": ["view"]}
 html_copy_source = False
+html_show_copyright = False
+html_math_renderer = "mathml"
 #: a click copies what was typed, without prompts and without what was printed
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
@@ -56,6 +62,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_custom_sections = [("Fields", "params_style")]
 autosummary_generate = False
 #: pages whose code writes pictures, which the page then shows from here
 PICTURES = HERE / "_build" / "pictures"
@@ -91,9 +98,27 @@ def make_messages(app: Any) -> None:
     (HERE / "_build" / "messages.md").write_text(table)
 
 
+#: sections of docstrings by other names
+SECTIONS = {"Raises, when called:": "Raises:", "Attributes:": "Fields:"}
+
+
 def plain_sections(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Section names of the docstrings in the words that napoleon knows."""
-    lines[:] = ["Raises:" if line.strip() == "Raises, when called:" else line for line in lines]
+    """Sections of docstrings as napoleon knows them; what is returned is said in sentences, without a type before."""
+    within = False
+    for number, line in enumerate(lines):
+        if line in SECTIONS:
+            within, lines[number] = False, SECTIONS[line]
+        elif line == "Returns:":
+            within, lines[number] = True, ":returns:"
+        elif within and line and not line.startswith(" "):
+            within = False
+        elif within:
+            lines[number] = f"  {line}".rstrip()
+
+
+def plain_signature(app: Any, what: str, name: str, value: Any, *rest: Any) -> tuple[str, str] | None:
+    """Answers are made by asking, so that nobody calls their classes."""
+    return ("", "") if what == "class" and attrs.has(value) and name != "fgrad.Graph" else None
 
 
 def setup(app: Any) -> None:
@@ -103,7 +128,10 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", make_operations)
     app.connect("builder-inited", make_messages)
     app.connect("doctree-read", links.link_names)
+    app.connect("doctree-read", listings.mark_listings)
     app.connect("missing-reference", links.look_in_pytorch, priority=400)  # before the other sites
     app.connect("html-page-context", notebooks.link_notebook)
+    app.connect("html-page-context", links.mend_backlinks)
     app.connect("build-finished", notebooks.write_notebooks)
+    app.connect("autodoc-process-signature", plain_signature)
     app.connect("autodoc-process-docstring", plain_sections, priority=400)  # before napoleon

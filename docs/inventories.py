@@ -64,10 +64,10 @@ def torch() -> Iterator[tuple[str, str]]:
             yield f"torch.Tensor.{name}", f"generated/torch.Tensor.{name}.html#torch.Tensor.{name}"
 
 
-def inventory(project: str, entries: Iterator[tuple[str, str]]) -> bytes:
+def inventory(project: str, kind: str, entries: Iterator[tuple[str, str]]) -> bytes:
     """The text of an inventory, in the second version of Sphinx's format."""
     head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
-    body = "".join(f"{name} py:function 1 {place} -\n" for name, place in sorted(entries))
+    body = "".join(f"{name} py:{kind} 1 {place} -\n" for name, place in sorted(entries))
     return (head + "# The remainder of this file is compressed using zlib.\n").encode() + zlib.compress(body.encode())
 
 
@@ -81,4 +81,5 @@ def write(folder: Path) -> None:
         "torch": torch(),
     }
     for project, each in entries.items():
-        (folder / f"{project}.inv").write_bytes(inventory(project, each))
+        kind = "exception" if project == "python" else "function"
+        (folder / f"{project}.inv").write_bytes(inventory(project, kind, each))

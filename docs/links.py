@@ -40,3 +40,18 @@ def look_in_pytorch(app: Any, env: Any, node: Any, content: Any) -> None:
     """What ``fgrad.torch`` has of PyTorch's is documented there: the next to be asked are the other sites."""
     if node["reftarget"].startswith("fgrad.torch."):
         node["reftarget"] = node["reftarget"].removeprefix("fgrad.")
+
+
+def mend_backlinks(app: Any, pagename: str, templatename: str, context: Any, doctree: Any) -> None:
+    """From a source file to the reference: Sphinx takes all of a module to be documented under the name of one part."""
+    if not pagename.startswith("_modules/") or "body" not in context:
+        return
+    module = pagename.removeprefix("_modules/").replace("/", ".")
+    known = app.env.domains.python_domain.objects
+
+    def mended(found: re.Match[str]) -> str:
+        parts = found[2].split(".")
+        names = [found[2], *(f"{module}.{'.'.join(parts[-length:])}" for length in (1, 2))]
+        return found[1] + next((name for name in names if name in known), found[2]) + '"'
+
+    context["body"] = re.sub(r'(<a class="viewcode-back" href="[^"#]*#)([^"]*)"', mended, context["body"])

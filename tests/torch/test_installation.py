@@ -1,5 +1,6 @@
 """``install()``: ``import torch`` means this package, and only while it is installed."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,28 @@ def test_with_pytorch_in_the_process_it_is_refused():
         torch.install()
     torch.uninstall()
     assert sys.modules["torch"] is before and torch.__name__ == "fgrad.torch"
+
+
+def run_as_program(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "fgrad.torch", *arguments],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, **options,
+    )  # fmt: skip
+
+
+def test_a_program_of_pytorch_runs_as_it_is(tmp_path):
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "beside.py").write_text("import torch\nx = torch.ones(2, requires_grad=True)\n")
+    (folder / "train.py").write_text(
+        "import sys\nimport torch\nfrom beside import x\n\n(x * x).sum().backward()\n"
+        "print(x.grad, __name__, sys.argv[1:], torch.__name__)\n"
+    )
+    found = run_as_program("programs/train.py", "--lr", "0.1", cwd=tmp_path)
+    assert found.stdout == "tensor([2., 2.]) __main__ ['--lr', '0.1'] torch\n", found.stderr
+
+
+def test_running_a_program_names_what_is_wrong(tmp_path):
+    missing, none = run_as_program("train.py", cwd=tmp_path), run_as_program(cwd=tmp_path)
+    assert missing.stderr == "python -m fgrad.torch: there is no file 'train.py'\n" and missing.returncode == 1
+    assert none.stderr.startswith("usage: python -m fgrad.torch PROGRAM.py") and none.returncode == 1
