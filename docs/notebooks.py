@@ -21,6 +21,8 @@ PART = re.compile(
     r"|^\([\w-]+\)=\n|^<!--.*?-->\n",
     re.DOTALL | re.MULTILINE,
 )
+#: the title of a tab, and the content of a directive
+INSIDE = re.compile(r"[`:]+\{(?:tab-item\} *(.*)|[\w-]+\}.*)\n(?::[\w-]+:.*\n)*((?:.*\n)*?)[`:]+\n")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^):#\s]+)\.md(#[^)\s]*)?\)")
 PICTURE = re.compile(r"(!\[[^\]]*\])\((?:\.\./)*_build/pictures/([^)]+)\)")
 ROLE = re.compile(r"\{[\w:]+\}`([^`<]+?)(?:\s*<[^`>]+>)?`")
@@ -33,20 +35,27 @@ def has_notebook(page: Path) -> bool:
 
 def notebook(page: Path) -> dict[str, Any]:
     """The notebook of a page, as what its JSON says."""
-    text = page.read_text()
-    cells: list[dict[str, Any]] = []
-    at = 0
-    for found in PART.finditer(text):
-        cells += prose(text[at : found.start()], page)
-        if found["code"] is not None:
-            cells += session(found["code"]) if found["code"].startswith(">>>") else [code(found["code"], "", False)]
-        at = found.end()
-    cells += prose(text[at:], page)
+    cells = list(cells_of(page.read_text(), page))
     cells.insert(1, markdown("*A page of fgrad's documentation. Run its cells in order, where fgrad is installed.*"))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def cells_of(text: str, page: Path) -> Iterator[dict[str, Any]]:
+    """The cells of a text.  Of a directive only the code counts, and the titles of tabs that it stands in."""
+    at = 0
+    for found in PART.finditer(text):
+        yield from prose(text[at : found.start()], page)
+        if found["code"] is not None:
+            yield from session(found["code"]) if found["code"].startswith(">>>") else [code(found["code"], "", False)]
+        elif found["fence"] is not None and "```python\n" in found[0]:
+            opening, inside = INSIDE.fullmatch(found[0]).groups()  # type: ignore[union-attr]
+            yield from prose(f"**{opening}**" if opening else "", page)
+            yield from cells_of(inside, page)
+        at = found.end()
+    yield from prose(text[at:], page)
 
 
 def prose(text: str, page: Path) -> Iterator[dict[str, Any]]:

@@ -33,6 +33,18 @@ def test_a_page_becomes_cells_of_text_and_of_code(tmp_path):
     assert [cell["metadata"] for cell in cells[3:]] == [{}, {"tags": ["raises-exception"]}]
 
 
+def test_code_in_columns_and_tabs_is_in_the_notebook(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "::::{grid} 1 2 2 2\n:gutter: 2\n:::{grid-item}\n```python\nx = 1\n```\n:::\n"
+        ":::{grid-item}\n```python\ny = 2\n```\n:::\n::::\n\n"
+        "::::{tab-set}\n:::{tab-item} JAX\n```python\nz = 3\n```\n:::\n::::\n"
+        "::::{grid} 1\n:::{grid-item-card} A card\n:link: there\n:::\n::::\n"
+    )
+    first, _, *others = [cell["source"] for cell in notebooks.notebook(page)["cells"]]
+    assert [first, *others] == ["x = 1", "y = 2", "**JAX**", "z = 3"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_the_notebook_of_a_page_is_valid(page):
     nbformat = pytest.importorskip("nbformat")
@@ -40,7 +52,7 @@ def test_the_notebook_of_a_page_is_valid(page):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["index", "quickstart", "learn/modes", "understanding/nonfinite"])
+@pytest.mark.parametrize("name", ["index", "quickstart", "from_pytorch", "learn/modes", "understanding/nonfinite"])
 def test_the_notebook_of_a_page_runs(name, tmp_path):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
