@@ -45,10 +45,10 @@ def test_code_in_columns_and_tabs_is_in_the_notebook(tmp_path):
     assert [first, *others] == ["x = 1", "y = 2", "**JAX**", "z = 3"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_the_notebook_of_a_page_is_valid(page):
+def test_the_notebooks_of_all_pages_are_valid():
     nbformat = pytest.importorskip("nbformat")
-    nbformat.validate(nbformat.reads(json.dumps(notebooks.notebook(page)), as_version=4))
+    for page in PAGES:
+        nbformat.validate(nbformat.reads(json.dumps(notebooks.notebook(page)), as_version=4))
 
 
 @pytest.mark.thorough
