@@ -18,6 +18,7 @@ values, a pure function of those values.  What it touches from outside is a matt
 Then everything is put back: storages, counters, fields, containers, streams.  So an error in the middle leaves nothing
 behind, and capturing changes nothing.  Who wants the effects (a compiled call) carries them out with the values that
 the program gives.  Only Python's own effects outside of the world (a file, a global of another module) are as they are.
+Where a call turns out to be no program, a capture can go on in pieces instead, for good (NOTE [Pieces]).
 """
 
 import itertools
@@ -97,11 +98,25 @@ class Number:
 
     holder: dict[Any, Any]
     key: Any
+    #: its place in the tuple that the dict holds, if it holds one
+    at: int | None
     value: float
     input: Any
     place: Place
 
     written: ClassVar[bool] = False
+
+    def now(self) -> Any:
+        """What the number is by now."""
+        value = self.holder.get(self.key)
+        if self.at is None:
+            return value
+        return value[self.at] if isinstance(value, tuple) and self.at < len(value) else None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of Python's can be an input."""
+    return value.__class__ is float and value != 0
 
 
 @define(eq=False)
@@ -129,7 +144,7 @@ class Capture:
     cells: dict[Storage, Cell] = field(factory=dict)
     counters: dict[VersionCounter, tuple[int, Any]] = field(factory=dict)
     streams: dict[Any, Stream] = field(factory=dict)
-    numbers: dict[tuple[int, Any], Number] = field(factory=dict)
+    numbers: dict[tuple[int, Any, int | None], Number] = field(factory=dict)
     ahead: bool = False
     draws_ahead: list[Drawn] = field(factory=list)
     effects: list[str] = field(factory=list)
@@ -189,16 +204,29 @@ class Capture:
     # -- Python numbers ----------------------------------------------------------------------------------------------
 
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
-        """What a dict from outside holds under a key: a float as a tensor that is an input, anything else as it is."""
+        """What a dict from outside holds under a key: a float as a tensor that is an input, anything else as it is.
+
+        A zero often means that something is left out, and stays a constant.
+        """
         value = holder[key]
         _, before = self.world.containers.get(id(holder), (None, {}))
-        if value.__class__ is not float or before.get(key) is not value:
+        if before.get(key) is not value:
             return value  # the function itself has made it
-        found = self.numbers.get((id(holder), key))
+        if key != "lr" and not self.ahead:
+            return value
+        if is_number(value):
+            return self._number(holder, key, None, value)
+        if key == "betas" and isinstance(value, tuple) and all(map(is_number, value)):
+            return tuple([self._number(holder, key, i, x) for i, x in enumerate(value)])
+        return value
+
+    def _number(self, holder: dict[Any, Any], key: Any, at: int | None, value: float) -> Tensor:
+        found = self.numbers.get((id(holder), key, at))
         if found is None:
             traced = self.tape.input(NUMBER_TYPES[float].array)
-            place, _ = self.world.objects[id(holder)]
-            found = self.numbers[id(holder), key] = Number(holder, key, value, traced, place.item(key))
+            place = self.world.objects[id(holder)][0].item(key)
+            place = place if at is None else place.item(at)
+            found = self.numbers[id(holder), key, at] = Number(holder, key, at, value, traced, place)
         return new_tensor(found.input, type_of(found.input))
 
     # -- random numbers ----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ After a compiled call everything is as it would be uncompiled.  The capture has 
 walk has seen what became of everything; here that is written down: which storages get which output, how far counters
 go on, which entries of dicts (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.
 New tensors are made anew at each call.  What has no such form (a Python number that counts calls, a list that grows, a
-view of what was made inside) is ``Irregular``: such a call runs as uncompiled.
+view of what was made inside) is ``Irregular``: such a call runs in pieces.
 """
 
 import copy

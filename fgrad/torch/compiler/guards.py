@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import define, field
 
-from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.capture.capture import Capture, Number, is_number
 from fgrad.mutable.capture.world import MISSING
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor
@@ -75,6 +75,7 @@ class Guards:
       empty: containers that held nothing: most are tables of hooks.
       entries: containers that the call itself changes, with those entries that it leaves alone.
       tensors: what was known of each tensor that the call reads.
+      numbers: numbers that are inputs, as long as they are such.
       leaves: leaves that require grad, and whether they had a gradient.
       shared: which of the tensors share memory.
     """
@@ -85,6 +86,7 @@ class Guards:
     entries: list[tuple[Any, int, list[tuple[Any, Any]]]] = field(factory=list)
     tensors: list[Any] = field(factory=list)
     leaves: list[tuple[dict[str, Any], bool]] = field(factory=list)
+    numbers: list[Number] = field(factory=list)
     shared: list[int] = field(factory=list)
 
     def hold(self) -> bool:
@@ -101,6 +103,8 @@ class Guards:
         for scope, name, value in self.variables:
             if scope.get(name, MISSING) is not value:
                 return False
+        if not all(is_number(number.now()) for number in self.numbers):
+            return False
         return all((held.get("_grad") is None) is empty for held, empty in self.leaves)
 
     def fit(self, found: Sequence[Any]) -> bool:
@@ -122,7 +126,7 @@ def guards_of(capture: Capture, effects: Effects) -> Guards:
     own: dict[int, set[Any]] = {}
     for container, key, _ in effects.entries:
         own.setdefault(id(container), set()).add(key)
-    for holder, key in capture.numbers:
+    for holder, key, _ in capture.numbers:
         own.setdefault(holder, set()).add(key)
     found = _of_objects(capture, own)
     found.variables = [
@@ -132,6 +136,7 @@ def guards_of(capture: Capture, effects: Effects) -> Guards:
     ]
     holders = [x for x in capture.world.tensors if x._requires_grad or x._grad is not None or type(x) is not Tensor]
     found.leaves = [(vars(x), x._grad is None) for x in holders]
+    found.numbers = list(capture.numbers.values())
     found.tensors = [signature(x) for x in effects.located.tensors]
     found.shared = sharing(effects.located.tensors)
     return found

@@ -199,10 +199,22 @@ class UpdateOptimizer(Optimizer):
             raise AssertionError("_foreach ops don't support autograd")
 
 
+class _Traced(dict[str, Any]):
+    """The options of a group in a capture, which makes inputs of those that a rule calculates with: schedulers change
+    them."""
+
+    def __init__(self, group: Group, capture: Any):
+        super().__init__(group)
+        self.group: Group = group
+        self.capture: Any = capture
+
+    def __getitem__(self, key: str) -> Any:
+        return self.capture.number(self.group, key)
+
+
 def _traced(group: Group) -> Group:
-    """The options of a group, of which a capture makes the learning rate an input: schedulers change it."""
     capture = modes.capturing
-    return group if capture is None or "lr" not in group else {**group, "lr": capture.number(group, "lr")}
+    return group if capture is None else _Traced(group, capture)
 
 
 def check_fused(param: Tensor) -> None:

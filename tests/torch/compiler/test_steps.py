@@ -8,6 +8,12 @@ from fgrad.torch.nn import functional as F
 from tests.torch.compiler.programs import classifier, close, of_tensor, same
 
 
+def as_shown(x):
+    if isinstance(x, torch.Tensor):
+        return of_tensor(x)
+    return (np.array(x),) if isinstance(x, float) else x
+
+
 class Training:
     """A classifier with what a step of training may hold, and a method for each kind of step."""
 
@@ -101,7 +107,7 @@ class Training:
         found = {}
         for name, value in self.program.state().items():
             held = value if isinstance(value, list) else [value]
-            found |= {f"{name}.{i}": of_tensor(x) if isinstance(x, torch.Tensor) else x for i, x in enumerate(held)}
+            found |= {f"{name}.{i}": as_shown(x) for i, x in enumerate(held)}
         found |= {f"average.{i}": of_tensor(x) for i, x in enumerate(self.average)}
         found |= {"steps": self.steps, "scale": self.scaler.get_scale(), "epoch": self.scheduler.last_epoch}
         found |= {"rate": self.optimizer.param_groups[0]["lr"], "running": of_tensor(self.running)}
