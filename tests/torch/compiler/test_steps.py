@@ -1,5 +1,8 @@
 """What steps of training do beside the usual: compiled, each leaves what it leaves uncompiled, call after call."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,6 +15,9 @@ def as_shown(x):
     if isinstance(x, torch.Tensor):
         return of_tensor(x)
     return (np.array(x),) if isinstance(x, float) else x
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 class Training:
@@ -144,3 +150,16 @@ def test_a_step_leaves_what_it_leaves_uncompiled(kind):
     assert any(each.refused is None for each in programs) == (kind in WHOLE)
     assert all(each.refused is None or each.breaks for each in programs)
     assert step._compiled.recorded < 5
+
+
+@pytest.mark.parametrize("steps", [4, pytest.param(100, marks=pytest.mark.thorough)])
+def test_an_example_trains_as_it_does_uncompiled(steps):
+    shown = []
+    for compile in (lambda step: step, lambda step: torch.compile(step, fullgraph=True)):
+        script = runpy.run_path(str(EXAMPLES / "training_script.py"))
+        step, batches = compile(script["step"]), script["batches"]()
+        losses = [step(*batches[k % len(batches)]).item() for k in range(steps)]
+        shown.append((losses, torch.get_rng_state().numpy().copy()))
+    (losses, stream), (wanted, before) = shown
+    np.testing.assert_allclose(losses, wanted, rtol=1e-2 if steps > 10 else 1e-4, atol=1e-2 if steps > 10 else 0)
+    assert np.array_equal(stream, before)
