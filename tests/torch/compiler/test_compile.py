@@ -168,6 +168,29 @@ def test_globals_are_guarded(monkeypatch):
     assert compiled(torch.ones(1)).item() == 3
 
 
+average = torch.zeros(1)
+
+
+def test_a_tensor_that_the_call_replaces_is_read_where_it_is_held():
+    class Holder:
+        mean = None
+
+    holder = Holder()
+    holder.mean = torch.zeros(1)
+
+    def step(x):
+        global average
+        holder.mean = 0.5 * holder.mean + x
+        average = average - holder.mean
+        return holder.mean * 1
+
+    compiled = torch.compile(step, fullgraph=True)
+    assert [compiled(torch.ones(1)).item() for _ in range(4)] == [1, 1.5, 1.75, 1.875]
+    assert average.item() == -6.125 and compiled._compiled.recorded == 1
+    holder.mean = torch.tensor([3.0])
+    assert compiled(torch.ones(1)).item() == 2.5 and compiled._compiled.recorded == 1
+
+
 def test_where_a_number_is_needed_it_runs_in_pieces():
     def branch(x):
         return x * 2 if x.sum() > 1 else x
