@@ -18,6 +18,7 @@ values, a pure function of those values.  What it touches from outside is a matt
 Then everything is put back: storages, counters, fields, containers, streams.  So an error in the middle leaves nothing
 behind, and capturing changes nothing.  Who wants the effects (a compiled call) carries them out with the values that
 the program gives.  Only Python's own effects outside of the world (a file, a global of another module) are as they are.
+Where a call turns out to be no program, a capture can go on in pieces instead, for good (NOTE [Pieces]).
 """
 
 import itertools

@@ -4,6 +4,7 @@ from fgrad.torch.compiler.compilation import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,
     compile as compile,
+    config as config,
     disable as disable,
     is_compiling as is_compiling,
     is_dynamo_compiling as is_dynamo_compiling,

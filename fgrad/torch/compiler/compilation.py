@@ -25,14 +25,22 @@ LIMIT = 8
 _VALUES = (type(None), bool, int, float, complex, str, bytes)
 
 
-class _Settings:
-    """Settings of all compiled functions."""
+class Config:
+    """Settings of all compiled functions: ``torch.compiler.config``.
 
-    #: every so many calls a program is recorded again and compared
-    check_every = 1000
+    Attributes:
+      check_every: every so many calls a program is recorded again and compared, as at its second call; 1, for finding
+        an error, means every call, and 0 never.
+
+    >>> import fgrad.torch as torch
+    >>> torch.compiler.config.check_every
+    1000
+    """
+
+    check_every: int = 1000
 
 
-settings: _Settings = _Settings()
+config: Config = Config()
 _running = threading.local()
 
 
@@ -107,7 +115,8 @@ class Compiled:
         self, key: Any, program: Program, found: list[Any], tensors: list[Tensor], args: Any, kwargs: Any
     ) -> Any:
         program.calls += 1
-        if program.calls == 2 or not program.calls % settings.check_every:
+        every = config.check_every
+        if every and (program.calls == 2 or not program.calls % every):
             checked, done = self._record(args, kwargs)
             if not program.same_as(checked):
                 self._differ(program, checked)
@@ -211,7 +220,8 @@ def compile(
     """A function whose calls are captured once and then run as one program of XLA's; without one, a decorator.
 
     After each call tensors, gradients, versions, an optimiser's state, buffers and generators are as they would be
-    uncompiled.  A call that cannot be captured runs as uncompiled; ``torch.compiler.explain`` says why.
+    uncompiled.  A call that cannot be one program runs in pieces, or as uncompiled; ``torch.compiler.explain``
+    says why.
 
     Arguments:
       model: a function, a whole step of training for one, or a module.

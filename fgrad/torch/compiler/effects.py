@@ -5,7 +5,7 @@ After a compiled call everything is as it would be uncompiled.  The capture has 
 walk has seen what became of everything; here that is written down: which storages get which output, how far counters
 go on, which entries of dicts (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.
 New tensors are made anew at each call.  What has no such form (a Python number that counts calls, a list that grows, a
-view of what was made inside) is ``Irregular``: such a call runs as uncompiled.
+view of what was made inside) is ``Irregular``: such a call runs in pieces.
 """
 
 import copy
@@ -66,8 +66,8 @@ class Made:
 class Located:
     """The tensors from outside that a call reads or changes, and how each call finds them.
 
-    A tensor is one of the arguments, by its place; the ``.grad`` of another, which may be a new one at each call; or
-    the very object that it was.
+    A tensor is one of the arguments, by its place; the ``.grad`` of another, which may be a new one at each call; what
+    an entry holds into which the call itself puts another; or the very object that it was.
     """
 
     capture: Capture
@@ -76,6 +76,7 @@ class Located:
     ways: list[tuple[str, Any]] = field(factory=list)
     _numbers: dict[int, int] = field(factory=dict)
     _owners: dict[int, Tensor] = field(factory=dict)
+    _entries: dict[int, tuple[Any, Any]] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         world = self.capture.world
@@ -83,6 +84,11 @@ class Located:
             gradient = world.containers[id(vars(tensor))][1].get("_grad")
             if gradient is not None:
                 self._owners[id(gradient)] = tensor
+        for container, before in world.changed():
+            if isinstance(container, dict):
+                replaced = [(key, x) for key, x in before.items() if container.get(key) is not x]
+                self._entries |= {id(x): (container, key) for key, x in replaced if is_tensor(x)}
+        self._entries |= {id(x): (scope, name) for scope, name, x in world.rebound() if is_tensor(x)}
 
     def number(self, tensor: Tensor) -> int:
         """The place of a tensor among those that are found at each call."""
@@ -96,6 +102,8 @@ class Located:
             way = "argument", at
         elif owner is not None:
             way = "gradient", self.number(owner)
+        elif id(tensor) in self._entries:
+            way = "entry", self._entries[id(tensor)]
         self._numbers[id(tensor)] = len(self.tensors)
         self.tensors.append(tensor)
         self.ways.append(way)
@@ -109,7 +117,8 @@ class Located:
 
     def key(self) -> list[Any]:
         """What two calls share that find their tensors in the same way."""
-        return [(kind, id(at) if kind == "fixed" else at) for kind, at in self.ways]
+        held = {"fixed": id, "entry": lambda at: (id(at[0]), at[1])}
+        return [(kind, held[kind](at) if kind in held else at) for kind, at in self.ways]
 
     def finder(self) -> Callable[[Sequence[Tensor]], list[Any]]:
         """What finds the tensors of a call, from its arguments."""
@@ -120,6 +129,9 @@ class Located:
             for kind, at in ways:
                 if kind == "fixed":
                     found.append(at)
+                elif kind == "entry":
+                    held = at[0].get(at[1], None)
+                    found.append(held if is_tensor(held) else None)
                 else:
                     found.append(arguments[at] if kind == "argument" else found[at]._grad)
             return found

@@ -7,7 +7,6 @@ import pytest
 
 import fgrad
 import fgrad.torch as torch
-from fgrad.torch.compiler.compilation import settings
 from tests.torch.compiler.programs import classifier, close, of_tensor, same
 from tests.torch.compiler.test_pure import OPTIMIZERS
 
@@ -109,6 +108,30 @@ def test_numbers_of_a_group_are_inputs_but_zero_is_another_rule():
     assert counts == [2, 2, 2, 2, 3, 4]
 
 
+def test_options_that_change_compile_nothing_new_unless_they_come_or_go():
+    def training():
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = torch.optim.Adam([w], lr=0.1, betas=(0.8, 0.9), weight_decay=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            w.square().sum().backward()
+            optimizer.step()
+
+        return w, optimizer.param_groups[0], step
+
+    (w, group, step), (v, other, uncompiled) = training(), training()
+    compiled = torch.compile(step)
+    changes = [{}, {}, {"weight_decay": 0.2}, {"betas": (0.5, 0.6)}, {"eps": 1e-3}, {"weight_decay": 0.0}, {"lr": 0.0}]
+    for change in changes:
+        for each in (group, other):
+            each.update(change)
+        compiled()
+        uncompiled()
+        close(w.detach().numpy(), v.detach().numpy(), exact=False)
+    assert compiled._compiled.recorded == 3  # without state, with it, without decay
+
+
 def test_what_changes_from_outside_is_seen():
     model, optimizer, step, compiled = linear_step()
     twin, other, uncompiled, _ = linear_step()
@@ -159,18 +182,14 @@ def test_tensors_that_share_memory_are_told_apart():
         assert compiled(a, a.view(2)).item() == 2
 
 
-def test_a_global_that_changes_is_guarded_and_what_no_guard_sees_is_checked():
+def test_what_no_guard_sees_is_checked(monkeypatch):
     hidden = iter([1.0, 1.0, 2.0, 2.0, 2.0])
     compiled = torch.compile(lambda x: x * next(hidden))
     assert compiled(torch.ones(1)).item() == 1
-    before = settings.check_every
-    try:
-        settings.check_every = 3
-        assert compiled(torch.ones(1)).item() == 1
-        with pytest.warns(UserWarning, match="does something else.*test_compile.py"):
-            assert compiled(torch.ones(1)).item() == 2
-    finally:
-        settings.check_every = before
+    monkeypatch.setattr(torch.compiler.config, "check_every", 3)
+    assert compiled(torch.ones(1)).item() == 1
+    with pytest.warns(UserWarning, match="does something else.*test_compile.py"):
+        assert compiled(torch.ones(1)).item() == 2
 
 
 SCALE = 2.0
@@ -198,6 +217,29 @@ def test_the_programs_of_a_function_are_none_of_its_state(monkeypatch):
     for _ in range(5):
         compiled(torch.ones(2))
     assert compiled._compiled.recorded == 2
+
+
+average = torch.zeros(1)
+
+
+def test_a_tensor_that_the_call_replaces_is_read_where_it_is_held():
+    class Holder:
+        mean = None
+
+    holder = Holder()
+    holder.mean = torch.zeros(1)
+
+    def step(x):
+        global average
+        holder.mean = 0.5 * holder.mean + x
+        average = average - holder.mean
+        return holder.mean * 1
+
+    compiled = torch.compile(step, fullgraph=True)
+    assert [compiled(torch.ones(1)).item() for _ in range(4)] == [1, 1.5, 1.75, 1.875]
+    assert average.item() == -6.125 and compiled._compiled.recorded == 1
+    holder.mean = torch.tensor([3.0])
+    assert compiled(torch.ones(1)).item() == 2.5 and compiled._compiled.recorded == 1
 
 
 def test_where_a_number_is_needed_it_runs_in_pieces():

@@ -1,11 +1,23 @@
 """What steps of training do beside the usual: compiled, each leaves what it leaves uncompiled, call after call."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import fgrad.torch as torch
 from fgrad.torch.nn import functional as F
 from tests.torch.compiler.programs import classifier, close, of_tensor, same
+
+
+def as_shown(x):
+    if isinstance(x, torch.Tensor):
+        return of_tensor(x)
+    return (np.array(x),) if isinstance(x, float) else x
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 class Training:
@@ -101,7 +113,7 @@ class Training:
         found = {}
         for name, value in self.program.state().items():
             held = value if isinstance(value, list) else [value]
-            found |= {f"{name}.{i}": of_tensor(x) if isinstance(x, torch.Tensor) else x for i, x in enumerate(held)}
+            found |= {f"{name}.{i}": as_shown(x) for i, x in enumerate(held)}
         found |= {f"average.{i}": of_tensor(x) for i, x in enumerate(self.average)}
         found |= {"steps": self.steps, "scale": self.scaler.get_scale(), "epoch": self.scheduler.last_epoch}
         found |= {"rate": self.optimizer.param_groups[0]["lr"], "running": of_tensor(self.running)}
@@ -138,3 +150,16 @@ def test_a_step_leaves_what_it_leaves_uncompiled(kind):
     assert any(each.refused is None for each in programs) == (kind in WHOLE)
     assert all(each.refused is None or each.breaks for each in programs)
     assert step._compiled.recorded < 5
+
+
+@pytest.mark.parametrize("steps", [4, pytest.param(100, marks=pytest.mark.thorough)])
+def test_an_example_trains_as_it_does_uncompiled(steps):
+    shown = []
+    for compile in (lambda step: step, lambda step: torch.compile(step, fullgraph=True)):
+        script = runpy.run_path(str(EXAMPLES / "training_script.py"))
+        step, batches = compile(script["step"]), script["batches"]()
+        losses = [step(*batches[k % len(batches)]).item() for k in range(steps)]
+        shown.append((losses, torch.get_rng_state().numpy().copy()))
+    (losses, stream), (wanted, before) = shown
+    np.testing.assert_allclose(losses, wanted, rtol=1e-2 if steps > 10 else 1e-4, atol=1e-2 if steps > 10 else 0)
+    assert np.array_equal(stream, before)
