@@ -99,17 +99,6 @@ def _step(sizes: tuple[int, ...], batch: int, wanted: float) -> Mutable:
     return Mutable(f"training step of the {'-'.join(map(str, sizes))} MLP, batch {batch}", make, wanted)
 
 
-def _compiled(sizes: tuple[int, ...], batch: int, wanted: float) -> Mutable:
-    """The same step compiled whole by fgrad, against PyTorch eager."""
-    plain = _step(sizes, batch, wanted)
-
-    def make(torch: Any) -> Callable[[], Any]:
-        call = plain.make(torch)
-        return torch.compile(call) if hasattr(torch, "pure") else call
-
-    return Mutable(f"compiled {plain.name}", make, wanted)
-
-
 PROGRAMS = (
     _operation("product", lambda torch, x, y: x * y),
     _operation("matrix product", lambda torch, x, y: x @ y),
@@ -125,7 +114,4 @@ PROGRAMS = (
     _step((16, 16, 16, 1 + 9), 8, 10.0),
     _step((784, 256, 256, 10), 128, 1.2),
     _step((1024, 1024, 1024, 10), 256, 1.2),
-    _compiled((16, 16, 16, 1 + 9), 8, 0.35),
-    _compiled((784, 256, 256, 10), 128, 0.6),
-    _compiled((1024, 1024, 1024, 1024), 256, 0.7),
 )

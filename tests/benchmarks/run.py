@@ -1,8 +1,8 @@
 """fgrad side by side with JAX and, where installed, PyTorch: one table of ratios, measured in this process.
 
 ``python tests/benchmarks/run.py`` prints it; ``--write`` also keeps it, and writes the table and the picture of the
-documents (``measured.py``); ``--quick`` measures less;
-``--operations`` prints the operations of the mutable layer one by one, of which the table has the sum.
+documents (``measured.py``); ``--quick`` measures less; ``--operations`` prints the operations of the mutable layer one
+by one, of which the table has the sum; ``--captured`` prints the rows of compiled and captured steps alone.
 Every figure is a median over interleaved rounds, so that whatever else the machine does weighs on both sides.
 """
 
@@ -27,72 +27,20 @@ import jax.numpy as jnp  # noqa: E402
 import fgrad  # noqa: E402
 import fgrad.numpy as fnp  # noqa: E402
 import fgrad.torch  # noqa: E402
-from tests.benchmarks import measured, mutable, operations, programs  # noqa: E402
+from tests.benchmarks import captured, measured, mutable, operations, programs  # noqa: E402
 from tests.benchmarks.measured import Row  # noqa: E402
+from tests.benchmarks.side_by_side import SHORTER, Awaited, ratio  # noqa: E402
 
 #: calls between two changes of what is measured
 REPEATED = 200
 #: calls of a mutable program before it is measured: more than are interpreted before what they do is compiled
 WARM_UP = 120
-#: the parts into which a round is cut
-SHORTER = 5
 #: calls of a single operation in a round
 CALLS = 50
 #: how much longer a round of such programs is: results come in behind the calls, and the last ones are waited for
 LONGER = 4
 
 torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
-
-
-class Awaited:
-    """A tensor as ``jax.block_until_ready`` waits for it."""
-
-    __slots__ = ("tensor",)
-
-    def __init__(self, tensor: Any):
-        self.tensor = tensor
-
-    def block_until_ready(self) -> "Awaited":
-        self.tensor.detach().numpy()
-        return self
-
-
-def repeated(call: Callable[[], Any], seconds: float) -> int:
-    """How many calls take about ``seconds``, of which the first are not like the others."""
-    for _ in range(3):
-        jax.block_until_ready(call())
-    start = time.perf_counter()
-    jax.block_until_ready(call())
-    return max(1, int(seconds / max(time.perf_counter() - start, 1e-6)))
-
-
-def per_call(call: Callable[[], Any], count: int) -> float:
-    """Seconds per call, over ``count`` of them."""
-    start = time.perf_counter()
-    for _ in range(count):
-        out = call()
-    jax.block_until_ready(out)
-    return (time.perf_counter() - start) / count
-
-
-def ratio(
-    ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float
-) -> tuple[float, float, float]:
-    """Median of the rounds' ratios, and the median times of both sides in microseconds.
-
-    Rounds are short and many, and each side is first in every other one: what the machine does besides comes and goes
-    within seconds, and weighs on both alike.
-    """
-    counts = [repeated(call, seconds / SHORTER) for call in (ours, theirs)]
-    gc.collect()
-    pairs = []
-    for turn in range(rounds * SHORTER):
-        times = [0.0, 0.0]
-        for side in (0, 1) if turn % 2 else (1, 0):
-            times[side] = per_call((ours, theirs)[side], counts[side])
-        pairs.append(times)
-    a, b = (statistics.median(p[i] for p in pairs) * 1e6 for i in (0, 1))
-    return statistics.median(p[0] / p[1] for p in pairs), a, b
 
 
 def torch_call(program: programs.Program) -> Callable[[], Any]:
@@ -364,6 +312,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--operations", action="store_true")
+    parser.add_argument("--captured", action="store_true")
     options = parser.parse_args()
     if torch is not None:
         torch.set_num_threads(os.cpu_count() or 1)
@@ -371,9 +320,13 @@ def main() -> None:
     if options.operations:
         print(measured.table(single_operations(rounds)))
         return
+    if options.captured:
+        print(measured.table(captured.rows(rounds, seconds, torch)))
+        return
     rows = unjitted(rounds, seconds) + jitted(rounds, seconds) + first_call(3 if options.quick else 9)
     rows += recording(rounds, options.quick) + namespaces(rounds, seconds) + mutable_layer(rounds, seconds)
     rows += summary(single_operations(rounds)) + noting_lines(rounds, seconds)
+    rows += captured.rows(rounds, seconds, torch)
     found = measured.Measured(machine(), rows)
     print(found.table())
     if options.write:

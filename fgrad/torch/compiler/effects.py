@@ -21,12 +21,13 @@ from fgrad.mutable.operation.capture import flatten, is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.storage import WRITES_KEPT, Storage, VersionCounter
+from fgrad.mutable.tensor.storage import WRITES_KEPT, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
 from fgrad.torch.compiler.step import Step
 
 #: fields of tensors that say nothing that the user can see, and come back by themselves
 _PASSING = frozenset(("_cache", "_accumulator", "_origin", "_level"))
+_ABSENT: Any = object()
 _KEPT = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -214,39 +215,44 @@ class Effects:
         made: list[Tensor] = []
         for each in self.made:
             made.append(each.make(outs, made))
-        undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        # everything is looked up first, and what stood there: what follows only sets
+        storages = [(found[at]._storage, outs[output]) for at, output in self.writes]
+        counters = [(found[at]._counter, delta) for at, delta, _ in self.counts]
+        entries = [(vars(found[at]), name, value(found, made)) for at, name, value in self.fields]
+        entries += [(container, key, value(found, made)) for container, key, value in self.entries]
+        arrays = [storage.array for storage, _ in storages]
+        values = [counter.value for counter, _ in counters]
+        held = [container.get(key, _ABSENT) for container, key, _ in entries]
         try:
-            self._apply(found, made, outs, undo)
+            for storage, array in storages:
+                storage.array = array
+            for counter, delta in counters:
+                counter.value += delta
+            for container, key, value in entries:
+                container[key] = value
         except BaseException:
-            for function, args in reversed(undo):
-                function(*args)
+            for (storage, _), array in zip(storages, arrays, strict=True):
+                storage.array = array
+            for (counter, _), value in zip(counters, values, strict=True):
+                counter.value = value
+            for (container, key, _), value in zip(entries, held, strict=True):
+                if value is _ABSENT:
+                    container.pop(key, None)
+                else:
+                    container[key] = value
             raise
+        for (counter, _), before, (_, _, writes) in zip(counters, values, self.counts, strict=True):
+            if writes:
+                _note(counter, before, writes)
         return made, self.result(found, made)
 
-    def _apply(self, found: Any, made: Any, outs: Any, undo: list[Any]) -> None:
-        for at, output in self.writes:
-            storage = found[at]._storage
-            undo.append((setattr, (storage, "array", storage.array)))
-            storage.array = outs[output]
-        for at, delta, writes in self.counts:
-            counter = found[at]._counter
-            undo.append((setattr, (counter, "value", counter.value)))
-            before, counter.value = counter.value, counter.value + delta
-            if writes:
-                if counter.writes is None:
-                    counter.writes = deque(maxlen=WRITES_KEPT)
-                counter.writes.extend([w._replace(version=before + k + 1) for k, w in enumerate(writes)])
-        for at, name, value in self.fields:
-            held = vars(found[at])
-            undo.append(_entry_undo(held, name))
-            held[name] = value(found, made)
-        for container, key, value in self.entries:
-            undo.append(_entry_undo(container, key))
-            container[key] = value(found, made)
 
-
-def _entry_undo(container: dict[Any, Any], key: Any) -> Any:
-    return (container.__setitem__, (key, container[key])) if key in container else (container.pop, (key, None))
+def _note(counter: VersionCounter, before: int, writes: Sequence[Any]) -> None:
+    """Note who wrote, for errors."""
+    if counter.writes is None:
+        counter.writes = deque(maxlen=WRITES_KEPT)
+    for version, write in enumerate(writes, before + 1):
+        counter.writes.append(Write(version, write.operation, write.source, write.through))
 
 
 def check_plain(tensor: Tensor, capture: Capture) -> None:
