@@ -296,4 +296,4 @@ def _reader(x: Any, effects: Effects, lent: bool) -> Callable[[Any], Any]:
     if isinstance(x, Stream):
         return lambda found: x.source.saved()
     assert isinstance(x, Number)
-    return lambda found: np.float64(x.now())
+    return lambda found: np.float64(x.holder[x.key])
