@@ -16,6 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, evaluate
+from fgrad.graph.linear_regions import LinearCall, LinearSolve
 from fgrad.graph.op import Op, Region, intern
 from fgrad.jaxcore import ShapedArray, bind_remat, varying_axes, zero_tangent
 
@@ -354,82 +355,6 @@ class CustomVmap(Region):
 
     def has_effects(self, params: dict[str, Any]) -> bool:
         return params["call"].effects
-
-
-class LinearSolve(Region):
-    """``custom_linear_solve``: x with matvec(x) = b, and the graphs for the transposed system.
-
-    Parameters: ``matvec``, ``vecmat``, ``solve``, ``transpose_solve`` (graphs; the second and fourth may be None),
-    ``lengths`` (how many constants each reads), ``symmetric``.  Inputs: the constants in that order, then ``b``.
-    """
-
-    name = "custom_linear_solve"
-
-    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
-        # as JAX's own solve, not just ``solve``: a gradient taken later, of what JAX has traced, needs ``matvec``
-        a, b, c, d = params["lengths"]
-        solve, back = params["solve"], params["transpose_solve"]
-        rhs = tuple(args[a + b + c + d :])
-        n, has_aux = len(rhs), len(solve.outputs) > len(rhs)
-
-        def solver(graph: Graph, consts: Sequence[Any]) -> Any:
-            def call(_: Any, xs: Any) -> Any:
-                outs = tuple(evaluate(graph, [*consts, *xs]))
-                return (outs[:n], outs[n:]) if has_aux else outs
-
-            return call
-
-        found = lax.custom_linear_solve(
-            lambda xs: tuple(evaluate(params["matvec"], [*args[:a], *xs])),
-            rhs,
-            solver(solve, args[a + b : a + b + c]),
-            None if back is None else solver(back, args[a + b + c : a + b + c + d]),
-            has_aux=has_aux,
-        )
-        return [*found[0], *found[1]] if has_aux else found
-
-    def called(self, params: dict[str, Any]) -> Graph:
-        a, b, c, d = params["lengths"]
-        graphs = params["matvec"], params["vecmat"], params["transpose_solve"]
-        skipped = [() if g is None else g.in_types[:n] for g, n in zip(graphs, (a, b, d), strict=True)]
-        return _among(params["solve"], c, (*skipped[0], *skipped[1]), skipped[2])
-
-    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
-        return params["solve"].out_types
-
-
-@functools.lru_cache(256)
-def _among(graph: Graph, count: int, before: tuple[ShapedArray, ...], behind: tuple[ShapedArray, ...]) -> Graph:
-    """The graph with inputs that it does not read before its first ``count``, and behind these."""
-    builder = Builder([*before, *graph.in_types[:count], *behind, *graph.in_types[count:]])
-    start, end = len(before), len(before) + count
-    read = [*builder.inputs[start:end], *builder.inputs[end + len(behind) :]]
-    return builder.finish(builder.splice(graph, read))
-
-
-class LinearCall(Region):
-    """A call that is linear in its last inputs, with a transpose of the user's own (``linear_call``).
-
-    Parameters: ``call``; ``rule``: a deferred graph of the transpose, from the same residuals and cotangents of the
-    outputs to those of the linear inputs; ``num_consts``: how many inputs come before these.
-    """
-
-    name = "linear_call"
-
-    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
-        call, rule, n = params["call"], params["rule"], params["num_consts"]
-        return jax.custom_derivatives.linear_call(
-            lambda residuals, xs: tuple(evaluate(call, [*residuals, *xs])),
-            lambda residuals, cts: tuple(evaluate(rule(), [*residuals, *cts])),
-            tuple(args[:n]),
-            tuple(args[n:]),
-        )
-
-    def called(self, params: dict[str, Any]) -> Graph:
-        return params["call"]
-
-    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
-        return params["call"].out_types
 
 
 class Opaque(Region):

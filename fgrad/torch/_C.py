@@ -17,7 +17,8 @@ from fgrad.mutable.context.torch_function.protocol import (
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.autograd.function import Function, delayed_error
+from fgrad.torch.autograd.delayed_errors import delayed_error
+from fgrad.torch.autograd.function import Function
 from fgrad.torch.methods.subclasses import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
 from fgrad.torch.stand_ins import names, submodules
 

@@ -31,7 +31,7 @@ from fgrad.mutable.operation.operation_node import (
     type_at,
 )
 from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback, planned_graph, types_of
-from fgrad.mutable.tensor.cut import as_constant, is_cutting
+from fgrad.mutable.tensor.cut import constants
 from fgrad.mutable.tensor.node import Edge, named
 from fgrad.mutable.tensor.origin import origin_of
 from fgrad.mutable.tensor.saved import SavedTensor
@@ -288,9 +288,7 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     The parameters are hashable and stand in the operation's order.
     """
     if modes.level:
-        operands = levels.lifted(operands)
-        if is_cutting():
-            operands = [as_constant(x) if isinstance(x, Tensor) else x for x in operands]
+        operands = constants(levels.lifted(operands))
     if elsewhere.exist:
         check_together(operation, operands)
     types: list[OperandType] = []

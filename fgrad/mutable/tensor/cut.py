@@ -13,6 +13,7 @@ plays no part.  So whatever cuts history in PyTorch is said in that graph too, a
   PyTorch has no say here, since its transformations refuse ``requires_grad_``.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -103,8 +104,12 @@ def cut(handle: Tensor) -> Tensor:
     return handle
 
 
-def as_constant(tensor: Tensor) -> Tensor:
-    """What an operation that is not recorded reads of a tensor: its elements as they are now."""
+def constants(operands: Sequence[Any]) -> Sequence[Any]:
+    """What an operation reads of its operands: their elements as they are now, where it is not recorded."""
+    return [_constant(x) if isinstance(x, Tensor) else x for x in operands] if is_cutting() else operands
+
+
+def _constant(tensor: Tensor) -> Tensor:
     storage = tensor._storage
     if not may_vary(storage.array):
         return tensor

@@ -19,12 +19,13 @@ from fgrad.mutable.explain.lost_history import warn_of_lost_history
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.cut import cut, may_vary
-from fgrad.mutable.tensor.node import TWICE, Edge, Node, named
+from fgrad.mutable.tensor.node import TWICE, Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
 from fgrad.mutable.write.inplace import VIEW_OF_LEAF, explanation, rebase
+from fgrad.torch.autograd.delayed_errors import once_differentiable as once_differentiable
 from fgrad.torch.autograd.function_rules import rule_outputs
 from fgrad.torch.autograd.function_tangents import push
 
@@ -446,59 +447,6 @@ def _save(ctx: FunctionNode, results: list[Any]) -> None:
                 f"save_for_backward can only save variables, but argument {i} is of type {type(x).__name__}"
             )
         ctx._saved.append(SavedTensor(x, "tensors", output=x._grad_fn is ctx))
-
-
-def once_differentiable(fn: Any) -> Any:
-    """Say that a ``backward`` cannot itself be differentiated: its gradients refuse to be.
-
-    Source: `torch.autograd.function.once_differentiable
-    <https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.once_differentiable.html>`_.
-    """
-
-    @functools.wraps(fn)
-    def wrapper(ctx: Any, *args: Any) -> Any:
-        with no_grad():
-            outputs = fn(ctx, *args)
-        if not modes.grad or not any(isinstance(x, Tensor) and is_tracked(x) for x in args):
-            return outputs
-        several = isinstance(outputs, tuple)
-        leaves = [None if x is None else alias(x) for x in (outputs if several else (outputs,))]
-        for leaf in leaves:
-            if leaf is not None:
-                leaf._requires_grad = True
-        results = delayed_error(
-            "trying to differentiate twice a function that was marked with @once_differentiable", leaves
-        )
-        return tuple(results) if several else results[0]
-
-    return wrapper
-
-
-class DelayedError(Node):
-    """A node that raises when a gradient reaches it."""
-
-    __slots__ = ("message",)
-
-    def __init__(self, message: str, edges: Sequence[Edge | None], types: Sequence[Any]):
-        super().__init__(edges, types, here(4))
-        self.message: str = message
-
-    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        raise RuntimeError(self.message)
-
-
-_Error = named(DelayedError, "torch::autograd::Error")
-
-
-def delayed_error(message: str, tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The tensors as outputs of a node that raises when a gradient reaches it."""
-    edges = [None if x is None else gradient_edge(x) for x in tensors]
-    node = _Error(message, edges, [None if x is None else x._type for x in tensors])
-    results = [None if x is None else alias(x) for x in tensors]
-    for i, (x, edge) in enumerate(zip(results, edges, strict=True)):
-        if x is not None and edge is not None:
-            x._grad_fn, x._output_nr = node, i
-    return results
 
 
 class InplaceFunction(Function):
