@@ -143,7 +143,7 @@ def _of_infinities() -> Trap:
         "Inf and -Inf give NaN",
         operands=(0, 1),
         bound=_limited,
-        advice="If the infinity is that of a mask, one row may be masked everywhere: mask with a large finite number, "
+        advice="if the infinity is that of a mask, one row may be masked everywhere: mask with a large finite number, "
         "such as -1e30, in place of -Inf, or leave one element of each row unmasked.",
     )
 
