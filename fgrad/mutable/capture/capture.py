@@ -40,7 +40,7 @@ from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import array_type, is_abstract
-from fgrad.seam import CaptureError, Tracer
+from fgrad.seam import CaptureError, Source, Tracer, here
 
 NOT_HERE = "torch.capture: {} cannot be captured as an input of a graph: it {}."
 
@@ -234,7 +234,9 @@ class Capture:
           RuntimeError: no operation draws them, so that they would be the same at every run.
         """
         if self.drawing is None and self.breakable:
-            self.go_on().draws(source)
+            raw = here()
+            at = "an unknown line" if raw is None else Source(*raw)
+            self.go_on(f"Random numbers are drawn into Python at {at}.")
             return
         if self.drawing is None:
             raise RuntimeError(
@@ -293,9 +295,9 @@ class Capture:
             return function(*args, **kwargs)
 
     def _asked(self, number: int) -> Any:
-        if self.breakable:
-            return self.go_on().number_of(number)
         error = self.tape.refusal(number)
+        if self.breakable:
+            return self.go_on(str(error)).value_of(number)
         self.effects.append(str(error))  # should the function catch it
         raise error
 
@@ -304,10 +306,10 @@ class Capture:
         self.effects.append(reason)
         return CaptureError(reason)
 
-    def go_on(self) -> Pieces:
+    def go_on(self, reason: str) -> Pieces:
         """Go on in pieces, of which what was recorded is the first; from now on the call is made for good."""
         tape = LiveTape.of(self.tape)
-        pieces = self.pieces = Pieces(tape, made=self.made, noting=self.meet if self.trial else None)
+        pieces = self.pieces = Pieces(tape, breaks=[reason], made=self.made, noting=self.meet if self.trial else None)
         if modes.capturing is self:
             modes.capturing = pieces
         for cell in self.cells.values():

@@ -138,9 +138,18 @@ class Pieces:
 
     def number_of(self, number: int) -> Any:
         """The value with a number, for which what was recorded runs."""
-        if number not in self.tape.known:
-            self.breaks.append(str(self.tape.refusal(number)))
-            self.run()
+        reason, ran = str(self.tape.refusal(number)), len(self.ran)
+        value = self.value_of(number)
+        if len(self.ran) > ran:
+            self.breaks.append(reason)
+        return value
+
+    def value_of(self, number: int) -> Any:
+        """The same where it is known why the piece ends.
+
+        It ends in any case: who asks may want to look into the memory of a tensor, which has to hold an array.
+        """
+        self.run()
         return self.tape.known[number]
 
     def run(self) -> None:

@@ -203,9 +203,9 @@ def _recorded(
     except Irregular as reason:
         if not capture.breakable:
             return Program.in_pieces([str(reason)], []), None
-        pieces = capture.go_on()
+        pieces = capture.go_on(str(reason))
         pieces.finish()
-        return Program.in_pieces([str(reason)], pieces.ran), result
+        return Program.in_pieces(pieces.breaks, pieces.ran), result
     except CaptureError as error:
         if strict:
             raise

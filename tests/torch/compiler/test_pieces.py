@@ -240,3 +240,56 @@ def test_explain_lists_the_pieces_and_changes_nothing():
     assert torch.equal(torch.get_rng_state(), before)
     with pytest.raises(fgrad.errors.CaptureError, match=r"test_pieces.py:\d+"):
         torch.compile(step, fullgraph=True)()
+
+
+def written_by_numpy(x):
+    y = x + 1
+    x.numpy()[0] = 5
+    return x + y
+
+
+def added(x, y):
+    more = torch.rand(1) + y  # recorded, and not asked for
+    return x * float(torch.rand(1)) + more
+
+
+#: calls in which the only number that is asked for is one of an input or of a fresh draw
+ASKED_OF_INPUTS = {
+    "item": (lambda x, n: x * n.item(), (torch.ones(2), torch.tensor(3.0))),
+    "if": (lambda x, flag: x * 2 if flag else x, (torch.ones(2), torch.tensor(True))),
+    "index": (lambda x, i: x[int(i)], (torch.arange(2.0), torch.tensor(1))),
+    "repr": (lambda x: (repr(x), x + 1)[1], (torch.ones(2),)),
+    "numpy": (written_by_numpy, (torch.ones(2),)),
+    "draw": (added, (torch.ones(2), torch.ones(1))),
+    "randperm": (lambda x: x[torch.randperm(4).tolist()], (torch.arange(4.0),)),
+    "rrelu": (lambda x: torch.nn.functional.rrelu(x, training=True), (-torch.ones(3),)),
+    "pooling": (
+        lambda x: torch.nn.functional.fractional_max_pool2d(x, 2, output_size=(2, 2)),
+        (torch.arange(16.0).reshape(1, 1, 4, 4),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_OF_INPUTS)
+def test_numbers_of_inputs_and_of_fresh_draws(name):
+    function, args = ASKED_OF_INPUTS[name]
+    compiled, calls = torch.compile(function), []
+    for call in (function, compiled):
+        torch.manual_seed(0)
+        calls.append([call(*[x.clone() for x in args]).tolist() for _ in range(3)])
+    assert calls[0] == calls[1]
+    found = torch.compiler.explain(function)(*args)
+    assert found.graph_break_count == 1 and "test_pieces.py" in found.breaks[0]
+
+
+def test_the_call_that_asks_for_an_input_is_made_once():
+    w = torch.zeros(1)
+
+    def f(x):
+        w.add_(1)
+        scale = x.item()
+        w.add_(1)
+        return scale
+
+    compiled = torch.compile(f)
+    assert [(compiled(torch.tensor(2.0)), w.item()) for _ in range(3)] == [(2, 2), (2, 4), (2, 6)]
