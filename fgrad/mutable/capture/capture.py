@@ -22,7 +22,6 @@ Where a call turns out to be no program, a capture can go on in pieces instead, 
 """
 
 import itertools
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -30,7 +29,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fgrad.mutable.capture.draws import draw_graph, tried
-from fgrad.mutable.capture.pieces import LiveTape, Pieces
+from fgrad.mutable.capture.pieces import LiveTape, MadeInside, Pieces
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.context.modes import Scope, modes
@@ -134,7 +133,7 @@ class Capture:
       ahead: whether random numbers that depend on nothing are inputs, drawn before the graph runs.
       draws_ahead: those that are, in their order.
       effects: what the function does in Python that no graph can do.
-      made: the tensors that were made inside.
+      made: the tensors that were made inside, and their storages.
       breakable: whether the call may go on in pieces where it asks for a number (NOTE [Pieces]).
       pieces: the call from there on.
       trial: whether everything is put back in that case, too.
@@ -149,7 +148,7 @@ class Capture:
     ahead: bool = False
     draws_ahead: list[Drawn] = field(factory=list)
     effects: list[str] = field(factory=list)
-    made: list[weakref.ref[Tensor]] = field(factory=list)
+    made: MadeInside = field(factory=MadeInside)
     breakable: bool = False
     pieces: Pieces | None = None
     trial: bool = False
@@ -188,6 +187,10 @@ class Capture:
         traced = self.tape.input(array_type(tuple(array.shape), array.dtype))
         self.cells[storage] = Cell(storage, array, traced, place, layout)
         storage.array = traced
+
+    def note(self, tensor: Tensor) -> None:
+        """Note a tensor that is made inside."""
+        self.made.note(tensor)
 
     def reach(self, value: Any, name: str) -> None:
         """Meet something that the walk has not found, and whatever it holds."""

@@ -48,13 +48,30 @@ from fgrad.seam import (
 
 
 @define(eq=False)
+class MadeInside:
+    """The tensors that are made inside, and their storages, which may outlive them in others (``p.data = x * 2``)."""
+
+    tensors: list[weakref.ref[Tensor]] = field(factory=list)
+    storages: list[weakref.ref[Storage]] = field(factory=list)
+
+    def note(self, tensor: Tensor) -> None:
+        self.tensors.append(weakref.ref(tensor))
+        self.storages.append(weakref.ref(tensor._storage))
+
+    def only_alive(self) -> None:
+        """Forget those that are gone."""
+        self.tensors = [ref for ref in self.tensors if ref() is not None]
+        self.storages = [ref for ref in self.storages if ref() is not None]
+
+
+@define(eq=False)
 class Pieces:
     """One call that runs in pieces.
 
     Attributes:
       tape: what was recorded since the last piece.
       storages: those that hold traced values for which they had an array.
-      made: the tensors that were made inside.
+      made: the tensors that were made inside, and their storages.
       ran: the graph of each piece that has run.
       breaks: why each piece ended, but for the last.
     """
@@ -64,7 +81,7 @@ class Pieces:
     numbers: dict[tuple[int, Any], tuple[float, Any]] = field(factory=dict)
     #: streams that the piece draws from, with their states, traced
     streams: dict[Any, Any] = field(factory=dict)
-    made: list[weakref.ref[Tensor]] = field(factory=list)
+    made: MadeInside = field(factory=MadeInside)
     #: told of each tensor that is met, where everything is to be put back
     noting: Callable[[Tensor], Any] | None = None
     effects: list[str] = field(factory=list)
@@ -88,6 +105,10 @@ class Pieces:
         if self.noting is not None:
             self.noting(tensor)
         storage.array = self.storages[storage] = self.tape.given(array)
+
+    def note(self, tensor: Tensor) -> None:
+        """Note a tensor that is made inside."""
+        self.made.note(tensor)
 
     def reach(self, value: Any, name: str) -> None:
         """Nothing has a name here."""
@@ -173,14 +194,14 @@ class Pieces:
 
     def _give(self) -> None:
         """Have storages hold arrays."""
-        made = [tensor for ref in self.made if (tensor := ref()) is not None]
-        for storage in (*self.storages, *[tensor._storage for tensor in made]):
+        self.made.only_alive()
+        made = [storage for ref in self.made.storages if (storage := ref()) is not None]
+        for storage in (*self.storages, *made):
             value = storage.array
             if getattr(value, "_trace", None) is self.tape:
                 storage.array = self.tape.known[value.number]
         self.storages.clear()
         self.numbers.clear()
-        self.made = list(map(weakref.ref, made))
 
     def finish(self) -> None:
         """Run what is left; what is recorded on leftover values from now on runs at once."""
@@ -193,7 +214,7 @@ class Pieces:
             raise
         finally:
             self.tape.over = True
-            for ref in self.made:
+            for ref in self.made.tensors:
                 tensor = ref()
                 if tensor is not None:
                     vars(tensor).pop("_level", None)

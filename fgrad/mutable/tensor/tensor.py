@@ -220,7 +220,7 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
     if modes.level:
         tensor._level = modes.level
         if modes.capturing is not None:
-            modes.capturing.made.append(weakref.ref(tensor))
+            modes.capturing.note(tensor)
     return tensor
 
 
@@ -262,7 +262,7 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
     if tensor._level:
         other._level = tensor._level
         if modes.capturing is not None:
-            modes.capturing.made.append(weakref.ref(other))
+            modes.capturing.note(other)
     return other
 
 
@@ -271,7 +271,7 @@ def of_class(tensor: Tensor, cls: type) -> Tensor:
     other = object.__new__(cls)
     other.__dict__.update(tensor.__dict__)
     if modes.capturing is not None:
-        modes.capturing.made.append(weakref.ref(other))
+        modes.capturing.note(other)
     return other
 
 

@@ -6,6 +6,7 @@ import pytest
 import fgrad
 import fgrad.torch as torch
 from fgrad.mutable.capture.pieces import Piece
+from fgrad.mutable.values.evaluation import is_abstract
 from tests.torch.compiler.programs import classifier, close, same
 
 
@@ -293,3 +294,20 @@ def test_the_call_that_asks_for_an_input_is_made_once():
 
     compiled = torch.compile(f)
     assert [(compiled(torch.tensor(2.0)), w.item()) for _ in range(3)] == [(2, 2), (2, 4), (2, 6)]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_memory_given_to_a_tensor_from_outside_holds_an_array_afterwards(late):
+    p, w = torch.nn.Parameter(torch.ones(2)), torch.zeros(2)
+
+    def f(x):
+        large = bool(x.sum() > 0) if late else False
+        p.data = p.data * 0.5
+        w.set_(x + 1)
+        return large or bool(x.sum() > 0)
+
+    compiled = torch.compile(f)
+    for k in range(3):
+        compiled(torch.full((2,), float(k)))
+        assert not is_abstract(p._storage.array) and not is_abstract(w._storage.array)
+        assert p.tolist() == [0.5 ** (k + 1)] * 2 and w.tolist() == [k + 1, k + 1]
