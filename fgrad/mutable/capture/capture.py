@@ -205,6 +205,10 @@ class Capture:
             if isinstance(x, Tensor) and x._level < self.level:
                 self.meet(x)
 
+    def effect(self, what: str) -> None:
+        """Note something that the function does in Python and no graph can do."""
+        self.effects.append(what)
+
     # -- Python numbers ----------------------------------------------------------------------------------------------
 
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
@@ -301,12 +305,12 @@ class Capture:
         error = self.tape.refusal(number)
         if self.breakable:
             return self.go_on(str(error)).value_of(number)
-        self.effects.append(str(error))  # should the function catch it
+        self.effect(str(error))  # should the function catch it
         raise error
 
     def refused(self, reason: str) -> CaptureError:
         """The error where the function does what no graph can do."""
-        self.effects.append(reason)
+        self.effect(reason)
         return CaptureError(reason)
 
     def go_on(self, reason: str) -> Pieces:
@@ -324,7 +328,10 @@ class Capture:
             tape.known[drawn.input.number] = np.ascontiguousarray(drawn.draw(()))
         for stream in self.streams.values():
             tape.known[stream.input.number] = stream.source.saved()
-            pieces.streams[stream.source] = stream.value
+        if self.streams:
+            pieces.run()
+            for stream in self.streams.values():
+                stream.source.restore(np.ascontiguousarray(tape.known[stream.value.number]))
         return pieces
 
     def put_back(self) -> None:

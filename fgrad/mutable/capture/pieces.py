@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
-from fgrad.mutable.capture.draws import draw_graph, tried
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.context.modes import Scope
 from fgrad.mutable.tensor.storage import Storage
@@ -79,15 +78,11 @@ class Pieces:
     tape: "LiveTape"
     storages: dict[Storage, Any] = field(factory=dict)
     numbers: dict[tuple[int, Any], tuple[float, Any]] = field(factory=dict)
-    #: streams that the piece draws from, with their states, traced
-    streams: dict[Any, Any] = field(factory=dict)
     made: MadeInside = field(factory=MadeInside)
     #: told of each tensor that is met, where everything is to be put back
     noting: Callable[[Tensor], Any] | None = None
-    effects: list[str] = field(factory=list)
     ran: list[Graph] = field(factory=list)
     breaks: list[str] = field(factory=list)
-    drawing: dict[Any, Any] | None = None
     #: every tensor is asked about: those made in an earlier piece are met again
     level: float = inf
 
@@ -118,6 +113,9 @@ class Pieces:
             if isinstance(x, Tensor):
                 self.meet(x)
 
+    def effect(self, what: str) -> None:
+        """What the function does in Python is done at each call."""
+
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
         """What a dict holds under a key: a float as a tensor, so that another one makes no other program."""
         value = holder[key]
@@ -130,22 +128,18 @@ class Pieces:
         return new_tensor(found[1], type_of(found[1]))
 
     def draws(self, source: Any) -> None:
-        """Numbers are about to be drawn from a stream."""
-        if self.drawing is not None and source not in self.drawing:
-            self.drawing[source] = source.saved()
-        elif self.drawing is None and source in self.streams:
-            self.run()  # the numbers before these are still to be drawn
+        """Numbers are drawn at once: a stream is always where it would be uncompiled."""
 
     def drawn(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
-        """What ``draw`` gives: at once if it asks for nothing that is recorded, else as an operation of the piece."""
-        if not parameters:
-            return self.tape.given(np.ascontiguousarray(draw(())))
-        sample, sources = tried(self, draw, parameters)
-        states = [self.streams.get(source) for source in sources]
-        states = [self.tape.given(x.saved()) if s is None else s for x, s in zip(sources, states, strict=True)]
-        value, *after = self.tape.splice(draw_graph(draw, sources, parameters, sample), [*parameters, *states])
-        self.streams.update(zip(sources, after, strict=True))
-        return value
+        """What ``draw`` gives for numbers; what is recorded of them runs first."""
+        arrays = [np.asarray(self._known(x)) for x in parameters]
+        return self.tape.given(np.ascontiguousarray(draw(*arrays) if parameters else draw(())))
+
+    def _known(self, value: Any) -> Any:
+        if getattr(value, "_trace", None) is not self.tape:
+            return value
+        number = value.number
+        return self.tape.known[number] if number in self.tape.known else self.number_of(number)
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -177,18 +171,11 @@ class Pieces:
         """Run what was recorded since the last piece, and give everything its value."""
         tape = self.tape
         live = [tracer for ref in tape.tracers if (tracer := ref()) is not None]
-        streams, self.streams = self.streams, {}
-        try:
-            numbers = dict.fromkeys([x.number for x in live if x.number not in tape.known])
-            if numbers:
-                piece, args = tape.piece(list(numbers))
-                tape.known.update(zip(numbers, piece.run(args), strict=True))
-                self.ran.append(piece.graph)
-        except BaseException:
-            self.streams = streams
-            raise
-        for source, state in streams.items():
-            source.restore(np.ascontiguousarray(tape.known[state.number]))
+        numbers = dict.fromkeys([x.number for x in live if x.number not in tape.known])
+        if numbers:
+            piece, args = tape.piece(list(numbers))
+            tape.known.update(zip(numbers, piece.run(args), strict=True))
+            self.ran.append(piece.graph)
         self._give()
         tape.begin_anew(live)
 

@@ -28,6 +28,8 @@ class Tape(Stager):
 
     __slots__ = ("sources", "paths", "places", "tracers", "asked")
     purpose = "captured"
+    #: what gives the number behind a value, or raises an error; set by who runs a function on values of the tape
+    asked: Callable[[int], Any]
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,8 +40,6 @@ class Tape(Stager):
         self.places: list[int] = []
         #: the traced values that somebody may hold
         self.tracers: list[weakref.ref[Any]] = []
-        #: what gives the number behind a value, if anything does
-        self.asked: Callable[[int], Any] | None = None
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
         outs = super().splice(graph, args, (self._source(), 0))  # type: ignore[arg-type]
@@ -91,10 +91,8 @@ class Tape(Stager):
         return tracer
 
     def concrete(self, number: int) -> Any:
-        """The number behind a value, or an error: only types are known."""
-        if self.asked is not None:
-            return self.asked(number)
-        raise self.refusal(number)
+        """The number behind a value, or an error where only types are known."""
+        return self.asked(number)
 
     def refusal(self, number: int) -> CaptureError:
         """The error where a number is asked for and cannot be given."""

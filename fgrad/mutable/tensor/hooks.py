@@ -67,7 +67,7 @@ def _reference(hooks: Any) -> Any:
 def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:
     """Enter a hook at the end of a dict of hooks."""
     if modes.capturing is not None:
-        modes.capturing.effects.append("a hook is registered")
+        modes.capturing.effect("a hook is registered")
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle

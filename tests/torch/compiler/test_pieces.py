@@ -311,3 +311,28 @@ def test_a_memory_given_to_a_tensor_from_outside_holds_an_array_afterwards(late)
         compiled(torch.full((2,), float(k)))
         assert not is_abstract(p._storage.array) and not is_abstract(w._storage.array)
         assert p.tolist() == [0.5 ** (k + 1)] * 2 and w.tolist() == [k + 1, k + 1]
+
+
+def test_numbers_that_were_drawn_for_tensors_are_drawn_before_the_next():
+    def draw(mean):
+        normal = torch.normal(mean, torch.ones(3))  # leaves a number for the next draw
+        more = torch.randn(3)
+        sampled = torch.multinomial(torch.softmax(mean + normal, 0), 2)
+        return normal, more, sampled, torch.poisson(mean + 3), bool(normal.sum() > 100), torch.rand(1)
+
+    compiled, calls = torch.compile(draw), []
+    for call in (draw, compiled):
+        torch.manual_seed(0)
+        calls.append([[x if isinstance(x, bool) else x.tolist() for x in call(torch.zeros(3))] for _ in range(3)])
+    assert calls[0] == calls[1]
+
+
+def test_a_bad_parameter_of_a_draw_is_an_error_as_uncompiled_in_pieces():
+    def draw(p):
+        return bool(p.sum() > 0), torch.bernoulli(p * 1)
+
+    compiled = torch.compile(draw)
+    compiled(torch.ones(2))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="p_in >= 0"):
+            compiled(torch.tensor([2.0, 0.5]))
