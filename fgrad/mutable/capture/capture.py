@@ -10,8 +10,10 @@ values, a pure function of those values.  What it touches from outside is a matt
   the storage, its counter and the tensor's own fields were is noted.  Operations ask inside a level anyway
   (``modes.level``, NOTE [Levels]), and tensors made inside bear that level: outside of a capture nothing is asked that
   was not asked before, and inside nobody takes an old tensor for a new one.
-- A stream of random numbers is met when numbers are drawn from it.  Its state is an input; a draw is an operation that
-  gives numbers and the next state.
+- A stream of random numbers is met when numbers are drawn from it, or its state is read or set (by a seed, by
+  ``checkpoint``).  Its state is an input; a draw is an operation that gives numbers and the next state, and a state
+  that is read or set is a traced value like others.  The stream itself stays where it is.  One that is made inside
+  begins with a constant.
 - When the function has returned, a storage that holds another value than its input was written.  A second walk finds
   what was made: a first ``.grad``, an optimiser's state.  These are outputs.
 
@@ -38,7 +40,7 @@ from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.values.device_of_value import CPU, place_of
-from fgrad.mutable.values.evaluation import array_type, is_abstract
+from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here
 
 NOT_HERE = "torch.capture: {} cannot be captured as an input of a graph: it {}."
@@ -128,7 +130,8 @@ class Capture:
       world: what the function could reach before.
       cells: the storages that were met.
       counters: the version counters that were met, with what they said.
-      streams: the streams that were drawn from.
+      streams: the streams that were drawn from, or whose states were read or set.
+      begun: the streams that were made inside, which are no inputs.
       numbers: the Python numbers that became inputs, by their holder, key, and place in a tuple.
       ahead: whether random numbers that depend on nothing are inputs, drawn before the graph runs.
       draws_ahead: those that are, in their order.
@@ -144,6 +147,7 @@ class Capture:
     cells: dict[Storage, Cell] = field(factory=dict)
     counters: dict[VersionCounter, tuple[int, Any]] = field(factory=dict)
     streams: dict[Any, Stream] = field(factory=dict)
+    begun: dict[Any, Stream] = field(factory=dict)
     numbers: dict[tuple[int, Any, int | None], Number] = field(factory=dict)
     ahead: bool = False
     draws_ahead: list[Drawn] = field(factory=list)
@@ -235,7 +239,7 @@ class Capture:
     # -- random numbers ----------------------------------------------------------------------------------------------
 
     def draws(self, source: Any) -> None:
-        """Note that numbers are about to be drawn from a stream.
+        """Note that numbers are about to be drawn from a stream, or its state read into Python.
 
         Raises:
           RuntimeError: no operation draws them, so that they would be the same at every run.
@@ -243,12 +247,13 @@ class Capture:
         if self.drawing is None and self.breakable:
             raw = here()
             at = "an unknown line" if raw is None else Source(*raw)
-            self.go_on(f"Random numbers are drawn into Python at {at}.")
+            self.go_on(f"Random numbers, or the state of their stream, come into Python at {at}.")
             return
         if self.drawing is None:
             raise RuntimeError(
-                "torch.capture: random numbers are drawn into Python here, where they would be constants of the graph. "
-                "Draw them outside of the function and pass them as an argument."
+                "torch.capture: random numbers are drawn into Python here, or the state of their stream is read into "
+                "it, where they would be constants of the graph. Draw them outside of the function and pass them as "
+                "an argument."
             )
         if source not in self.drawing:
             self.drawing[source] = source.saved()
@@ -258,7 +263,11 @@ class Capture:
         sample, drawn = tried(self, draw, parameters)
         if not drawn:
             return sample
-        if self.ahead and not parameters and not any(source in self.streams for source in drawn):
+        if (
+            self.ahead
+            and not parameters
+            and not any(source in self.streams or source in self.begun for source in drawn)
+        ):
             traced = self.tape.input(array_type(sample.shape, sample.dtype))
             self.draws_ahead.append(Drawn(draw, drawn, traced, Place("drawn", ("drawn",))))
             return traced
@@ -269,9 +278,25 @@ class Capture:
             stream.value = state
         return value
 
+    def begin(self, source: Any) -> None:
+        """Note a stream that is made inside: its state is no input."""
+        state = constant(source.saved())
+        self.begun[source] = Stream(source, state, state, state, Place("generator", ("generator",)))
+
+    def state(self, source: Any) -> Any:
+        """The traced state of a stream."""
+        return self.stream(source).value
+
+    def set_state(self, source: Any, state: Any) -> None:
+        """Have a stream go on from a traced state, or from one that is the same at each run."""
+        stream = self.stream(source)
+        stream.value = state
+        if source in self.begun and not isinstance(state, Tracer):
+            source.restore(np.ascontiguousarray(state))  # where a later call begins, should it outlive this one
+
     def stream(self, source: Any) -> Stream:
-        """A stream from outside, its state an input from the first time that it is met."""
-        found = self.streams.get(source)
+        """A stream; the state of one from outside is an input from the first time that it is met."""
+        found = self.begun.get(source) or self.streams.get(source)
         if found is None:
             state = source.saved()
             traced = self.tape.input(array_type(state.shape, state.dtype))
@@ -328,10 +353,11 @@ class Capture:
             tape.known[drawn.input.number] = np.ascontiguousarray(drawn.draw(()))
         for stream in self.streams.values():
             tape.known[stream.input.number] = stream.source.saved()
-        if self.streams:
+        moved = [stream for stream in (*self.streams.values(), *self.begun.values()) if stream.written]
+        if moved:
             pieces.run()
-            for stream in self.streams.values():
-                stream.source.restore(np.ascontiguousarray(tape.known[stream.value.number]))
+            for stream in moved:
+                pieces.set_state(stream.source, stream.value)
         return pieces
 
     def put_back(self) -> None:

@@ -30,7 +30,7 @@ from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.values.device_of_value import CPU, place_of
-from fgrad.mutable.values.evaluation import Routine, array_type, is_abstract
+from fgrad.mutable.values.evaluation import Routine, array_type, constant, is_abstract
 from fgrad.seam import (
     CONST,
     INPUT,
@@ -129,6 +129,17 @@ class Pieces:
 
     def draws(self, source: Any) -> None:
         """Numbers are drawn at once: a stream is always where it would be uncompiled."""
+
+    def begin(self, source: Any) -> None:
+        """A stream is made inside."""
+
+    def state(self, source: Any) -> Any:
+        """The state of a stream."""
+        return constant(source.saved())
+
+    def set_state(self, source: Any, state: Any) -> None:
+        """Have a stream go on from a state."""
+        source.restore(np.ascontiguousarray(self._known(state)))
 
     def drawn(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
         """What ``draw`` gives for numbers; what is recorded of them runs first."""

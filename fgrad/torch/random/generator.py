@@ -17,6 +17,7 @@ import numpy as np
 from fgrad.mutable.capture.draws import OnHost
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.random.scalars import Array
 from fgrad.torch.random.twister import Engine, as_doubles, as_long
 
@@ -48,6 +49,19 @@ class Ahead:
     following: int
 
 
+def check_type_of_state(dtype: np.dtype[Any], size: int, contiguous: bool) -> None:
+    """Raise an error for what is no state of a generator, whatever the bytes are."""
+    if dtype != np.uint8:
+        raise TypeError("RNG state must be a torch.ByteTensor")
+    if not contiguous:
+        raise RuntimeError("RNG state must be contiguous")
+    if size != _STATE.itemsize:
+        raise RuntimeError(
+            f"Expected a CPUGeneratorImplState of size {_STATE.itemsize} but found the input RNG state size to be "
+            f"{size}"
+        )
+
+
 class Generator:
     """A stream of random bits with the state and the seeding of PyTorch's CPU generator.
 
@@ -70,7 +84,9 @@ class Generator:
     def __init__(self) -> None:
         self.lock: Any = threading.RLock()
         self._engine = np.random.MT19937()
-        self.manual_seed(DEFAULT_SEED)
+        self._start(DEFAULT_SEED)
+        if modes.capturing is not None:
+            modes.capturing.begin(self)
 
     def manual_seed(self, seed: int) -> Self:
         """Starts the stream anew; negative seeds count back from 2**64.
@@ -83,6 +99,14 @@ class Generator:
             raise RuntimeError(f"manual_seed expected a long, but got {type_name(seed)}")
         if not -(2**63) <= seed < 2**64:
             raise ValueError("Overflow when unpacking long long")
+        if modes.capturing is None:
+            self._start(seed)
+        else:
+            modes.capturing.set_state(self, constant(_seeded(seed)))
+        return self
+
+    def _start(self, seed: int) -> None:
+        """Start the stream anew, whoever captures."""
         with self.lock:
             self._seed = seed % 2**64
             np.random.RandomState(self._engine).seed(self._seed % 2**32)
@@ -91,16 +115,23 @@ class Generator:
             self.ahead = None
             self.next_float_normal_sample = None
             self.next_double_normal_sample = None
-        return self
 
     def seed(self) -> int:
         """Seeds from the operating system's entropy, and returns that seed."""
-        self.manual_seed(secrets.randbits(64))
-        return self._seed
+        self._check_in_python()
+        seed = secrets.randbits(64)
+        self.manual_seed(seed)
+        return seed
 
     def initial_seed(self) -> int:
         """The seed that the stream was last started with."""
+        self._check_in_python()
         return self._seed
+
+    def _check_in_python(self) -> None:
+        """Tell a capture that what depends on the state comes into Python."""
+        if modes.capturing is not None:
+            modes.capturing.draws(self)
 
     def get_offset(self) -> int:
         """Offsets are for generators that count: raises ``RuntimeError``."""
@@ -141,15 +172,7 @@ class Generator:
         """
         if not isinstance(state, np.ndarray):
             raise TypeError(f"expected a torch.ByteTensor, but got {type_name(state)}")
-        if state.dtype != np.uint8:
-            raise TypeError("RNG state must be a torch.ByteTensor")
-        if not state.flags.c_contiguous:
-            raise RuntimeError("RNG state must be contiguous")
-        if state.size != _STATE.itemsize:
-            raise RuntimeError(
-                f"Expected a CPUGeneratorImplState of size {_STATE.itemsize} but found the input RNG state size to be "
-                f"{state.size}"
-            )
+        check_type_of_state(state.dtype, state.size, state.flags.c_contiguous)
         fields = np.frombuffer(state.tobytes(), _STATE)[0]
         left, used = int(fields["left"]), int(fields["next"])
         if not (fields["seeded"] and 0 < left <= _WORDS and used <= _WORDS):
@@ -281,3 +304,11 @@ class Generator:
 
     def _move(self, position: dict[str, Any]) -> None:
         self._engine.state = cast(Any, {"bit_generator": "MT19937", "state": position})
+
+
+def _seeded(seed: int) -> Array:
+    """The state of a generator that was started with a seed; no capture is told of it."""
+    generator = Generator.__new__(Generator)
+    generator.lock, generator._engine = threading.RLock(), np.random.MT19937()
+    generator._start(seed)
+    return generator.saved()

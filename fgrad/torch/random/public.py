@@ -1,9 +1,11 @@
 """The generator as users of tensors have it: its state is a tensor, and it stands on a device."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
 from fgrad.mutable.types.devices import device as Device
@@ -38,7 +40,7 @@ class Generator(generator.Generator):
 
     def get_state(self) -> Tensor:  # type: ignore[override]
         """The whole state as a tensor of bytes, which PyTorch's generator takes as well."""
-        state = constant(super().get_state())
+        state = constant(super().get_state()) if modes.capturing is None else modes.capturing.state(self)
         return new_tensor(state, type_of(state))
 
     def set_state(self, state: Any) -> "Generator":
@@ -48,9 +50,13 @@ class Generator(generator.Generator):
         """
         if not isinstance(state, Tensor):
             raise TypeError(f"expected a torch.ByteTensor, but got {type_name(state)}")
-        if not state._geometry_of().contiguous:
-            raise RuntimeError("RNG state must be contiguous")
-        super().set_state(concrete(state._value()))
+        shape = state._type.shape
+        generator.check_type_of_state(state._type.dtype.numpy, math.prod(shape), state._geometry_of().contiguous)
+        if modes.capturing is None:
+            super().set_state(concrete(state._value()))
+        else:
+            modes.capturing.operands([state])
+            modes.capturing.set_state(self, state._value() if len(shape) == 1 else state.reshape(-1)._value())
         return self
 
     def clone_state(self) -> "Generator":
@@ -58,7 +64,10 @@ class Generator(generator.Generator):
         return type(self)().set_state(self.get_state())
 
     def __reduce__(self) -> tuple[Any, ...]:
+        self._check_in_python()
         return type(self), (), super().get_state()
 
     def __setstate__(self, state: np.ndarray) -> None:
         super().set_state(state)
+        if modes.capturing is not None:
+            modes.capturing.begin(self)

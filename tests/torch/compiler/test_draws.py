@@ -8,6 +8,7 @@ from jax import export
 
 import fgrad.torch as torch
 from fgrad.torch.nn import functional as F
+from fgrad.torch.utils.checkpoint import checkpoint
 
 #: draws that are arithmetic on the generator's words; few, many, and with numbers left over
 DRAWS = {
@@ -89,3 +90,111 @@ def test_an_error_of_a_draw_is_that_of_the_call():
     with pytest.raises(RuntimeError, match="bernoulli_ expects p to be in"):
         torch.pure(lambda: torch.ones(2).bernoulli_(2.0))()
     assert torch.default_generator.engine is None
+
+
+def masked_twice(use_reentrant):
+    """A step whose gradient is that of the mask of the forward only if the recomputation draws the same mask."""
+    w = torch.ones(30, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=1.0)
+
+    def step(x):
+        optimizer.zero_grad()
+        more = F.dropout(x, 0.5)
+        y = checkpoint(lambda w: F.dropout(w, 0.5) * 1, w, use_reentrant=use_reentrant)
+        (y + more).sum().backward()
+        optimizer.step()
+        return y.detach(), more, torch.rand(2)
+
+    return w, step
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_checkpoint_draws_the_same_numbers_again(use_reentrant):
+    found = []
+    for wrap in (lambda f: f, torch.compile):
+        w, step = masked_twice(use_reentrant)
+        call = wrap(step)
+        torch.manual_seed(0)
+        for _ in range(3):
+            found.append([x.tolist() for x in (*call(torch.ones(30)), w)])
+    assert found[:3] == found[3:]
+
+    w, step = masked_twice(use_reentrant)
+    torch.manual_seed(0)
+    function, state = torch.pure(step)(torch.ones(30))
+    for wanted in found[:3]:
+        state, results = function(state, jnp.ones(30))
+        assert [x.tolist() for x in results] == wanted[:-1] and state["w"].tolist() == wanted[-1]
+
+
+def again(x):
+    state = torch.get_rng_state()
+    first = torch.rand(2)
+    torch.set_rng_state(state)
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        inside = torch.rand(2)
+    return first, inside, torch.rand(2), x
+
+
+def seeded(x):
+    before = torch.rand(2)
+    torch.manual_seed(0)
+    return before, torch.rand(2), x
+
+
+def own_generators(x):
+    generator, other = torch.Generator().manual_seed(1), torch.Generator()
+    copy = generator.clone_state()
+    return tuple(torch.rand(2, generator=each) for each in (generator, other, copy, generator)) + (torch.rand(2), x)
+
+
+def seeded_in_pieces(x):
+    normal = torch.normal(x, torch.ones(2))
+    torch.manual_seed(0)
+    more = torch.rand(2) if x.sum() < 100 else x
+    state = torch.get_rng_state()
+    torch.rand(2)
+    torch.set_rng_state(state)
+    return normal, more, torch.rand(2)
+
+
+@pytest.mark.parametrize("function", [again, seeded, own_generators, seeded_in_pieces])
+def test_states_that_are_read_and_set_inside(function):
+    calls = []
+    for call in (function, torch.compile(function)):
+        torch.manual_seed(5)
+        calls.append([[x.tolist() for x in call(torch.zeros(2))] + torch.rand(1).tolist() for _ in range(4)])
+    assert calls[0] == calls[1]
+    if function is seeded_in_pieces:
+        return
+    torch.manual_seed(5)
+    pure, state = torch.pure(function)(torch.zeros(2))
+    for wanted in calls[0]:
+        torch.default_generator.set_state(torch.tensor(np.asarray(state["generator"])))
+        state, results = pure(state, jnp.zeros(2))
+        assert [x.tolist() for x in results] == wanted[:-1]
+        torch.default_generator.set_state(torch.tensor(np.asarray(state["generator"])))
+        assert torch.rand(1).tolist() == wanted[-1:]
+        state = {**state, "generator": torch.get_rng_state().numpy()}
+
+
+def test_a_state_that_is_only_read_is_no_part_of_a_pure_function():
+    w = torch.ones(2, requires_grad=True)
+
+    def loss(x):
+        value = checkpoint(lambda x: (w * x).sin().sum(), x, use_reentrant=False)
+        return torch.autograd.grad(value, w)[0]
+
+    _, state = torch.pure(loss)(torch.ones(2))
+    assert list(state) == ["w"]
+
+
+def test_a_seed_of_the_system_is_no_part_of_a_program():
+    compiled = torch.compile(lambda: (torch.seed(), torch.initial_seed(), torch.rand(1).item()))
+    found = [compiled() for _ in range(3)]
+    assert len({x for _, _, x in found}) == 3 and all(seed == same for seed, same, _ in found)
+    with pytest.raises(RuntimeError, match="state of their stream is read"):
+        torch.pure(lambda: torch.initial_seed())()
+    with pytest.raises(RuntimeError, match="state size to be 3"):
+        torch.pure(lambda: torch.set_rng_state(torch.zeros(3, dtype=torch.uint8)))()
