@@ -8,6 +8,8 @@ structure, and everything that can still be reached gets its value: the *live* v
 
 - Tensors hold arrays again after each piece, so that whatever looks at one (printing, a view of memory for NumPy) sees
   what it would see uncompiled.  The next piece meets them anew.
+- Random numbers are drawn at once, so each stream is where it would be uncompiled; what is recorded of the parameters
+  of a draw runs first.
 - A traced value that somebody else holds (a node that saved a number) stays: its tape knows what it is.
 - An error leaves what was recorded before it done, as uncompiled.
 

@@ -9,6 +9,9 @@ is what is made of them by exact steps: uniform numbers, events, integers, permu
 Where the C library's functions of double precision come in (fewer than 16 normal numbers, exponential ones), XLA's may
 differ in the last bit of a double.
 
+Parameters that are tensors are not checked there: where a draw on the host raises an error for a probability that is
+none, or a negative deviation, a program gives some numbers.
+
 The words are renewed 624 at a time.  How many are left depends on the state, so as many blocks are made as may be
 needed, and the draw is a window of them.
 
