@@ -196,6 +196,10 @@ class Capture:
         """Note a tensor that is made inside."""
         self.made.note(tensor)
 
+    def shown(self, value: Any) -> Any:
+        """What a memory that NumPy looks at is to hold: no number is known here."""
+        return value
+
     def reach(self, value: Any, name: str) -> None:
         """Meet something that the walk has not found, and whatever it holds."""
         known = len(self.world.tensors)

@@ -7,7 +7,8 @@ a number is asked for, and at the end, all that was recorded since the last time
 structure, and everything that can still be reached gets its value: the *live* values are those whose tracers are alive.
 
 - Tensors hold arrays again after each piece, so that whatever looks at one (printing, a view of memory for NumPy) sees
-  what it would see uncompiled.  The next piece meets them anew.
+  what it would see uncompiled.  The next piece meets them anew.  One whose memory NumPy looks at holds an array all the
+  time.
 - Random numbers are drawn at once, so each stream is where it would be uncompiled; what is recorded of the parameters
   of a draw runs first.
 - A traced value that somebody else holds (a node that saved a number) stays: its tape knows what it is.
@@ -27,6 +28,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.context.modes import Scope
+from fgrad.mutable.tensor.exported import Shared
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
@@ -101,11 +103,17 @@ class Pieces:
             return
         if self.noting is not None:
             self.noting(tensor)
+        if isinstance(storage, Shared):
+            return  # NumPy looks at it: see ``shown``
         storage.array = self.storages[storage] = self.tape.given(array)
 
     def note(self, tensor: Tensor) -> None:
         """Note a tensor that is made inside."""
         self.made.note(tensor)
+
+    def shown(self, value: Any) -> Any:
+        """What a memory that NumPy looks at is to hold: numbers, for which what was recorded runs."""
+        return self._known(value)
 
     def reach(self, value: Any, name: str) -> None:
         """Nothing has a name here."""

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, memory_order
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.types.dtypes import dtype as Dtype
@@ -138,7 +139,7 @@ class Shared(Addressed):
 
     @array.setter
     def array(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        _array.__set__(self, value)
+        _array.__set__(self, value if modes.capturing is None else modes.capturing.shown(value))
         self._show()
 
     def _returned(self) -> None:

@@ -336,3 +336,22 @@ def test_a_bad_parameter_of_a_draw_is_an_error_as_uncompiled_in_pieces():
     for _ in range(2):
         with pytest.raises(RuntimeError, match="p_in >= 0"):
             compiled(torch.tensor([2.0, 0.5]))
+
+
+def test_memory_that_numpy_looks_at_shows_what_a_piece_writes():
+    def f(x, y):
+        shared = x.numpy()
+        x.add_(y)
+        seen = shared.tolist()
+        shared[0] = 7
+        x.mul_(2)
+        return seen, shared.tolist(), (x + y).tolist()
+
+    compiled = torch.compile(f)
+    for k in range(3):
+        wanted = f(torch.ones(2), torch.full((2,), float(k)))
+        assert compiled(torch.ones(2), torch.full((2,), float(k))) == wanted
+    x = torch.ones(2)
+    shared = x.numpy()
+    torch.compiler.explain(f)(x, torch.ones(2))
+    assert shared.tolist() == x.tolist() == [1, 1]
