@@ -144,9 +144,7 @@ def normalised(argnums: Any, what: str) -> int | tuple[int, ...]:
     try:
         if isinstance(argnums, bool | str):
             raise TypeError
-        if isinstance(argnums, Iterable):
-            return tuple([operator.index(i) for i in argnums])
-        return operator.index(argnums)
+        return _one_or_several(argnums)
     except TypeError:
         raise TypeError(f"{what}: argnums must be an int or a tuple of ints, got {errors.shown(argnums)}.") from None
 
@@ -170,9 +168,18 @@ def positions(given: Any, name: str, what: str) -> tuple[int, ...] | None:
     if given is None:
         return None
     try:
-        return tuple([operator.index(i) for i in (given if isinstance(given, Iterable) else (given,))])
+        found = _one_or_several(given)
     except TypeError:
         raise TypeError(f"{what}: {name} must be an int or several of them, got {errors.shown(given)}.") from None
+    return (found,) if isinstance(found, int) else found
+
+
+def _one_or_several(given: Any) -> int | tuple[int, ...]:
+    """An int, which an array without axes is too, or the ints of an iterable."""
+    try:
+        return operator.index(given)
+    except TypeError:
+        return tuple([operator.index(i) for i in given])
 
 
 def names(given: Any, name: str, what: str) -> tuple[str, ...] | None:

@@ -156,7 +156,7 @@ class Writer:
 
     def with_rule(self, op: Op) -> str:
         """The name of a function with its own rule, which is written out where it is met first."""
-        key = (op.name, op.params["label"], op.in_types, op.params["call"])
+        key = (op.name, op.params["label"], op.in_types, op.params["call"], op.params["rule"])
         name = self.ruled.get(key)
         if name is None:
             lines, name = self.function(op.params["call"], op.params["label"])

@@ -173,8 +173,9 @@ class Recording(TakesGraphs):
         """The number of a value on this tape; values from outside are entered as constants, NumPy arrays copied."""
         if type(value) is Tracer and value._trace is self:
             return value.number
-        # a literal of JAX's is an array of NumPy's with a type of its own, which a copy would lose
-        if isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0 and not hasattr(value, "weak_type"):
+        # a weak one is a Python number that JAX has made an array of: nobody else has it, and a copy would be strong
+        weak = getattr(value, "weak_type", False)
+        if isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0 and not weak:
             value = copied(value)
         held = self.lifted.get(id(value))
         if held is None:

@@ -202,6 +202,21 @@ def test_custom_rules_are_written_out():
         np.testing.assert_allclose(grad(scope["program"])(X, 3), jax.grad(f)(X, 3), rtol=1e-6)
 
 
+def test_equal_functions_with_other_rules_stay_apart():
+    def scaled(k):
+        @jax.custom_vjp
+        def turned(x):
+            return jnp.sin(x)
+
+        turned.defvjp(lambda x: (turned(x), x), lambda x, ct: (k * ct,))
+        return turned
+
+    two, three = scaled(2.0), scaled(3.0)
+    scope = {}
+    exec(fgrad.make_graph(lambda x: two(x) + three(x))(1.0).to_python(), scope)
+    assert fgrad.grad(scope["program"])(1.0) == 5.0
+
+
 def test_what_cannot_be_written_is_named():
     graph = fgrad.make_graph(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), "float32"), x))(X)
     with pytest.raises(ValueError, match=r"callback.* cannot be written as source.*pass a dict"):

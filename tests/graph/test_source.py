@@ -97,6 +97,10 @@ LINES = [layer.__code__.co_firstlineno + k for k in (1, 2, 3)]
 def test_the_lines_within_a_function_compiled_by_fgrad(transform):
     graph = fgrad.make_graph(transform(lambda x: fgrad.jit(layer)(x)))(X)
     assert {node.source.line for node in graph.core} <= {*LINES}
+
+
+def test_the_names_within_a_function_compiled_by_fgrad():
+    graph = fgrad.make_graph(lambda x: fgrad.jit(layer)(x))(X)
     assert graph.values["y"].type == graph.in_types[0]
 
 

@@ -4,7 +4,7 @@ NOTE [The table]
 An operation is a function of arrays with a name, the name of its node, and what PyTorch's rules say of its operands'
 types.  ``TABLE`` lists them all and is filled by the files of ``fgrad.torch.ops``, an entry an operation; functions,
 methods, in-place twins and ``out=`` are made from the entries.  An operation is planned once for each combination of
-operand types and static parameters (see ``plan.py``).
+types and static parameters (``plan.py``).
 
 An operand is a tensor, or a Python number, which takes part in type promotion as PyTorch's wrapped numbers do and is an
 input of the program, not a part of it: a number that changes each call compiles nothing new.
@@ -63,7 +63,7 @@ class Operation:
 
     Attributes:
       name: PyTorch's name of the function.
-      function: arrays (None for one left out) and static parameters to an array or a tuple of arrays.
+      function: arrays (None for one left out) and static parameters to arrays.
       node: the node's name, or a function from the operands' types and the parameters to it.
       operands: the names of the tensor operands as ``_saved_*`` has them; a variadic operation has one, "*tensors".
       parameters: the names of the static parameters.

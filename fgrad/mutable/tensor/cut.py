@@ -98,10 +98,22 @@ class CutStorage(Storage):
 
 def cut(handle: Tensor) -> Tensor:
     """A handle just made, cut from the history of the tensor that it shares memory with."""
-    if modes.capture and may_vary(handle._storage.array):
+    if modes.capture and handle._type.inexact:
         handle._storage = CutStorage(handle._storage)
         handle._cache = None
     return handle
+
+
+def derive(handle: Tensor, value: Any) -> None:
+    """Give the elements of a tensor the derivatives of a value, which has the same elements."""
+    storage = handle._storage
+    handle._storage = mine = storage.holding(storage.array)
+    handle._write(value)
+    handle._storage, handle._cache = storage, None
+    if isinstance(storage, CutStorage):
+        storage.own = mine.array
+    else:
+        storage.array = mine.array
 
 
 def constants(operands: Sequence[Any]) -> Sequence[Any]:
@@ -121,10 +133,10 @@ def _constant(tensor: Tensor) -> Tensor:
 
 def settled(tensor: Tensor, value: Any) -> Any:
     """What a write now makes of a tensor's elements: see NOTE [Cuts]."""
-    return unrecorded(tensor, value) if is_cutting() else value
+    return without_history(tensor, value) if is_cutting() else value
 
 
-def unrecorded(tensor: Tensor, value: Any) -> Any:
+def without_history(tensor: Tensor, value: Any) -> Any:
     """What a write without history makes of a tensor's elements, whether or not others are recorded now."""
     return grafted(value, tensor._value()) if modes.capture else value
 

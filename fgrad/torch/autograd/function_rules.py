@@ -14,7 +14,7 @@ from jax import tree_util
 from fgrad.api.custom import custom_vjp
 from fgrad.mutable.backward.engine import fitted
 from fgrad.mutable.operation.capture import is_tensor
-from fgrad.mutable.tensor.cut import constant_of, may_vary
+from fgrad.mutable.tensor.cut import constant_of, derive, may_vary
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.transforms.levels import capturing
@@ -66,7 +66,7 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
     types = [array_type(tuple(v.shape), v.dtype) for v in values]
     found = Routine(recorded(lambda *arrays: list(rule(*arrays)), types))(values)
     for x, value in zip(outputs, found, strict=True):
-        x._write(value)
+        derive(x, value)
 
 
 def kept_by(ctx: Any) -> list[Tensor]:

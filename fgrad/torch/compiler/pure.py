@@ -61,7 +61,8 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
       ``state["model"]["0.weight"]``, ``state["optimizer"]["state"][0]["exp_avg"]``, ``state["generator"]``.  It has one
       structure before and after, so that ``jax.lax.scan`` takes the function, as ``jax.jit``, ``jax.grad``,
       ``jax.vmap`` do.  Its derivative is that of the arithmetic: ``detach`` and ``no_grad`` in the step do not cut it
-      (``functionalize`` is for that).  The live objects stay as they were; ``pure_function.load(state)`` puts a state into them.
+      (``functionalize`` is for that).  The live objects stay as they were; ``pure_function.load(state)`` puts a state
+      into them.
 
     Raises:
       CaptureError: the function needs a number that depends on its inputs.

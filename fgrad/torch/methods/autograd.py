@@ -10,7 +10,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.explain.explain import non_leaf
 from fgrad.mutable.operation.operation import note_origin
-from fgrad.mutable.tensor.cut import cut, grafted
+from fgrad.mutable.tensor.cut import constant_of, cut, derive, grafted
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.storage import VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked
@@ -314,13 +314,13 @@ def _set_data(self: Tensor, other: Any) -> None:
     geometry = other._geometry or other._storage.home
     if other._type.dtype is not self._type.dtype:
         self._accumulator = None
-    before = self._value()
+    before = self._value() if modes.capture else None
     self._storage = other._storage
     self._type = other._type
     self._geometry = geometry
     self._cache = None
     if modes.capture:
-        cut(self)._write(grafted(self._value(), before))
+        derive(cut(self), grafted(constant_of(self._value()), before))
 
 
 Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]

@@ -78,11 +78,10 @@ class Generator:
     next_float_normal_sample: float | None
     next_double_normal_sample: float | None
     ahead: Ahead | None
-    #: where a draw is recorded as a part of a program: see NOTE [Draws in a program]
-    engine: Engine | None = None
 
     def __init__(self) -> None:
         self.lock: Any = threading.RLock()
+        self._lent = threading.local()
         self._engine = np.random.MT19937()
         self._start(DEFAULT_SEED)
         if modes.capturing is not None:
@@ -199,12 +198,16 @@ class Generator:
     @contextlib.contextmanager
     def lent(self, state: Any) -> Iterator[Engine]:
         """A block in which numbers are drawn from a traced state; the engine has the state after it."""
-        with self.lock:
-            self.engine = Engine(state)
-            try:
-                yield self.engine
-            finally:
-                self.engine = None
+        self._lent.engine = engine = Engine(state)
+        try:
+            yield engine
+        finally:
+            self._lent.engine = None
+
+    @property
+    def engine(self) -> Engine | None:
+        """What a draw that this thread records as a part of a program draws from: see NOTE [Draws in a program]."""
+        return getattr(self._lent, "engine", None)
 
     def check_on_host(self) -> None:
         """Raise ``OnHost`` where a draw that needs numbers is recorded as a part of a program."""

@@ -250,3 +250,48 @@ def test_outside_nothing_is_cut() -> None:
     with fgrad.torch.no_grad():
         assert x[1:]._storage is x._storage
     assert x.detach()._storage is x._storage
+
+
+def test_constants_from_outside_stay_as_they_are() -> None:
+    t = fgrad.torch
+    outside = t.ones(3)
+
+    class Chosen(t.autograd.Function):
+        @staticmethod
+        def forward(x: Any, c: Any) -> Any:
+            return c
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2, None
+
+    def assigned(x: Any) -> Any:
+        y = x * 5
+        y.data = outside
+        return (y * x).sum()
+
+    np.testing.assert_allclose(fgrad.grad(t.functionalize(lambda x: Chosen.apply(x, outside).sum()))(X), [2, 2, 2])
+    np.testing.assert_allclose(fgrad.grad(t.functionalize(assigned))(X), 5 * X + 1)
+    assert isinstance(outside._storage.array, np.ndarray | jax.Array)
+    assert not isinstance(outside._storage.array, jax.core.Tracer)
+    assert outside.tolist() == [1, 1, 1]
+
+
+def test_a_constant_that_is_written_is_seen_without_its_derivative() -> None:
+    def program(x: Any) -> Any:
+        y = fgrad.torch.ones(3)
+        z = y.detach()
+        y.mul_(x)
+        return (z * x).sum()
+
+    np.testing.assert_allclose(fgrad.grad(fgrad.torch.functionalize(program))(X), X)
+
+
+def test_data_is_assigned_where_the_storage_was_freed() -> None:
+    x = fgrad.torch.ones(4)
+    x.untyped_storage().resize_(0)
+    x.data = fgrad.torch.zeros(4)
+    assert x.tolist() == [0, 0, 0, 0]

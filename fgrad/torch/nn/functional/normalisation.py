@@ -10,7 +10,7 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
-from fgrad.mutable.tensor.cut import unrecorded
+from fgrad.mutable.tensor.cut import without_history
 from fgrad.mutable.tensor.tensor import Tensor, alias
 from fgrad.mutable.transforms.levels import outgrows
 from fgrad.mutable.types.dtypes import bfloat16, float16, float32, from_numpy
@@ -164,8 +164,8 @@ def _batch_norm(
         mean, var = apply(_STATISTICS, (input, running_mean, running_var, float(momentum)))
         if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
             raise RuntimeError(_SHARED_STATISTICS)
-        running_mean._write(unrecorded(running_mean, mean._value()))
-        running_var._write(unrecorded(running_var, var._value()))
+        running_mean._write(without_history(running_mean, mean._value()))
+        running_var._write(without_history(running_var, var._value()))
     return found
 
 
