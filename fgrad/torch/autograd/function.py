@@ -26,7 +26,7 @@ from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
 from fgrad.mutable.write.inplace import VIEW_OF_LEAF, explanation, rebase
 from fgrad.torch.autograd.delayed_errors import once_differentiable as once_differentiable
-from fgrad.torch.autograd.function_rules import rule_outputs
+from fgrad.torch.autograd.function_rules import own_handle, rule_outputs
 from fgrad.torch.autograd.function_tangents import push
 
 
@@ -339,6 +339,7 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
             ctx._kept = kept_on(ctx)
     ctx.to_save = ctx.saved_for_forward = None
     if ruled:
+        results = [own_handle(x) if isinstance(x, Tensor) else x for x in results]
         rule_outputs(ctx, tensors, results)
     return tuple(results) if several else results[0]
 

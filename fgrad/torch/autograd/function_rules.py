@@ -13,10 +13,11 @@ from jax import tree_util
 
 from fgrad.api.custom import custom_vjp
 from fgrad.mutable.backward.engine import fitted
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.operation.capture import is_tensor
-from fgrad.mutable.tensor.cut import constant_of, derive, may_vary
+from fgrad.mutable.tensor.cut import constant_of, cut, derive, may_vary
 from fgrad.mutable.tensor.storage import Storage
-from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, alias, new_tensor
 from fgrad.mutable.transforms.levels import capturing
 from fgrad.mutable.values.evaluation import Routine, array_type, is_abstract, recorded
 
@@ -67,6 +68,15 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
     found = Routine(recorded(lambda *arrays: list(rule(*arrays)), types))(values)
     for x, value in zip(outputs, found, strict=True):
         derive(x, value)
+
+
+def own_handle(tensor: Tensor) -> Tensor:
+    """An output as a tensor of the function's own: one from outside, which nothing may change, gets another handle."""
+    if tensor._level >= modes.capture:
+        return tensor
+    handle = cut(alias(tensor))
+    handle._level = modes.level
+    return handle
 
 
 def kept_by(ctx: Any) -> list[Tensor]:

@@ -268,12 +268,22 @@ def test_constants_from_outside_stay_as_they_are() -> None:
         def backward(ctx: Any, g: Any) -> Any:
             return g * 2, None
 
+    class Enclosed(Chosen):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return outside
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 3
+
     def assigned(x: Any) -> Any:
         y = x * 5
         y.data = outside
         return (y * x).sum()
 
     np.testing.assert_allclose(fgrad.grad(t.functionalize(lambda x: Chosen.apply(x, outside).sum()))(X), [2, 2, 2])
+    np.testing.assert_allclose(fgrad.grad(t.functionalize(lambda x: Enclosed.apply(x).sum()))(X), [3, 3, 3])
     np.testing.assert_allclose(fgrad.grad(t.functionalize(assigned))(X), 5 * X + 1)
     assert isinstance(outside._storage.array, np.ndarray | jax.Array)
     assert not isinstance(outside._storage.array, jax.core.Tracer)
