@@ -1,5 +1,7 @@
 """Operations: what the table holds, and how one is applied to tensors.
 
+Longer than most files: an entry, its plan and its call are one path, which every operation takes.
+
 NOTE [The table]
 An operation is a function of arrays with a name, the name of its node, and what PyTorch's rules say of its operands'
 types.  ``TABLE`` lists them all and is filled by the files of ``fgrad.torch.ops``, an entry an operation; functions,

@@ -44,6 +44,11 @@ def grafted(new: Any, old: Any) -> Any:
     return _grafting(tuple(new.shape), new.dtype)((new, old))[0]
 
 
+def _of_whole(name: str) -> Any:
+    """An attribute that a cut storage shares with the other."""
+    return property(lambda cut: getattr(cut.whole, name), lambda cut, value: setattr(cut.whole, name, value))
+
+
 class CutStorage(Storage):
     """The elements of another storage, with derivatives of their own: see NOTE [Cuts]."""
 
@@ -67,33 +72,10 @@ class CutStorage(Storage):
         self.whole.array = self.seen = grafted(value, self.whole.array)
         self.own = value
 
-    @property
-    def strides(self) -> Any:  # type: ignore[override]
-        return self.whole.strides
-
-    @strides.setter
-    def strides(self, value: Any) -> None:
-        self.whole.strides = value
-
-    @property
-    def dtype(self) -> Any:  # type: ignore[override]
-        return self.whole.dtype
-
-    @property
-    def home(self) -> Any:  # type: ignore[override]
-        return self.whole.home
-
-    @home.setter
-    def home(self, value: Any) -> None:
-        self.whole.home = value
-
-    @property
-    def memory(self) -> Any:  # type: ignore[override]
-        return self.whole.memory
-
-    @memory.setter
-    def memory(self, value: Any) -> None:
-        self.whole.memory = value
+    strides: Any = _of_whole("strides")
+    dtype: Any = _of_whole("dtype")
+    home: Any = _of_whole("home")
+    memory: Any = _of_whole("memory")
 
 
 def cut(handle: Tensor) -> Tensor:
