@@ -6,6 +6,7 @@ operations are made.
 
 import contextlib
 import importlib
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ import inventories  # noqa: E402 (these are found by the path above)
 import links  # noqa: E402
 import listings  # noqa: E402
 import notebooks  # noqa: E402
+import pictures  # noqa: E402
 
 project = "fgrad"
 author = "the fgrad developers"
@@ -78,6 +80,7 @@ def make_pictures(app: Any) -> None:
                 failed = documents.run_page(page)
             if failed:
                 raise RuntimeError("\n\n".join(failed))
+    pictures.recolour(PICTURES)
 
 
 def make_primitives(app: Any) -> None:
@@ -104,6 +107,8 @@ SECTIONS = {"Raises, when called:": "Raises:", "Attributes:": "Fields:"}
 
 def plain_sections(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Sections of docstrings as napoleon knows them; what is returned is said in sentences, without a type before."""
+    if name == "fgrad.errors":  # the page says it for users
+        lines.clear()
     within = False
     for number, line in enumerate(lines):
         if line in SECTIONS:
@@ -121,6 +126,11 @@ def plain_signature(app: Any, what: str, name: str, value: Any, *rest: Any) -> t
     return ("", "") if what == "class" and attrs.has(value) and name != "fgrad.Graph" else None
 
 
+def only_classes(app: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Of the module of errors, its errors: what raises and words them is not for users."""
+    return True if getattr(value, "__module__", "") == "fgrad.errors" and inspect.isfunction(value) else None
+
+
 def setup(app: Any) -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     app.connect("builder-inited", make_pictures)
@@ -129,9 +139,11 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", make_messages)
     app.connect("doctree-read", links.link_names)
     app.connect("doctree-read", listings.mark_listings)
+    app.connect("doctree-read", pictures.mark_plots)
     app.connect("missing-reference", links.look_in_pytorch, priority=400)  # before the other sites
     app.connect("html-page-context", notebooks.link_notebook)
     app.connect("html-page-context", links.mend_backlinks)
     app.connect("build-finished", notebooks.write_notebooks)
+    app.connect("autodoc-skip-member", only_classes)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("autodoc-process-docstring", plain_sections, priority=400)  # before napoleon

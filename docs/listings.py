@@ -20,6 +20,6 @@ def is_listing(text: str) -> bool:
 
 
 def mark_listings(app: Any, doctree: Any) -> None:
-    for block in doctree.findall(nodes.literal_block):
+    for block in doctree.findall(lambda node: isinstance(node, nodes.literal_block | nodes.doctest_block)):
         if is_listing(block.astext()):
             block["classes"].append("listing")

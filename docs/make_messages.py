@@ -36,15 +36,14 @@ def block(name: str, said: Said) -> str:
 
 
 def section(mistakes: dict[str, Mistake], texts: dict[str, dict[str, Said]], peer: str) -> Iterator[str]:
-    """A summary of a layer, and each of its mistakes: the program, and what is said."""
-    yield "| mistake | what fgrad says beyond " + peer + " |\n|---|---|"
+    """Each mistake of a layer, folded: what fgrad adds to its peer's text, the program, and what is said."""
     for name, mistake in mistakes.items():
-        yield f"| {name} | {mistake.better or 'the same'} |"
-    for name, mistake in mistakes.items():
-        yield f"\n### {name[0].upper()}{name[1:]}\n\n```python\n{program(mistake)}\n```\n"
+        beyond = f"fgrad adds {mistake.better}." if mistake.better else f"fgrad says what {peer} says."
+        yield f":::{{dropdown}} {name}\n{beyond}\n\n```python\n{program(mistake)}\n```\n"
         yield block(peer, texts[name][peer])
         yield ""
         yield block("fgrad", texts[name]["fgrad"])
+        yield ":::\n"
 
 
 def table() -> str:

@@ -22,8 +22,8 @@ from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
 from fgrad.graph.regions import REGIONS, is_inexact
 from fgrad.jaxcore import typeof
-from fgrad.passes.local import pullback
-from fgrad.record.recording import stage_closed
+from fgrad.passes.walks import pullback
+from fgrad.record.stager import stage_closed
 from fgrad.rules.kinds import RULES, Bilinear, Elementwise, Linear, Undefined, Zero
 
 

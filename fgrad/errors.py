@@ -215,6 +215,14 @@ def written_outside() -> UndefinedDerivativeError:
     )
 
 
+def passed_and_closed_over() -> UndefinedDerivativeError:
+    return undefined(
+        "get",
+        "a reference (jax.new_ref) that is an argument of the differentiated function, or its tangent, is read or "
+        "written there in another way too: closed over. Way out: use the argument.",
+    )
+
+
 def high_type(name: str) -> UndefinedDerivativeError:
     return undefined(
         name,
@@ -276,6 +284,26 @@ def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
         f"{what}: {path} is not an array or a number but {shown(value)} of type {type(value).__name__}.\n"
         f"{_ways(value)} close over it (functools.partial or a lambda), or keep it out of argnums; only arrays and "
         "numbers are differentiated."
+    )
+
+
+class ReferenceArgumentError(ArgumentTypeError):
+    """An argument is a reference (``jax.new_ref``)."""
+
+
+def reference_argument(path: str, what: str) -> ReferenceArgumentError:
+    return ReferenceArgumentError(
+        f"{what}: {path} is a reference (jax.new_ref), and has no gradient of its own.\n"
+        "Ways out: pass what it holds, ref[...], and make a reference of it inside the function; or close over it, "
+        "which makes what it holds a constant; or fgrad.jvp or fgrad.vjp, which take references."
+    )
+
+
+def reference_cotangent(path: str) -> ReferenceArgumentError:
+    return ReferenceArgumentError(
+        f"vjp's function: {path} is a reference (jax.new_ref), and so is its cotangent.\n"
+        "Way out: vjp_fun.with_refs(...)(ct), with a reference in this place that holds the cotangent of what the "
+        "primal holds in the end (and afterwards of what it held at first), or jax.ad.DontWant()."
     )
 
 

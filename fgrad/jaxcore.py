@@ -57,6 +57,7 @@ __all__ = [
     "is_high",
     "is_literal",
     "is_open_jaxpr",
+    "is_staging",
     "primitive",
     "register_type",
     "remember_primitive",
@@ -231,10 +232,24 @@ def is_evaluating(trace: Any) -> bool:
     return trace is None or type(trace) is type(evaluating_trace())
 
 
+def is_staging(trace: Any) -> bool:
+    """Whether operations under ``trace`` are written down for XLA, as under ``jax.jit``."""
+    return isinstance(trace, _staging_trace())
+
+
+@functools.cache
+def _staging_trace() -> type:
+    """The class of the trace under which ``jax.jit`` runs a function."""
+    kept: list[type] = []
+    with eval_context(), jax.check_tracer_leaks(False):
+        jax.eval_shape(lambda x: kept.append(type(current_trace())), np.zeros(1, np.float32))
+    return kept[0]
+
+
 def checks_each_primitive() -> bool:
     """Whether JAX looks for NaNs or infinities in what each primitive gives."""
-    config: Any = jax.config
-    return config.jax_debug_nans or config.jax_debug_infs
+    # what ``jax.config`` reads by two more calls; every operation of a tensor asks
+    return jax.debug_nans.value or jax.debug_infs.value
 
 
 def folds_constants() -> bool:

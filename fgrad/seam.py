@@ -1,33 +1,62 @@
 """The seam: the names of the core that the mutable layer may use, and no others (``tests/test_architecture.py``)."""
 
-from fgrad.api.by_name import graph_by_name
+from typing import TYPE_CHECKING
+
 from fgrad.api.custom import custom_jvp
 from fgrad.api.rules import define_rule
+from fgrad.deferred import deferred
 from fgrad.errors import CaptureError, UndefinedDerivativeError, shown
-from fgrad.graph.answer import Answer, Records, Table
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
 from fgrad.graph.labels import labelled
-from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region, intern
-from fgrad.graph.source import RawSource, Source, here, is_hidden
-from fgrad.graph.text import dtype_text
-from fgrad.graph.unrecorded import unrecorded
+from fgrad.graph.port import Port
+from fgrad.graph.source import RawSource, Source, here, is_hidden, visible
 from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, widely
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import needed_inputs, trim
 from fgrad.passes.vjp import vjp
-from fgrad.questions.culprit import Run, main_event
-from fgrad.questions.diagnosis import diagnosed
-from fgrad.questions.draw import Drawing, drawing_of
-from fgrad.questions.execution import Event, Execution, Frame, quietly
-from fgrad.questions.finding import Nonfinite
-from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
-from fgrad.record.recording import CONST, INPUT, LITERAL, Stager, stage_closed
+from fgrad.record.recording import CONST, INPUT, LITERAL
+from fgrad.record.stager import Stager, stage_closed
 from fgrad.run.cache import Cache
 from fgrad.run.executable import SILENT, Executable, bind
+from fgrad.run.interpreter import in_memory
 from fgrad.run.policy import PaceOf, active, operations, pieces
+from fgrad.run.prices import Size, prices
+
+#: what only the answers to questions need
+if TYPE_CHECKING:
+    from fgrad.api.by_name import graph_by_name
+    from fgrad.graph.answer import Answer, Records, Table
+    from fgrad.graph.named_call import named_call
+    from fgrad.graph.names import stored_names
+    from fgrad.graph.text import dtype_text
+    from fgrad.graph.tracebacks import hide_frames
+    from fgrad.questions.culprit import Run, main_event
+    from fgrad.questions.diagnosis import diagnosed
+    from fgrad.questions.draw import Drawing, drawing_of
+    from fgrad.questions.execution import Event, Execution, Frame, quietly
+    from fgrad.questions.finding import Nonfinite
+    from fgrad.questions.residuals import Reader, Residual, Residuals, numbered
+else:
+    __getattr__, __dir__ = deferred(
+        __name__,
+        {
+            "fgrad.api.by_name": "graph_by_name",
+            "fgrad.graph.answer": "Answer Records Table",
+            "fgrad.graph.named_call": "named_call",
+            "fgrad.graph.names": "stored_names",
+            "fgrad.graph.text": "dtype_text",
+            "fgrad.graph.tracebacks": "hide_frames",
+            "fgrad.questions.culprit": "Run main_event",
+            "fgrad.questions.diagnosis": "diagnosed",
+            "fgrad.questions.draw": "Drawing drawing_of",
+            "fgrad.questions.execution": "Event Execution Frame quietly",
+            "fgrad.questions.finding": "Nonfinite",
+            "fgrad.questions.residuals": "Reader Residual Residuals numbered",
+        },
+    )
 
 __all__ = [
     "Answer",
@@ -48,6 +77,7 @@ __all__ = [
     "Nonfinite",
     "Op",
     "PaceOf",
+    "Port",
     "RawSource",
     "Reader",
     "Region",
@@ -57,6 +87,7 @@ __all__ = [
     "Run",
     "SILENT",
     "ShapedArray",
+    "Size",
     "Source",
     "Stager",
     "Table",
@@ -68,6 +99,7 @@ __all__ = [
     "checks_each_primitive",
     "copied",
     "custom_jvp",
+    "deferred",
     "define_rule",
     "drawing_of",
     "dtype_text",
@@ -75,15 +107,19 @@ __all__ = [
     "evaluate",
     "graph_by_name",
     "here",
+    "hide_frames",
+    "in_memory",
     "intern",
     "is_hidden",
     "jvp",
     "labelled",
     "main_event",
+    "named_call",
     "needed_inputs",
     "numbered",
     "operations",
     "pieces",
+    "prices",
     "quietly",
     "shown",
     "simplify",
@@ -91,8 +127,8 @@ __all__ = [
     "stored_names",
     "tangent_type",
     "trim",
-    "unrecorded",
     "unsourced",
+    "visible",
     "vjp",
     "widely",
 ]

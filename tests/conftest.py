@@ -3,9 +3,13 @@
 Nearly all of a test's time is XLA's, compiling what runs once: so it is told not to try hard.
 """
 
+import gc
 import importlib.metadata
 import os
 import pathlib
+import threading
+import zlib
+from collections.abc import Iterator
 
 os.environ.setdefault(
     "XLA_FLAGS",
@@ -19,13 +23,66 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import pytest
 
+try:
+    import hypothesis
+except ImportError:  # the tests of the site need none
+    pass
+else:
+    # the same examples in each run, however busy the machine is: the campaigns are for others
+    hypothesis.settings.load_profile("ci")
+
 from fgrad.graph.check import check
 from fgrad.graph.graph import Builder
-from fgrad.run import stretches
+from fgrad.run import background, stretches
 
 if "emitters=false" in os.environ["XLA_FLAGS"]:
     # with fusion switched off, the older emitters compute a transpose followed by a reshape wrongly
     stretches.UNFUSED["xla_cpu_use_fusion_emitters"] = True
+
+#: Of how many samples one always runs, in the long tables: which one, its name decides.  ``-m thorough`` runs the rest.
+SHARES = {
+    "api/test_composition.py::test_three_deep": 2,
+    "api/test_composition.py::test_two_deep": 2,
+    "api/test_composition.py::test_types_are_those_of_jax": 2,
+    "api/test_custom_concrete.py::test_rules_that_call_and_are_told": 2,
+    "api/test_custom_residuals.py::test_known_residuals": 2,
+    "api/test_custom_residuals.py::test_rules_are_called_as_often": 2,
+    "api/test_jacobians.py::test_as_in_jax": 3,
+    "mutable/explain/test_residuals.py::test_the_bytes": 3,
+    "passes/test_sharded.py::test_composition": 2,
+    "passes/test_sharded.py::test_grad": 2,
+    "passes/test_sharded.py::test_jvp": 2,
+    "record/test_protocols.py::test_every_function": 2,
+    "rules/test_foreign.py::test_every_derivative": 2,
+    "rules/test_rules.py::test_low_precision": 4,
+    "rules/test_rules.py::test_rule": 2,
+    "run/test_convolution.py::test_reductions_of_windows": 2,
+    "run/test_kernels.py::test_samples_of_rules": 3,
+    "run/test_numpy_program.py::test_functions": 2,
+    "run/test_numpy_program.py::test_of_two": 2,
+    "test_libraries.py::test_library_functions": 2,
+    "torch/autograd/test_functional.py": 4,
+    "torch/autograd/test_gradcheck.py": 4,
+    "torch/compiler/test_pure.py::test_an_epoch": 3,
+    "torch/distributions/test_distributions.py": 2,
+    "torch/distributions/test_kl.py::test_divergences": 2,
+    "torch/func/test_functionalize.py::test_64_bits_inside": 2,
+    "torch/func/test_functionalize.py::test_derivatives_of_64_bits": 2,
+    "torch/func/test_functionalize.py::test_mapped_arrays_of_64_bits": 4,
+    "torch/func/test_transforms.py": 3,
+    "torch/nn/test_layers.py": 4,
+    "torch/nn/test_refusals.py": 2,
+    "torch/ops/test_half.py::test_half": 2,
+    "torch/ops/test_inplace.py": 4,
+    "torch/ops/test_operations.py::test_saved": 4,
+    "torch/ops/test_operators.py": 16,
+    "torch/optim/test_optimizer.py": 2,
+    "torch/optim/test_schedulers.py": 2,
+    "torch/optim/test_updates.py": 4,
+    "torch/random/test_distributions.py": 2,
+    "torch/test_lanes.py::test_awkward_shapes": 2,
+    "torch/test_mirror.py::test_random_programs": 2,
+}
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
@@ -38,10 +95,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every", type=int, default=1, metavar="N", help="run every Nth test of each file only")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    shares = {f"tests/{place}": share for place, share in SHARES.items()}
+    firsts: set[str] = set()
+    for item in items:
+        name = item.nodeid
+        for place, share in shares.items():
+            if not name.startswith(place):
+                continue
+            first = place.endswith("::test_rule") and (family := name.partition("-")[0]) not in firsts
+            if first:
+                firsts.add(family)
+            elif zlib.crc32(item.name.encode()) % share:
+                item.add_marker(pytest.mark.thorough)
     every = config.option.every
     seen: dict[pathlib.Path, int] = {}
     left: list[pytest.Item] = []
+    if config.option.markexpr == "fast":
+        # a mark of the whole file holds for these, too
+        left = [item for item in items if item.get_closest_marker("slow")]
     for item in items if every > 1 else ():
         seen[item.path] = place = seen.get(item.path, -1) + 1
         if place % every:
@@ -52,11 +125,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in gone]
 
 
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the garbage collector need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def x64():
     """64-bit types within one test."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def held() -> Iterator[threading.Event]:
+    """What is compiled in the background waits until this is set."""
+    opened = threading.Event()
+    background._worker.submit(opened.wait)
+    yield opened
+    opened.set()
+    background.wait_for_compilations()
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """The house as its source shows it: nobody leans on JAX's differentiation, reads private names or imports upwards."""
 
 import ast
+import functools
+import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -13,13 +15,14 @@ SOURCES = sorted((ROOT / "fgrad").rglob("*.py"))
 
 #: The floors from the ground up: a file imports from its own floor and from those below.  ``run`` is below ``record``,
 #: since a recorder runs what is on its tape when somebody asks for a value.
-FLOORS = ("errors", "jaxcore", "graph", "run", "record", "rules", "passes", "api", "questions")
+FLOORS = ("deferred", "errors", "jaxcore", "graph", "run", "record", "rules", "passes", "api", "questions")
 #: What stands on all floors of the core, beside each other: the package, the namespaces and the tools for tests.
 ROOF = len(FLOORS)
 #: What stands on the core: the seam with the names of it that the mutable layer may use, that layer, and its users.
 UPPER = {"seam": ROOF + 1, "mutable": ROOF + 2, "torch": ROOF + 3}
 #: The rooms of the mutable layer from its ground up; those of one floor know nothing of each other.
 ROOMS = (
+    ("ports",),
     ("types",),
     ("context", "layout"),
     ("values",),
@@ -29,6 +32,9 @@ ROOMS = (
     ("backward",),
     ("capture", "explain"),
 )
+
+#: the lists of the calls that lead upwards: NOTE [Ports]
+PORTS = ("fgrad/graph/port.py", "fgrad/mutable/ports.py")
 
 #: JAX's own differentiation
 BORROWED = {
@@ -45,6 +51,7 @@ REGISTRY, READER = "jax.interpreters.ad", "fgrad/rules/foreign.py"
 READ = {"primitive_jvps", "primitive_transposes", "Zero", "UndefinedPrimal"}
 
 
+@functools.cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
@@ -165,7 +172,9 @@ def test_imports_stand_at_the_top(path):
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
     assert not inside, "imports inside functions"
-    assert not [line for line, module, name, _ in imports(tree) if name == "*" and not module.startswith("jax")]
+    # a checker may read all names of another package; a program may not take them in
+    taken = [(line, module) for line, module, name, _ in imports(run_part(path)) if name == "*"]
+    assert not [line for line, module in taken if not module.startswith("jax")]
 
 
 def floor_of(module: str) -> int:
@@ -174,9 +183,17 @@ def floor_of(module: str) -> int:
     return FLOORS.index(room) if room in FLOORS else UPPER.get(room, ROOF)
 
 
-def modules_imported(path: Path) -> Iterator[tuple[int, str]]:
+def run_part(path: Path) -> ast.Module:
+    """The source of a file without what only type checkers read: types, and names that are imported late."""
+    run = [
+        node for node in parsed(path).body if not (isinstance(node, ast.If) and dotted(node.test) == "TYPE_CHECKING")
+    ]
+    return ast.Module(run, [])
+
+
+def modules_imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and name of each module of fgrad that a file imports."""
-    for line, module, name, _ in imports(parsed(path)):
+    for line, module, name, _ in imports(tree):
         if module.split(".")[0] != "fgrad":
             continue
         whole = f"{module}.{name}"
@@ -188,7 +205,7 @@ def modules_imported(path: Path) -> Iterator[tuple[int, str]]:
 def test_imports_lead_downwards(path):
     own = floor_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
     wrong = []
-    for line, module in modules_imported(path):
+    for line, module in modules_imported(run_part(path) if name_of(path) in PORTS else parsed(path)):
         if floor_of(module) > own:
             wrong.append(f"{name_of(path)}:{line}: {module} is on a higher floor")
     assert not wrong
@@ -204,7 +221,7 @@ def misplaced(path: Path) -> Iterator[str]:
     """The imports of a file of the mutable layer that lead up, across, or past the seam."""
     floors = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
     own = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    for line, module in modules_imported(path):
+    for line, module in modules_imported(run_part(path) if name_of(path) in PORTS else parsed(path)):
         where = f"{name_of(path)}:{line}: {module}"
         room = room_of(module)
         if room is None:
@@ -234,8 +251,40 @@ def test_a_misplaced_import_is_seen(tmp_path, monkeypatch):
 
 
 def test_every_room_has_a_floor():
-    rooms = {path.relative_to(ROOT / "fgrad" / "mutable").parts[0] for path in MUTABLE} - {"__init__.py"}
+    rooms = {path.relative_to(ROOT / "fgrad" / "mutable").parts[0].removesuffix(".py") for path in MUTABLE}
+    rooms.remove("__init__")
     assert rooms == {room for rooms in ROOMS for room in rooms}
+
+
+ORDINALS = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth", "Seventh", "Eighth")
+#: every room of the core and of the mutable layer that is a folder: its name, its floor, and how modules of it begin
+FOLDERS = [
+    *((room, floor, f"fgrad.{room}") for floor, room in enumerate(FLOORS[FLOORS.index("graph") :])),
+    *((room, floor, f"fgrad.mutable.{room}") for floor, rooms in enumerate(ROOMS[1:]) for room in rooms),
+]
+
+
+@pytest.mark.parametrize(("room", "floor", "package"), FOLDERS, ids=[package for _, _, package in FOLDERS])
+def test_a_room_says_its_floor_and_what_it_uses(room, floor, package):
+    folder = ROOT / package.replace(".", "/")
+    doc = ast.get_docstring(parsed(folder / "__init__.py")) or ""
+    assert doc.startswith("Top floor of the core:" if room == "questions" else f"{ORDINALS[floor]} floor:")
+    named = re.findall(r"``(\w+)``", doc.partition("It uses ")[2])
+    building = package.rpartition(".")[0]
+    rooms = [
+        other for other, _, path in FOLDERS if path.startswith(f"{building}.") and path.count(".") == package.count(".")
+    ]
+    used = {
+        module.removeprefix(f"{building}.").split(".")[0]
+        for path in folder.rglob("*.py")
+        for _, module in modules_imported(run_part(path) if name_of(path) in PORTS else parsed(path))
+        if module.startswith(f"{building}.")
+    }
+    assert named == [other for other in rooms if other in used and other != room]
+
+
+def test_every_folder_says_what_it_is_for():
+    assert not [name_of(path) for path in SOURCES if path.stem == "__init__" and not ast.get_docstring(parsed(path))]
 
 
 def test_the_seam_has_what_is_used_and_no_more():
@@ -249,7 +298,7 @@ def test_nothing_imports_itself_in_a_circle():
     """Within a floor, too, imports make no cycle."""
     edges = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): {
-            m for _, m in modules_imported(path)
+            m for _, m in modules_imported(run_part(path))
         }
         for path in SOURCES
     }

@@ -1,1 +1,4 @@
-"""The functional interface: each transformation is a recording, one or two passes, and a run."""
+"""Sixth floor: the functional interface: each transformation is a recording, one or two passes, and a run.
+
+It uses ``graph``, ``run``, ``record``, ``rules``, ``passes``.
+"""

@@ -1,15 +1,17 @@
 """From a call's arguments to the flat values that a transformation works on, and the checks on the way."""
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.ref
 import numpy as np
 from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
+from fgrad.graph.references import is_reference
 from fgrad.jaxcore import ShapedArray, Tracer, copied, tangent_dtype, typeof
 
 Argnums = int | Sequence[int]
@@ -19,7 +21,7 @@ _SHOWN = 6
 
 
 def check_function(fun: Any, what: str) -> None:
-    """Refuse what cannot be called.
+    """Refuse what is not callable.
 
     Raises:
       TypeError: ``fun`` is no function.
@@ -57,7 +59,10 @@ def leaves(tree: Any, name: str, what: str, names: Sequence[str] | None = None) 
     flat, treedef = flattened(tree, name, what)
     values = []
     for i, value in enumerate(flat):
-        if not isinstance(value, Tracer | jax.Array):
+        if isinstance(value, Tracer):
+            if is_reference(value.aval):
+                raise errors.reference_argument(names[i] if names else path_of(tree, i, name), what)
+        elif not isinstance(value, jax.Array):
             value = _as_value(value, lambda i=i: names[i] if names else path_of(tree, i, name), what)
         values.append(value)
     return Leaves(values, _Paths(tree, name, len(flat)), treedef)  # type: ignore[arg-type]
@@ -128,6 +133,8 @@ def _as_value(value: Any, path: Callable[[], str], what: str) -> Any:
         return value
     if hasattr(value, "__jax_array__"):
         return value.__jax_array__()
+    if isinstance(value, jax.ref.Ref):
+        raise errors.reference_argument(path(), what)
     raise errors.not_an_array(path(), value, what)
 
 
@@ -175,7 +182,7 @@ def positions(given: Any, name: str, what: str) -> tuple[int, ...] | None:
 
 
 def _one_or_several(given: Any) -> int | tuple[int, ...]:
-    """An int, which an array without axes is too, or the ints of an iterable."""
+    """An int (an array without axes counts as one), or the ints of an iterable."""
     try:
         return operator.index(given)
     except TypeError:
@@ -216,24 +223,6 @@ def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
     if len(set(found)) != len(found):
         raise ValueError(f"{what}: argnums={tuple(argnums)} names an argument twice.")
     return tuple(found)
-
-
-def hashable_statics(values: Sequence[Any], what: str) -> tuple[Hashable, ...]:
-    """The static arguments of a call, checked.
-
-    Raises:
-      ValueError: one is unhashable.
-    """
-    for i, value in enumerate(values):
-        try:
-            hash(value)
-        except TypeError:
-            raise ValueError(
-                f"{what}: the static argument {i} is of the unhashable type {type(value).__name__}. Static arguments "
-                "select a compiled program and so must be hashable: pass a tuple instead of a list, or make it a "
-                "traced argument."
-            ) from None
-    return tuple(values)
 
 
 def with_positions(args: Sequence[Any], positions: Sequence[int], values: Sequence[Any]) -> list[Any]:

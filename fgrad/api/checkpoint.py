@@ -16,7 +16,8 @@ from fgrad.graph.regions import keeps, remat as remat_region
 from fgrad.graph.source import here
 from fgrad.jaxcore import copied, current_trace, is_evaluating, primitive, set_trace, typeof
 from fgrad.record.recorder import Recorder
-from fgrad.record.recording import Recording, stage
+from fgrad.record.recording import Recording
+from fgrad.record.stager import stage
 
 
 def checkpoint(
@@ -27,7 +28,7 @@ def checkpoint(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
 ) -> Any:
-    """``fun``, of which a backward pass keeps the inputs only and computes the intermediates again: memory for time.
+    """``fun`` with rematerialisation: a backward pass keeps its inputs only and recomputes the intermediates.
 
     Arguments:
       fun: takes and returns pytrees of arrays.  Left out, ``checkpoint`` returns a decorator.
@@ -126,13 +127,19 @@ def _emit(trace: Any, op: Op, values: Sequence[Any]) -> Sequence[Any]:
 def checkpoint_name(x: Any, name: str) -> Any:
     """``x``, a pytree of arrays, under a name by which a policy may keep it.
 
+    Raises:
+      TypeError: ``name`` is no string, or something in ``x`` no array.
+
     >>> import fgrad, jax.numpy as jnp
     >>> fgrad.checkpoint_name(jnp.array(1.0), "activations")
     Array(1., dtype=float32, weak_type=True)
 
     Source: `jax.ad_checkpoint.checkpoint_name <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint_policies.html>`_.
     """
-    return tree_util.tree_map(lambda leaf: primitive("name").bind(leaf, name=name), x)
+    if not isinstance(name, str):
+        raise TypeError(f"checkpoint_name: name must be a string, got {errors.shown(name)}.")
+    flat = leaves(x, "x", "checkpoint_name")
+    return flat.unflatten([primitive("name").bind(leaf, name=name) for leaf in flat.values])
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -171,6 +171,7 @@ class custom_vjp:
                 found = fwd(*args, **kwargs)
                 if not isinstance(found, tuple | list) or len(found) != 2:
                     raise errors.bad_custom_rule("fwd", name, "output", "a pair (output, residuals)", _describe(found))
+            flattened(found[1], "residuals", f"The fwd rule of {name!r}")
             taken = tuple([x for i, x in enumerate(args) if i not in nondiff])
             return found[0], (_types_of(taken), found[1])
 
@@ -275,6 +276,7 @@ def _types_of(args: tuple[Any, ...]) -> _Types:
 def _checked_cotangents(found: Any, types: _Types, name: str) -> Any:
     """What a backward rule returned, if it fits the arguments; None stands for the zeros of a whole subtree."""
     args = tree_util.tree_unflatten(types.tree, types.types)
+    flattened(found, "output", f"The bwd rule of {name!r}")
     if not isinstance(found, tuple | list) or len(found) != len(args):
         raise errors.bad_custom_rule(
             "bwd", name, "output", f"a tuple with one cotangent for each of {len(args)} arguments", _describe(found)

@@ -1,9 +1,10 @@
-"""Forward mode: ``jvp`` and ``linearize``; and ``linear_transpose``, which turns a linear function round."""
+"""Forward mode: ``jvp`` and ``linearize``; and ``linear_transpose``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.ref
 import numpy as np
 from attrs import frozen
 from jax import tree_util
@@ -12,17 +13,18 @@ from fgrad import errors
 from fgrad.api.arguments import check_function, flattened, leaves, matching, only, path_of, stripped
 from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.pullback import zero
+from fgrad.api.references import jvp_of_references
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.passes import jvp as jvp_pass
-from fgrad.passes.local import transpose
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
+from fgrad.passes.walks import transpose
 from fgrad.record.origin import Call
-from fgrad.record.recording import stage
-from fgrad.run.executable import executable, run
+from fgrad.record.stager import stage
+from fgrad.run.executable import Program, run
 
 
 @boundary
@@ -32,7 +34,9 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     Arguments:
       fun: takes and returns pytrees of arrays.
       primals: a tuple or list of the arguments at which to differentiate.
-      tangents: one tangent per primal, of its structure, shapes and dtypes (``float0`` for integers and booleans).
+      tangents: one tangent per primal, of its structure, shapes and dtypes (``float0`` for integers and booleans).  The
+        tangent of a reference (``jax.new_ref``) is a reference: the derivative of what is written into the one is
+        written into the other.
       has_aux: ``fun`` returns ``(output, aux)``.
 
     Returns:
@@ -55,7 +59,10 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
                 f"jvp: {name} must be a tuple or list with one entry per argument, got {type(value).__name__}. "
                 f"For a function of one argument write jvp(f, (x,), (t,))."
             )
-    flat = leaves(tuple(primals), "primals", "jvp")
+    try:
+        flat = leaves(tuple(primals), "primals", "jvp")
+    except errors.ReferenceArgumentError:
+        return jvp_of_references(jvp, fun, tuple(primals), tuple(tangents), has_aux)
     types = flat.types
     given = matching(tuple(tangents), flat.tree, types, "tangents", "primals")
     called = call(
@@ -64,9 +71,9 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         has_aux,
         Call(fun, "jvp", flat.tree, range(len(primals))),
     )
-    plan: _Plan = called.recorded.made(("jvp", called.kind), lambda graph: _jvp_plan(graph, *called.kind))
+    plan: _Plan = called.recorded.cached(("jvp", called.kind), lambda graph: _jvp_plan(graph, *called.kind))
     live = [stripped(t) for t, type in zip(given, types, strict=True) if is_inexact(type)]
-    outs = plan.executable([*called.recorded.values, *live])
+    outs = plan.program([*called.recorded.values, *live])
     output, aux = called.outputs(outs)
     found = [zero(t) if k is None else outs[k] for k, t in zip(plan.at, plan.out_types, strict=True)]
     tangent = called.out.unflatten(found)
@@ -77,7 +84,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 class _Plan:
     """A program from inputs and tangents to outputs, aux and tangents; ``at``: where each output's tangent stands."""
 
-    executable: Any
+    program: Program
     at: tuple[int | None, ...]
     out_types: tuple[ShapedArray, ...]
 
@@ -85,7 +92,7 @@ class _Plan:
 def _jvp_plan(graph: Graph, outputs: int, inputs: int) -> _Plan:
     whole, at = pushed(graph, outputs, inputs)
     m = len(graph.outputs)
-    return _Plan(executable(whole), tuple([None if k is None else m + k for k in at]), graph.out_types[:outputs])
+    return _Plan(Program.of(whole), tuple([None if k is None else m + k for k in at]), graph.out_types[:outputs])
 
 
 def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | None, ...]]:
@@ -140,7 +147,9 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         has_aux,
         Call(fun, "linearize", flat.tree, range(len(primals))),
     )
-    made = called.recorded.made(("linearize", called.kind), lambda graph: linear_split(graph, *called.kind))
+    made = called.recorded.cached(
+        ("linearize", called.kind, called.recorded.lines), lambda graph: linear_split(graph, *called.kind)
+    )
     known = run(made.halves.known, called.recorded.values)
     count = len(known) - made.halves.num_residuals
     push = Pushforward(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)

@@ -12,7 +12,7 @@ from fgrad.jaxcore import ShapedArray, Tracer, as_typed, copied, primitive, tang
 
 
 def type_of(x: Any, path: str) -> ShapedArray:
-    """The type of an example of an argument, of which nothing but the type is used."""
+    """The type of an example argument; nothing else of it is used."""
     if isinstance(x, jax.ShapeDtypeStruct | ShapedArray):
         return _canonical(x)
     if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":

@@ -9,7 +9,7 @@ from jax import tree_util
 from fgrad.graph.graph import Graph
 from fgrad.graph.python_source import program
 from fgrad.graph.python_values import Held, container, identifier
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from fgrad.run.executable import run
 
 

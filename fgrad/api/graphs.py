@@ -19,10 +19,9 @@ from fgrad.api.forward import jvp
 from fgrad.api.graph_arguments import fitted, tangent_of, type_of
 from fgrad.api.graph_source import python_program
 from fgrad.api.names import argument_names, result_names
+from fgrad.graph import drawing
 from fgrad.graph.check import check
 from fgrad.graph.difference import Difference, difference
-from fgrad.graph.drawing.drawing import Drawing, Path
-from fgrad.graph.drawing.ladder import ladder_of
 from fgrad.graph.encoding import NoCode, encode_tree, shape_of
 from fgrad.graph.graph import Const, Graph as FlatGraph, Node
 from fgrad.graph.outline import CompileCost, Outline, compile_cost, outline
@@ -32,7 +31,7 @@ from fgrad.graph.values import Values, made_by, replaced
 from fgrad.jaxcore import ShapedArray, as_wide_as
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.simplify import simplify
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from fgrad.run.executable import run
 from fgrad.run.summaries import summaries
 
@@ -140,6 +139,10 @@ class Graph:
         Ways out: convert it (x.astype, jnp.reshape), or make another graph for this type with make_graph.
         """
         return tree_util.tree_unflatten(self.out_tree, run(self.core, self._flat(args, kwargs)))
+
+    # what JAX calls a function by; it would print the whole graph for want of them
+    __name__ = "Graph"
+    __code__: Any = __call__.__code__
 
     def _flat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of a call as the flat graph takes them."""
@@ -294,33 +297,41 @@ class Graph:
 
     def to_text(self, source: bool = True, limit: int | None = None) -> str:
         """The listing, one line per node; ``source`` adds the user's lines, ``limit`` leaves out the middle."""
+        if not isinstance(source, bool):
+            raise TypeError(f"to_text: source must be a bool, got {errors.shown(source)}.")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise TypeError(f"to_text: limit is how many nodes to show, an int, or None; got {errors.shown(limit)}.")
         return render(self.core, self.names, source, limit, self.out_names)
 
-    def to_dot(self, path: Path | None = None) -> str:
+    def to_dot(self, path: "drawing.Path | None" = None) -> str:
         """The drawing in Graphviz's DOT language, also written to ``path``."""
         return self._drawing().to_dot(path)
 
-    def to_mermaid(self, path: Path | None = None) -> str:
+    def to_mermaid(self, path: "drawing.Path | None" = None) -> str:
         """The drawing as a Mermaid flowchart, for Markdown pages, also written to ``path``."""
         return self._drawing().to_mermaid(path)
 
-    def to_svg(self, path: Path | None = None) -> str:
+    def to_svg(self, path: "drawing.Path | None" = None) -> str:
         """The drawing as an SVG image, also written to ``path``; nothing needs to be installed for it."""
         return self._drawing().to_svg(path)
 
-    def to_html(self, path: Path | None = None, title: str = "graph", args: Sequence[Any] | None = None) -> str:
+    def to_html(
+        self, path: "drawing.Path | None" = None, title: str = "graph", args: Sequence[Any] | None = None
+    ) -> str:
         """One HTML page with the drawing and the listing, also written to ``path``; it loads nothing from anywhere.
 
         With ``args``, the arguments of a call, a click on a box also shows the numbers of its values.
         """
         return self._drawing(title).to_html(path, args=args)
 
-    def _drawing(self, title: str = "graph") -> Drawing:
+    def _drawing(self, title: str = "graph") -> "drawing.Drawing":
         def numbers(core: FlatGraph, args: Sequence[Any]) -> dict[int, str]:
             flat = self._flat(tuple(args), {})
             return as_wide_as(self.in_types, lambda: summaries(core, flat))
 
-        return Drawing(ladder_of(self.core, self.names, self.out_names), title, rule_texts(self.core), numbers)
+        return drawing.Drawing(
+            drawing.ladder_of(self.core, self.names, self.out_names), title, rule_texts(self.core), numbers
+        )
 
     def to_python(self, name: str = "program", constants: dict[str, Any] | None = None) -> str:
         """Source that runs: a function called ``name`` that takes and returns what the graph does.

@@ -35,8 +35,8 @@ from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray, tangent_dtype
 from fgrad.passes.simplify import simplify
 from fgrad.record.origin import Call
-from fgrad.record.recording import stage_closed
-from fgrad.run.executable import calls_python, executable
+from fgrad.record.stager import stage_closed
+from fgrad.run.executable import Program, calls_python
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
@@ -202,7 +202,7 @@ def _jacobian(
             return result
 
         called = call(checked, flat.values, has_aux, of)
-        made = called.recorded.made(
+        made = called.recorded.cached(
             (what, mode, chunk_size, called.kind), lambda graph: mode.blocks(graph, *called.kind, chunk_size)
         )
         outs = made(called.recorded.values)
@@ -234,7 +234,7 @@ def _program(function: Callable[..., Any], types: Sequence[ShapedArray], rows: G
     """A flat function that maps ``rows`` over an identity, as a program."""
     if calls_python(rows):  # rules that ask for numbers: there are some while it runs, and none on types
         return lambda values: function(*values)
-    return executable(simplify(stage_closed(function, types)))
+    return Program.of(simplify(stage_closed(function, types)))
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Loops whose length is found out as they run, and which reverse mode goes through: ``bounded_while``."""
+"""Loops of unknown length that have a reverse mode: ``bounded_while``."""
 
 import functools
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax, tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import check_function
+from fgrad.api.arguments import check_function, leaves
 from fgrad.api.checkpoint import checkpoint
 from fgrad.graph.regions import is_inexact
 from fgrad.jaxcore import is_concrete, typeof
@@ -58,7 +58,8 @@ def bounded_while(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: 
         raise ValueError(
             f"bounded_while: max_steps is the most steps that are made, a positive int; got {errors.shown(max_steps)}."
         )
-    init = tree_util.tree_map(lambda x: jnp.asarray(x, typeof(x).dtype), init)
+    first = leaves(init, "init", "bounded_while")
+    init = first.unflatten([jnp.asarray(x, typeof(x).dtype) for x in first.values])
     _check(jax.eval_shape(body, init), init)
 
     def going(state: State) -> Any:

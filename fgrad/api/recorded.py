@@ -13,7 +13,7 @@ from fgrad.record.operands import explain
 from fgrad.record.origin import Call
 from fgrad.record.recorder import Recorder
 from fgrad.run.cache import Cache
-from fgrad.run.executable import PROGRAM_LIMIT, Executable, executable, run
+from fgrad.run.executable import PROGRAM_LIMIT, run
 
 _made: Cache[Hashable, Any] = Cache(PROGRAM_LIMIT)
 
@@ -33,26 +33,28 @@ class Recorded:
     def num_inputs(self) -> int:
         return len(self.recorder.inputs)
 
+    @property
+    def lines(self) -> Hashable:
+        """The lines that were recorded, for what is kept and may become part of another recording later."""
+        return self.recorder.lines()
+
     def graph(self) -> Graph:
         """The graph (inputs, closed-over values) -> outputs."""
         return self.recorder.graph(self.outputs)[0]
 
-    def made(self, kind: Hashable, make: Callable[[Graph], Any]) -> Any:
+    def cached(self, kind: Hashable, make: Callable[[Graph], Any]) -> Any:
         """``make(graph)``, kept for all recordings of equal structure and types.
 
         Where the result becomes part of an outer recording, or an error may name a line of it (``jax_debug_nans``), its
         source lines must be this function's own, so they are part of the key then.
         """
         recorder = self.recorder
-        lined = checks_each_primitive() or any(isinstance(x, Tracer) for x in recorder.inputs)
-        key = (kind, self.outputs, recorder.key(), recorder.lines() if lined else None)
+        lined = checks_each_primitive() or any(isinstance(x, Tracer) for x in self.values)
+        key = (kind, self.outputs, recorder.key(), self.lines if lined else None)
         found = _made.get(key)
         if found is None:
             found = _made.enter(key, make(self.graph()), len(recorder.ops))
         return found
-
-    def executable(self, kind: Hashable, make: Callable[[Graph], Graph]) -> Executable:
-        return self.made(kind, lambda graph: executable(make(graph)))
 
 
 def record(function: Callable[..., Any], inputs: Sequence[Any], call: Call | None = None) -> tuple[Recorder, Any]:

@@ -24,6 +24,7 @@ from fgrad.api.called import call, inexact_inputs, split_aux, weak_as
 from fgrad.api.names import Differentiation, marked
 from fgrad.api.pullback import VJP, Pullback, zero
 from fgrad.api.recorded import close, record
+from fgrad.api.references import vjp_of_references
 from fgrad.graph.graph import Graph
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
@@ -33,7 +34,7 @@ from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify
 from fgrad.passes.vjp import pulled, vjp as vjp_pass
 from fgrad.record.origin import Call, function_name
-from fgrad.run.executable import executable, run
+from fgrad.run.executable import Program, run
 
 
 def grad(
@@ -145,8 +146,8 @@ def _value_and_grad(
         finally:
             recorder.open = False
         count = len(flat.values)
-        plan = recorded.made((what, count), lambda graph: _grad_plan(graph, count, first))
-        outs = plan.executable(recorded.values)
+        plan = recorded.cached((what, count), lambda graph: _grad_plan(graph, count, first))
+        outs = plan.program(recorded.values)
         for i, x in zip(traced, outs[1 - first : 1 - first + len(traced)], strict=True):
             aux_flat[i] = x
         grads = [outs[k] if k is not None else zero(typeof(x)) for k, x in zip(plan.at, flat.values, strict=True)]
@@ -162,7 +163,7 @@ def _value_and_grad(
 class _Plan:
     """A program whose outputs are value, aux and gradients; ``at`` says where each input's gradient stands."""
 
-    executable: Any
+    program: Program
     at: tuple[int | None, ...]
 
 
@@ -178,7 +179,7 @@ def _grad_plan(graph: Graph, count: int, first: int) -> _Plan:
         if i in cts:
             at[i] = len(outs)
             outs.append(weak_as(builder, cts[i], graph.in_types[i]))
-    return _Plan(executable(builder.finish(outs)), tuple(at))
+    return _Plan(Program.of(builder.finish(outs)), tuple(at))
 
 
 def check_inputs(
@@ -244,7 +245,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Arguments:
       fun: takes and returns pytrees of arrays.
-      primals: where to evaluate it.
+      primals: where to evaluate it.  One may be a reference (``jax.new_ref``): its cotangent is in a reference, too,
+        which is given by ``with_refs``.
       has_aux: ``fun`` returns ``(output, aux)``.
 
     Returns:
@@ -265,14 +267,17 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Source: `jax.vjp <https://docs.jax.dev/en/latest/_autosummary/jax.vjp.html>`_.
     """
     check_function(fun, "vjp")
-    flat = leaves(primals, "primals", "vjp")
+    try:
+        flat = leaves(primals, "primals", "vjp")
+    except errors.ReferenceArgumentError:
+        return vjp_of_references(vjp, fun, primals, has_aux)
     called = call(
         lambda tracers: fun(*flat.unflatten(tracers)),
         flat.values,
         has_aux,
         Call(fun, "vjp", flat.tree, range(len(primals))),
     )
-    made = called.recorded.made(("vjp", called.kind), lambda graph: split(graph, *called.kind))
+    made = called.recorded.cached(("vjp", called.kind, called.recorded.lines), lambda graph: split(graph, *called.kind))
     known = run(made.halves.known, called.recorded.values)
     count = len(known) - made.halves.num_residuals
     pullback = Pullback(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import linecache
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -140,8 +139,7 @@ def _shown(tree: Any) -> str:
 
 
 def _line(place: Source) -> str:
-    text = linecache.getline(place.file, place.line).strip()
-    return f"{place.file}:{place.line}" + (f": {text}" if text else "")
+    return f"{place.file}:{place.line}" + (f": {place.text}" if place.text else "")
 
 
 def _defined(rule: Any) -> str:

@@ -20,7 +20,7 @@ from fgrad.jaxcore import Tracer, current_trace, is_evaluating, typeof
 from fgrad.passes.simplify import simplify
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call, parameter
-from fgrad.record.recording import stage
+from fgrad.record.stager import stage
 from fgrad.run.executable import run
 
 

@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from fgrad.graph.graph import Graph
+from fgrad.graph.graph import Graph, Node
 from fgrad.graph.repeats import token
 
 #: longer stretches are aligned by the operations that occur once in them
@@ -43,7 +43,8 @@ class Alignment:
 
     def __init__(self, one: Graph, other: Graph):
         numbers: dict[Hashable, int] = {}
-        self.one, self.other = _Side(one, numbers), _Side(other, numbers)
+        self.one: _Side = _Side(one, numbers)
+        self.other: _Side = _Side(other, numbers)
         self.partner: dict[int, int] = {}
         self.taken: set[int] = set()
         for a, b in zip(range(len(one.in_types)), range(len(other.in_types)), strict=False):
@@ -137,14 +138,14 @@ class _Side:
     def __init__(self, graph: Graph, numbers: dict[Hashable, int]):
         self.graph = graph
         self.numbers = numbers
-        self.nodes = graph.nodes
+        self.nodes: tuple[Node, ...] = graph.nodes
         lead = len(graph.in_types) + len(graph.consts)
-        self.firsts = [lead]
-        self.maker = [-1] * lead
+        self.firsts: list[int] = [lead]
+        self.maker: list[int] = [-1] * lead
         for i, node in enumerate(graph.nodes):
             self.maker += [i] * len(node.op.out_types)
             self.firsts.append(len(self.maker))
-        self.tokens = [self.number(token(node.op)) for node in graph.nodes]
+        self.tokens: list[int] = [self.number(token(node.op)) for node in graph.nodes]
 
     def number(self, key: Hashable) -> int:
         return self.numbers.setdefault(key, len(self.numbers))
@@ -216,6 +217,6 @@ def _matching(one: Sequence[int], other: Sequence[int]) -> Iterator[tuple[int, i
             yield from zip(range(i, i + size), range(j, j + size), strict=True)
         return
     counts, others = Counter(one), Counter(other)
-    places = {item: j for j, item in enumerate(other)}
-    single = [(i, places[item]) for i, item in enumerate(one) if counts[item] == others[item] == 1]
+    positions = {item: j for j, item in enumerate(other)}
+    single = [(i, positions[item]) for i, item in enumerate(one) if counts[item] == others[item] == 1]
     yield from [single[k] for k in _increasing([j for _, j in single])]

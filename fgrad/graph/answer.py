@@ -35,7 +35,7 @@ class Table:
         """The table in a fixed-width font."""
         cells = [list(map(str, self.columns)), *([_cell(x) for x in row] for row in self.rows)]
         widths = [max(len(row[k]) for row in cells) for k in range(len(self.columns))]
-        right = [any(isinstance(row[k], _RIGHT) for row in self.rows) for k in range(len(self.columns))]
+        right = self._right
         lines = [
             _GAP.join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip()
             for row in cells
@@ -43,20 +43,27 @@ class Table:
         return "\n".join([self.title, *lines] if self.title else lines)
 
     def html(self) -> str:
-        """The table as HTML."""
-        head = "".join(f"<th>{html.escape(str(c))}</th>" for c in self.columns)
-        body = "".join("<tr>" + "".join(map(_html_cell, row)) + "</tr>" for row in self.rows)
-        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        """The table as HTML; its cells say how they stand, since a notebook has its own idea of that."""
+        head = self._html_row("th", self.columns)
+        body = "".join([self._html_row("td", row) for row in self.rows])
+        caption = f'<caption style="text-align:left">{html.escape(self.title)}</caption>' if self.title else ""
+        return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
+
+    def _html_row(self, tag: str, row: Sequence[Any]) -> str:
+        cells = [
+            f'<{tag} style="text-align:{"right" if right else "left"}">{html.escape(_cell(x))}</{tag}>'
+            for x, right in zip(row, self._right, strict=True)
+        ]
+        return f"<tr>{''.join(cells)}</tr>"
+
+    @property
+    def _right(self) -> list[bool]:
+        """For each column whether it stands flush right."""
+        return [any(isinstance(row[k], _RIGHT) for row in self.rows) for k in range(len(self.columns))]
 
 
 def _cell(x: Any) -> str:
     return f"{x:,}" if isinstance(x, int) and not isinstance(x, bool) and x >= 10_000 else str(x)
-
-
-def _html_cell(x: Any) -> str:
-    style = ' style="text-align:right"' if isinstance(x, _RIGHT) else ""
-    return f"<td{style}>{html.escape(_cell(x))}</td>"
 
 
 class Answer:
@@ -89,9 +96,18 @@ class Answer:
         return self.text()
 
     def _repr_html_(self) -> str:
-        return "".join(
-            part.html() if isinstance(part, Table) else f"<pre>{html.escape(part)}</pre>" for part in self.parts()
-        )
+        shown: list[str] = []
+        lines: list[str] = []
+        for part in (*self.parts(), None):
+            if isinstance(part, str):
+                lines.append(part)
+                continue
+            if lines:
+                shown.append(f"<pre>{html.escape(chr(10).join(lines))}</pre>")
+                lines = []
+            if part is not None:
+                shown.append(part.html())
+        return "".join(shown)
 
 
 class Records(Answer, Mapping[str, list[Any]]):

@@ -9,6 +9,7 @@ from attrs import field, frozen
 from fgrad.graph.alignment import align
 from fgrad.graph.answer import Answer, Table
 from fgrad.graph.graph import Graph, Node
+from fgrad.graph.likeness import ruled_alike
 from fgrad.graph.names import value_names
 from fgrad.graph.text import const_text, literals_of, params_text, type_text
 
@@ -35,19 +36,22 @@ class Line:
 
 @frozen(repr=False)
 class Difference(Answer):
-    """What ``graph.diff`` found; false where the graphs are equal.
+    """What ``graph.diff`` found; false where the graphs are equal, or do the same by other functions.
 
     Attributes:
       removed: the lines of the first graph that have no partner in the second.
       added: the lines of the second that have none in the first.
       changed: pairs of lines at the same place that do not say the same.
       moved: whether the same operations stand in another order, or constants differ in their types alone.
+      other_functions: the names of functions with rules of their own that are other functions, but do the same and
+        have the same rules; as where one of the graphs is of a program that ``to_python`` has written out.
     """
 
     removed: tuple[Line, ...]
     added: tuple[Line, ...]
     changed: tuple[tuple[Line, Line], ...]
     moved: bool
+    other_functions: tuple[str, ...]
     _lines: tuple[tuple[Line, ...], tuple[Line, ...]] = field(repr=False)
 
     def findings(self) -> Sequence[Any]:
@@ -57,6 +61,9 @@ class Difference(Answer):
     def parts(self) -> Iterable[str | Table]:
         if not self:
             yield "The graphs are equal."
+            if self.other_functions:
+                names = ", ".join(self.other_functions)
+                yield f"Functions with rules of their own are other ones, which do the same by the same rules: {names}."
             return
         if not (self.removed or self.added or self.changed):
             yield "The same operations, in another order or on constants of other types."
@@ -84,6 +91,7 @@ def difference(one: Graph, other: Graph, names: tuple[Sequence[str], Sequence[st
     >>> [str(line).split("  ")[0] for pair in difference(one, other, (["x"], ["x"])).changed for line in pair]
     ['%1: ~f32[] = sin x', '%1: ~f32[] = cos x']
     """
+    alike = () if one == other else ruled_alike(one, other)
     pairs = dict(align(one, other))
     first, second = value_names(one, names[0]), list(value_names(other, names[1]))
     taken = set(first)
@@ -98,12 +106,12 @@ def difference(one: Graph, other: Graph, names: tuple[Sequence[str], Sequence[st
         twin = lines[1][-1] if line.number < 0 else paired[line.number]
         if twin is None:
             removed.append(line)
-        elif twin.text != line.text:
+        elif twin.text != line.text and not alike:  # functions that differ in their names alone
             changed.append((line, twin))
     kept = {twin.number for twin in paired.values() if twin is not None}
     added = [line for line in lines[1] if line.number >= 0 and line.number not in kept]
-    moved = one != other and not (removed or added or changed)
-    return Difference(tuple(removed), tuple(added), tuple(changed), moved, lines)
+    moved = one != other and not (removed or added or changed or alike)
+    return Difference(tuple(removed), tuple(added), tuple(changed), moved, alike or (), lines)
 
 
 def _lines(graph: Graph, names: Sequence[str]) -> list[Line]:

@@ -25,26 +25,26 @@ def _staged(function: Callable[..., Any], types: Sequence[Any]) -> Graph:
 
 
 def _get(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:
-    return Threaded(_staged(lambda value, *at: taken(value, _places(params, at)), types), ())
+    return Threaded(_staged(lambda value, *at: taken(value, _indexers(params, at)), types), ())
 
 
 def _swap(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:
     def function(value: Any, new: Any, *at: Any) -> Any:
-        places = _places(params, at)
-        return taken(value, places), put(value, places, new)
+        indexers = _indexers(params, at)
+        return taken(value, indexers), put(value, indexers, new)
 
     return Threaded(_staged(function, types), (0,))
 
 
 def _addupdate(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:
     def function(value: Any, more: Any, *at: Any) -> Any:
-        places = _places(params, at)
-        return put(value, places, taken(value, places) + more)
+        indexers = _indexers(params, at)
+        return put(value, indexers, taken(value, indexers) + more)
 
     return Threaded(_staged(function, types), (0,))
 
 
-def _places(params: dict[str, Any], at: Sequence[Any]) -> Sequence[Any]:
+def _indexers(params: dict[str, Any], at: Sequence[Any]) -> Sequence[Any]:
     return tree_util.tree_unflatten(params["tree"], at)
 
 

@@ -25,7 +25,7 @@ class ForeignLinear(Region):
         return params["op"].effects
 
 
-foreign_linear = ForeignLinear()
+foreign_linear: ForeignLinear = ForeignLinear()
 
 
 def linear_in(op: Op, linear: Sequence[bool]) -> Op:

@@ -4,6 +4,7 @@ Values are numbered by position: first the inputs, then the constants, then ever
 Nothing in a graph has a name, so equality and hashing are structural; source lines never take part.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,8 +14,9 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.graph.op import Op
+from fgrad.graph.port import NONFINITE
 from fgrad.graph.source import Source, standing_at
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, typeof, widely
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, primitive, typeof, widely
 
 
 @frozen(eq=False)
@@ -42,7 +44,14 @@ class Const:
 
     @staticmethod
     def of(value: Any) -> "Const":
-        return Const(value, typeof(value))
+        return Const.typed(value, typeof(value))
+
+    @staticmethod
+    def typed(value: Any, type: ShapedArray) -> "Const":
+        """A constant whose value stays of its type: without the flag NumPy's 64-bit numbers count as narrower."""
+        if isinstance(value, np.ndarray | np.generic) and value.dtype != type.dtype:
+            value = value.astype(type.dtype)
+        return Const(value, type)
 
 
 def _is_plain(value: Any) -> bool:
@@ -98,16 +107,14 @@ class Graph:
     @cached_property
     def types(self) -> tuple[ShapedArray, ...]:
         """The type of every value, by number."""
-        types = list(self.in_types)
-        types += [const.type for const in self.consts]
+        types = [*self.in_types, *[const.type for const in self.consts]]
         for node in self.nodes:
             types += node.op.out_types
         return tuple(types)
 
     @property
     def out_types(self) -> tuple[ShapedArray, ...]:
-        types = self.types
-        return tuple([types[i] for i in self.outputs])
+        return tuple(map(self.types.__getitem__, self.outputs))
 
     @cached_property
     def wide(self) -> bool:
@@ -151,6 +158,14 @@ class Graph:
                 for node in self.nodes
             ]
         )
+
+    def numbered(self) -> Iterator[tuple[Node, range]]:
+        """Each node with the numbers of the values that it makes."""
+        number = len(self.in_types) + len(self.consts)
+        for node in self.nodes:
+            outs = range(number, number + len(node.op.out_types))
+            yield node, outs
+            number = outs.stop
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -199,12 +214,12 @@ class Builder:
 
         ``source``, where given, becomes the line of every node spliced in, ``otherwise`` that of nodes without one.
         """
-        numbers = list(args)
-        numbers += [self.const(const) for const in graph.consts]
+        numbers = [*args, *map(self.const, graph.consts)]
         for node in graph.nodes:
-            first = self.emit(node.op, tuple([numbers[i] for i in node.inputs]), source or node.source or otherwise)
+            inputs = tuple(map(numbers.__getitem__, node.inputs))
+            first = self.emit(node.op, inputs, source or node.source or otherwise)
             numbers += range(first, first + len(node.op.out_types))
-        return [numbers[i] for i in graph.outputs]
+        return list(map(numbers.__getitem__, graph.outputs))
 
     def finish(self, outputs: Sequence[int], inputs: Sequence[int] | None = None) -> Graph:
         """The graph of what is needed for ``outputs`` (effects included): dead nodes and constants are left out."""
@@ -220,24 +235,26 @@ class Builder:
                     alive[i] = 1
                 kept.append(step)
         kept.reverse()
-        # in the order of their first use: it does not matter which was entered first
-        used = dict.fromkeys([i for _, _, args, _ in kept for i in args if i in self.consts])
-        used.update(dict.fromkeys([i for i in outputs if i in self.consts]))
-        consts = list(used)
-        new = {number: i for i, number in enumerate([*inputs, *consts])}
+        consts = self._used_consts(kept, outputs) if self.consts else []
+        new = dict(zip([*inputs, *consts], itertools.count()))
         count = len(new)
         nodes = []
         for first, op, args, source in kept:
-            nodes.append(Node(op, tuple([new[i] for i in args]), source))
+            nodes.append(Node(op, tuple(map(new.__getitem__, args)), source))
             for i in range(first, first + len(op.out_types)):
                 new[i] = count
                 count += 1
         return Graph(
-            tuple([self.types[i] for i in inputs]),
-            tuple([self.consts[i] for i in consts]),
+            tuple(map(self.types.__getitem__, inputs)),
+            tuple(map(self.consts.__getitem__, consts)),
             tuple(nodes),
-            tuple([new[i] for i in outputs]),
+            tuple(map(new.__getitem__, outputs)),
         )
+
+    def _used_consts(self, steps: Sequence[tuple[int, Op, tuple[int, ...], Any]], outputs: Sequence[int]) -> list[int]:
+        """The constants that some steps read, in the order of their first use: it does not matter when each came."""
+        read = [*[i for _, _, args, _ in steps for i in args], *outputs]
+        return [i for i in dict.fromkeys(read) if i in self.consts]
 
 
 def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
@@ -257,9 +274,19 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
             for i in dead:
                 values[i] = None
     except FloatingPointError as error:  # jax_debug_nans or jax_debug_infs
-        explanation.nonfinite(error, graph, args, node)
+        NONFINITE.call(error, graph, args, node)
         raise
-    return [values[i] for i in graph.outputs]
+    if bound is _run_at_once:
+        return [values[i] for i in graph.outputs]
+    return [_as_declared(values[i], graph.types[i]) for i in graph.outputs]
+
+
+def _as_declared(value: Any, type: Any) -> Any:
+    """A result, weakly typed where the graph says so: a rule for Python numbers may run on tangents that are arrays."""
+    if not isinstance(value, jax.Array) or typeof(value).weak_type == type.weak_type:
+        return value
+    params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
+    return primitive("convert_element_type").bind(value, **params)
 
 
 def _run_at_once(node: Node, args: Sequence[Any]) -> Sequence[Any]:
@@ -286,15 +313,6 @@ def unsourced(graph: Graph) -> Graph:
     """The same graph without lines."""
     nodes = tuple([Node(node.op, node.inputs) for node in graph.nodes])
     return Graph(graph.in_types, graph.consts, nodes, graph.outputs)
-
-
-class _Explanation:
-    """What lengthens errors of running a graph; ``fgrad.questions.nonfinite`` enters it when it is defined."""
-
-    nonfinite: Any = staticmethod(lambda error, graph, args, node: None)
-
-
-explanation: _Explanation = _Explanation()
 
 
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:

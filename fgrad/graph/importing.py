@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax, tree_util
 
 from fgrad import errors
+from fgrad.graph.bwd import BwdCall, residuals
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
 from fgrad.graph.references import Cells, Threaded, held_type, is_reference
@@ -40,7 +41,6 @@ from fgrad.jaxcore import (
     name_of,
     outcome,
     scan_counts,
-    symbolic_zero,
     typeof,
     wrapped_function,
 )
@@ -74,7 +74,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
     if references:
         cells.values.update([(v, i) for v, i in number.items() if is_reference(v.aval)])
     for var, value in zip(constvars, consts, strict=True):
-        number[var] = builder.const(Const(value, var.aval))
+        number[var] = builder.const(Const.typed(value, var.aval))
 
     def read(atom: Any) -> int:
         return builder.const(_literal(atom.val, atom.aval)) if is_literal(atom) else number[atom]
@@ -108,7 +108,7 @@ def _literal(value: Any, type: ShapedArray) -> Const:
     if typeof(value) != type:
         value = np.asarray(value).astype(type.dtype)
         value = value.item() if type.weak_type and typeof(value.item()) == type else value
-    return Const(value, type)
+    return Const.typed(value, type)
 
 
 def import_equation(
@@ -240,15 +240,17 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     deferred = Deferred(("jvp", _key(thunk, types)), rule)
     if params.get("symbolic_zeros"):
         deferred = DeferredByZeros(deferred, rule)
-    return custom_jvp_op(call, n, deferred, _label(wrapped_function(thunk) or thunk), in_types)
+    return custom_jvp_op(call, n, deferred, _label(params["call_jaxpr"], thunk), in_types)
 
 
 def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
     return intern(custom_jvp, {"call": call, "num_consts": num_consts, "rule": rule, "label": label}, in_types)
 
 
-def _label(fun: Any) -> str:
-    return getattr(fun, "__name__", "function")
+def _label(call: Any, thunk: Any) -> str:
+    """The name of the function that has a rule; that of its rule where JAX has not kept it."""
+    found = getattr(getattr(call.jaxpr, "debug_info", None), "func_name", None)
+    return found or getattr(wrapped_function(thunk) or thunk, "__name__", "function")
 
 
 def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
@@ -296,12 +298,13 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
         cotangents = None if live is None else live[len(types) :]
         known = _known(jaxpr, consts)
-        return vjp_rule(call, builder, outs, known, trees, write, params["bwd"], lead[:n], cotangents)
+        return vjp_rule(call, builder, outs, known, trees, write, params["bwd"], label, lead[:n], cotangents)
 
+    label = _label(params["call_jaxpr"], thunk)
     deferred = Deferred(("vjp", _key(thunk, types), _key(params["bwd"], types)), rule)
     if params.get("symbolic_zeros"):
         deferred = DeferredByZeros(deferred, rule)
-    return custom_vjp_op(call, n, deferred, _label(wrapped_function(thunk) or thunk), in_types)
+    return custom_vjp_op(call, n, deferred, label, in_types)
 
 
 def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
@@ -324,6 +327,7 @@ def vjp_rule(
     trees: Any,
     write: Callable[[], None],
     bwd: Any,
+    label: str,
     lead: Sequence[int] = (),
     live: Sequence[bool] | None = None,
     held: Mapping[int, Any] = {},
@@ -336,58 +340,31 @@ def vjp_rule(
     A ``bwd`` that asks for numbers is called when the backward pass runs.  One that is told of zeros gets symbolic ones
     for the outputs that are not ``live``.
     """
-    _, res_tree, forwards = trees
-    num_res = res_tree.num_leaves
-    pruned = num_res - sum(f is not None for f in forwards)
-    kept, primals_out = iter(zip(outs[:pruned], known[:pruned], strict=True)), outs[pruned:]
-    # ``forwards`` numbers fwd's flat arguments, after the constants that the function closes over (``lead``), or as
-    # (value, flag) pairs
-    args = builder.inputs
-    at = [i for i in range(len(args) + len(held)) if i not in held]
-    place: list[tuple[int, Any]] = [(-1, held.get(i)) for i in range(len(at) + len(held))]
-    for i, number in zip(at, args, strict=True):
-        place[i] = (number, None)
-    numbered = [*[(number, None) for number in lead], *place]
-    step = 2 if any(f is not None and f >= len(numbered) for f in forwards) else 1
-    given = [next(kept) if f is None else (numbered if step == 1 else place)[f // step] for f in forwards]
+    given, primals_out = residuals(builder.inputs, outs, known, trees, lead, held)
     saved = [number for number, value in given if value is None]
     forward = builder.finish([*saved, *primals_out])
-    types = [builder.types[i] for i in args]
+    types = [builder.types[i] for i in builder.inputs]
+    values = [value for _, value in given]
+    positions = [i for i in range(len(types) + len(held)) if i not in held]
+    called = BwdCall(bwd, label, write, values, call.out_types, live, types, positions)
     wrt: list[int] = []
 
-    def cotangents(*flat: Any) -> list[tuple[int, Any]]:
-        found, cts = iter(flat[: len(saved)]), iter(flat[len(saved) :])
-        residuals = [next(found) if value is None else value for _, value in given]
-        full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in call.out_types]
-        if live is not None:
-            full = [ct if yes else symbolic_zero(t) for ct, t, yes in zip(full, call.out_types, live, strict=True)]
-        write()
-        result = bwd.call_wrapped(*residuals, *full)
-        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list | tuple):
-            result = result[0]  # JAX 0.12 returns (cotangents, log)
-        found = [(k, result[i]) for k, i in enumerate(at)]
-        return [(k, ct) for k, ct in found if _is_value(ct) and is_inexact(types[k])]
-
     def backward(*flat: Any) -> list[Any]:
-        live = cotangents(*flat)
-        wrt[:] = [i for i, _ in live]
-        return [ct for _, ct in live]
-
-    def called(*flat: Any) -> list[Any]:
-        live = dict(cotangents(*flat))
-        return [live[i] if i in live else jax.numpy.zeros(t.shape, t.dtype) for i, t in wanted]
+        found = called.cotangents(*flat)
+        wrt[:] = found
+        return [*found.values()]
 
     ct_types = [t for t in call.out_types if is_inexact(t)]
     in_types = [_anywhere(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
         return VjpRule(forward, from_jaxpr(as_wide_as(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
-        wanted = [(i, t) for i, t in enumerate(types) if is_inexact(t)]
-        fixed = [None if value is None else _fixed(value) for _, value in given]
-        key = (_key(bwd, types), res_tree, *fixed, None if live is None else tuple(live))
-        function = Deferred(key, lambda: called)
-        graph = python_call_graph(function, in_types, [ShapedArray(t.shape, t.dtype) for _, t in wanted])
-        return VjpRule(forward, graph, tuple([i for i, _ in wanted]))
+        wanted = [i for i, t in enumerate(types) if is_inexact(t)]
+        fixed = [None if value is None else _fixed(value) for value in values]
+        key = (_key(bwd, types), trees[1], *fixed, None if live is None else tuple(live))
+        function = Deferred(key, lambda: called.dense)
+        out_types = [ShapedArray(types[i].shape, types[i].dtype) for i in wanted]
+        return VjpRule(forward, python_call_graph(function, in_types, out_types), tuple(wanted))
 
 
 def _fixed(value: Any) -> Hashable:
@@ -398,11 +375,6 @@ def _fixed(value: Any) -> Hashable:
 def _anywhere(type: ShapedArray) -> ShapedArray:
     """``plain``, but weak where the type is: a weak residual or cotangent does not widen what it is multiplied by."""
     return plain(type).update(weak_type=type.weak_type)
-
-
-def _is_value(x: Any) -> bool:
-    """Whether this is a number or an array: literals say what type they are of, and symbolic zeros do too."""
-    return not hasattr(x, "aval") or isinstance(x, jax.Array | Tracer | np.ndarray | complex | float | int)
 
 
 def _custom_vmap(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:

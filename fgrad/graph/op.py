@@ -10,6 +10,7 @@ An operation that holds graphs (a loop, a block) is the same only if the user's 
 its own lines, though another one does the same.  Its ``key`` says nothing of lines, so equal graphs stay equal.
 """
 
+import functools
 import threading
 import weakref
 from collections import OrderedDict
@@ -31,6 +32,7 @@ from fgrad.jaxcore import (
     is_effectful,
     is_evaluating,
     is_open_jaxpr,
+    is_staging,
     name_of,
     remember_primitive,
     typeof,
@@ -52,6 +54,15 @@ def enter_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
         return outs if primitive.multiple_results else outs[0]
 
     when_mapped(primitive, mapped)
+
+
+#: how primitives are written out where JAX stages them for XLA: from an operation to a function of operands, or None
+LOWERINGS: dict[Primitive, Callable[["Op"], Callable[..., Any] | None]] = {}
+
+
+def enter_lowering(primitive: Primitive, rule: Callable[["Op"], Callable[..., Any] | None]) -> None:
+    """Have a primitive of one result written out wherever a graph is staged by JAX."""
+    LOWERINGS[primitive] = rule
 
 
 class Op:
@@ -106,12 +117,22 @@ class Op:
             return self.primitive.bind(self, args)
         if self.foreign:
             args = [x if isinstance(x, jax.Array) else copied(x) for x in args]
+        lowering = LOWERINGS.get(self.primitive)
+        if lowering is not None and is_staging(current_trace()):
+            return (self._lowered(lowering)(*args),)
         rule = BATCHING.get(self.primitive)
         if rule is None or is_evaluating(current_trace()):
             out = self.primitive.bind(*args, **self.params)
         else:
             out = self._mappable(rule)(*args)
         return out if self.primitive.multiple_results else (out,)
+
+    def _lowered(self, rule: Callable[["Op"], Callable[..., Any] | None]) -> Callable[..., Any]:
+        """The operation as it is staged."""
+        found = self.derived.get(rule)
+        if found is None:
+            found = self.derived[rule] = rule(self) or functools.partial(self.primitive.bind, **self.params)
+        return found
 
     def _mappable(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """The operation as a call that JAX maps by ``rule``: now, if it is being mapped, or when the trace is."""
@@ -151,8 +172,10 @@ class Region:
         call = op.derived.get("call")
         if call is None:
             params = op.params
-            call = op.derived["call"] = jax.jit(lambda *args: tuple(self.run(params, args)), inline=True)
-        return call(*args)
+            call = jax.jit(lambda *args: tuple(self.run(params, args)), inline=True)
+        outs = call(*args)
+        op.derived["call"] = call  # only now: see NOTE [Interrupted in XLA]
+        return outs
 
     def __repr__(self) -> str:
         return self.name
@@ -160,6 +183,8 @@ class Region:
 
 def freeze(value: Any) -> Any:
     """A hashable stand-in for a parameter: lists and dicts become tuples, arrays their bytes, the rest stays."""
+    if value is None or type(value) is int or type(value) is str:
+        return value
     if isinstance(value, list | tuple):
         return (type(value).__name__, *map(freeze, value))
     if isinstance(value, dict):

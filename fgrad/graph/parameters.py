@@ -76,8 +76,8 @@ from fgrad.jaxcore import ShapedArray, exported_primitives
 
 #: the dtypes in which XLA draws numbers; others end the process
 DRAWN = (*map(np.dtype, ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")), jnp.bfloat16)
-#: what may be done with random keys; elsewhere type rules take them for any dtype, and the compiler does not
-_KEYED = {
+#: what may be done with random keys and float0; elsewhere type rules take these for any dtype, the compiler does not
+_MOVING = {
     "broadcast_in_dim", "concatenate", "cond", "copy", "copy_p", "custom_jvp", "custom_linear_solve", "custom_vjp",
     "device_put", "dynamic_slice", "dynamic_update_slice", "eq", "gather", "linear_call", "name", "ne", "opaque",
     "optimization_barrier", "pad", "random_bits", "random_fold_in", "random_gamma", "random_split", "random_unwrap",
@@ -184,8 +184,10 @@ _SCHEMAS: dict[str, dict[str, Kind]] = {
         "dimension_numbers": Kind("GatherDimensionNumbers", lambda value, call: (
             is_indexing(lax.GatherDimensionNumbers, value)
         )),
-        "fill_value": Kind("None or a number of the operand's dtype", lambda value, call: (
-            value is None or is_number(value, call.types[0].dtype)
+        "fill_value": Kind("a number of the operand's dtype (None unless it is filled with)", lambda value, call: (
+            call.params.get("mode") is not lax.GatherScatterMode.FILL_OR_DROP
+            if value is None
+            else is_number(value, call.types[0].dtype)
         )),
         "indices_are_sorted": FLAG, "unique_indices": FLAG, "mode": member("GatherScatterMode"), "slice_sizes": SHAPE,
     },
@@ -198,7 +200,13 @@ _SCHEMAS: dict[str, dict[str, Kind]] = {
     },
     "mul": {"out_dtype": optional(DTYPE)},
     "name": {"name": TEXT},
-    "ormqr": {"left": FLAG, "transpose": FLAG},
+    # LAPACK's own check ends in a failed allocation
+    "ormqr": {
+        "transpose": FLAG,
+        "left": Kind("a bool, of no more reflections than rows and columns", lambda value, call: (
+            type(value) is bool and call.types[1].shape[-1] <= min(call.types[0].shape[-2:])
+        )),
+    },
     "pad": {"padding_config": Kind("a tuple with three integers for each axis, the last not negative",
                                    lambda value, call: is_padding(value, call.rank, 3))},
     "qr": {"full_matrices": FLAG, "pivoting": FLAG, "use_magma": optional(FLAG)},
@@ -273,6 +281,15 @@ _REGION_SCHEMAS: dict[str, dict[str, Kind]] = {
     "while": {"body": GRAPH, "body_consts": COUNT, "cond": GRAPH, "cond_consts": COUNT},
 }  # fmt: skip
 
+
+def _fills_bytes(type: ShapedArray) -> bool:
+    """Whether a number has at least eight bits."""
+    dtype = type.dtype
+    if jax.dtypes.issubdtype(dtype, np.integer):
+        return jnp.iinfo(dtype).bits >= 8
+    return not jax.dtypes.issubdtype(dtype, np.floating) or jnp.finfo(dtype).bits >= 8
+
+
 #: what holds for parameters together, beyond what each may be and what the type rule says
 _TOGETHER: dict[str, Callable[[Call], bool]] = {
     "select_and_scatter_add": is_source_of_windows,
@@ -281,6 +298,15 @@ _TOGETHER: dict[str, Callable[[Call], bool]] = {
     "reshape": lambda call: math.prod(call.types[0].shape) == math.prod(call.params["new_sizes"]),
     "rng_uniform": lambda call: call.types[0].dtype in DRAWN,
     "random_gamma": lambda call: jax.dtypes.issubdtype(call.types[1].dtype, np.floating),
+    # XLA has these for no floats of fewer bits
+    **dict.fromkeys(("bessel_i1e", "erfc"), lambda call: call.types[0].dtype.itemsize > 1),
+    "sort": lambda call: (
+        len({t.shape for t in call.types}) == 1 and (len(call.types) == 1 or all(map(_fills_bytes, call.types)))
+    ),
+    **dict.fromkeys(
+        ("gather", "scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul", "scatter-sub"),
+        lambda call: _fills_bytes(call.types[1]),  # the indices
+    ),
     "device_put": lambda call: {len(x) for x in call.params.values()} == {len(call.types)},
 }
 
@@ -319,7 +345,10 @@ def check_parameters(primitive: Any, params: dict[str, Any], types: Sequence[Sha
     for key, kind in found.items():
         if not kind.accepts(params[key], call):
             raise Misfit(f"parameter {key!r} of {name} is {params[key]!r:.80} and must be {kind.what}")
-    if name not in _KEYED and any(jax.dtypes.issubdtype(t.dtype, jax.dtypes.extended) for t in types):
-        raise Misfit(f"{name} does not take random keys")
+    if name not in _MOVING:
+        if any(jax.dtypes.issubdtype(t.dtype, jax.dtypes.extended) for t in types):
+            raise Misfit(f"{name} does not take random keys")
+        if any(t.dtype == jax.dtypes.float0 for t in types):
+            raise Misfit(f"{name} does not take float0")
     if name in _TOGETHER and not _TOGETHER[name](call):
         raise Misfit(f"the parameters of {name} do not fit each other and the operands")

@@ -20,6 +20,7 @@ from jax import lax
 
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.importing import from_jaxpr
+from fgrad.graph.likeness import operations_alike
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.python_forms import forms
@@ -66,6 +67,8 @@ class Writer:
         #: functions that stand before the program, and the name of each that was written out, by what it does
         self.before: list[str] = []
         self.ruled: dict[Any, str] = {}
+        #: the names in these functions, which a way of writing an operation that is given up has not for itself
+        self.outside: set[str] = set()
 
     def name(self, wanted: str) -> str:
         """A new identifier like a name."""
@@ -113,7 +116,7 @@ class Writer:
             if (op, pattern) in self.chosen or self._is(op, args, literal, outs, lines):
                 self.chosen[op, pattern] = k
                 return lines
-        return self._whole(op, args, outs)
+        return self._held_call(op, args, outs)
 
     def _ways(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> Iterator[list[str]]:
         many = isinstance(op.primitive, Region) or op.primitive.multiple_results
@@ -125,7 +128,7 @@ class Writer:
             for way in _REGIONS.get(op.name, ()):
                 taken = set(self.taken)
                 yield way(self, op, args, target)
-                self.taken = taken
+                self.taken = taken | self.outside
             return
         lines: list[str] = []
         params = "".join([f", {k}={self._parameter(k, v, lines)}" for k, v in op.params.items()])
@@ -143,7 +146,7 @@ class Writer:
         lines += more
         return f"jax.make_jaxpr({function})({', '.join(map(type_expression, graph.in_types))})"
 
-    def _whole(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> list[str]:
+    def _held_call(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> list[str]:
         """The call of an operation that is held beside the source, or whose function is written out before it."""
         if self.held.table is None and op.name in _RULES and not op.params["num_consts"]:
             call = f"{self.with_rule(op)}({', '.join(args)})"
@@ -151,7 +154,8 @@ class Writer:
         builder_inputs = tuple(range(len(op.in_types)))
         outputs = tuple(range(len(op.in_types), len(op.in_types) + len(op.out_types)))
         graph = Graph(op.in_types, (), (Node(op, builder_inputs),), outputs)
-        text = self.held(identifier(op.params.get("label", op.name)), self.called(graph), f"the operation {op.name}")
+        name = op.params.get("label", op.name)
+        text = self.held(identifier(name), self.called(graph), f"the operation {name}")
         return [f"{_targets(outs)} = {text}({', '.join(args)})" if outs else f"{text}({', '.join(args)})"]
 
     def with_rule(self, op: Op) -> str:
@@ -159,10 +163,14 @@ class Writer:
         key = (op.name, op.params["label"], op.in_types, op.params["call"], op.params["rule"])
         name = self.ruled.get(key)
         if name is None:
+            taken = set(self.taken)
             lines, name = self.function(op.params["call"], op.params["label"])
             self.ruled[key] = name  # most rules call the function itself
             rule = _RULES[op.name](self, op, name)
-            self.before += [f"@jax.{op.name}", *lines, "", "", *rule, "", ""]
+            written = [f"@jax.{op.name}", *lines, "", "", *rule, "", ""]
+            exec("\n".join(written), self.namespace)  # what calls it is checked
+            self.before += written
+            self.outside |= self.taken - taken
         return name
 
     def _is(self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str], lines: list[str]) -> bool:
@@ -178,7 +186,7 @@ class Writer:
                 graph = self.recorded(namespace["check"], [types[name] for name in names])
         except Exception:  # JAX refuses the guess
             return False
-        if len(graph.nodes) != 1 or graph.nodes[0].op.key != op.key:
+        if len(graph.nodes) != 1 or not self._same(graph.nodes[0].op, op):
             return False
         n, consts = len(names), len(graph.consts)
         (node,) = graph.nodes
@@ -190,6 +198,10 @@ class Writer:
             and node.op.out_types == op.out_types
             and all(graph.types[i] == t for i, t, known in zip(node.inputs, op.in_types, literal, strict=True) if known)
         )
+
+    def _same(self, found: Op, op: Op) -> bool:
+        """Whether two operations are equal; where nothing is held, but for which functions have the rules in them."""
+        return found.key == op.key or (self.held.table is None and operations_alike(found, op))
 
 
 # --------------------------------------------------------------------------------------------------------------------

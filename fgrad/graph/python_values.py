@@ -27,7 +27,7 @@ class Held:
     def __init__(self, table: dict[str, Any] | None):
         self.table = table
         #: the names that were there before
-        self.before = frozenset(table or ())
+        self.before: frozenset[str] = frozenset(table or ())
 
     def prune(self, source: str) -> None:
         """Let go of what the source does not read: it belongs to forms that were not taken."""

@@ -106,17 +106,17 @@ class Cells:
             return read(var)
         if var in self.values:
             return self.values[var]
-        return self.builder.emit(whole("get", [var.aval]), (read(var),))
+        return self.builder.emit(full_access("get", [var.aval]), (read(var),))
 
     def _write(self, var: Any, number: int, read: Callable[[Any], int]) -> None:
         if var in self.values:
             self.values[var] = number
             self.written.add(var)
         else:
-            self.builder.emit(whole("swap", [var.aval, self.builder.types[number]]), (read(var), number))
+            self.builder.emit(full_access("swap", [var.aval, self.builder.types[number]]), (read(var), number))
 
 
-def whole(name: str, types: Sequence[Any]) -> Any:
+def full_access(name: str, types: Sequence[Any]) -> Any:
     """The operation ``get`` or ``swap`` on all of what a reference holds."""
     return intern(primitive(name), {"tree": tree_util.tree_structure(())}, types)
 
@@ -125,18 +125,18 @@ def whole(name: str, types: Sequence[Any]) -> Any:
 # places within a reference
 
 
-def taken(value: Any, places: Sequence[Any]) -> Any:
+def taken(value: Any, indexers: Sequence[Any]) -> Any:
     """What stands at a place: the transforms of ``ref.at[...]`` and its like, one after the other."""
-    for place in places:
-        value = _get(value, place)
+    for indexer in indexers:
+        value = _get(value, indexer)
     return value
 
 
-def put(value: Any, places: Sequence[Any], new: Any) -> Any:
+def put(value: Any, indexers: Sequence[Any], new: Any) -> Any:
     """The value with another one at a place."""
-    if not places:
+    if not indexers:
         return new
-    first, *rest = places
+    first, *rest = indexers
     return _put(value, first, put(_get(value, first), rest, new))
 
 

@@ -92,13 +92,13 @@ class Cond(Region):
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return _joined(params["branches"])
 
-    def taken(self, params: dict[str, Any], index: Any) -> Graph:
-        """The branch of an index."""
-        branches = params["branches"]
-        return branches[min(max(int(index), 0), len(branches) - 1)]
-
     def has_effects(self, params: dict[str, Any]) -> bool:
         return any(branch.effects for branch in params["branches"])
+
+
+def position(index: Any, branches: int) -> int:
+    """Which of so many branches an index takes: it is clamped to range."""
+    return min(max(int(index), 0), branches - 1)
 
 
 def _joined(branches: Sequence[Graph]) -> list[ShapedArray]:
@@ -432,9 +432,20 @@ def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([next(found) if is_inexact(jax.typeof(x)) else zero_tangent(x) for x in outs])
 
 
-_in_files = scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, linear_call, opaque = (
-    Scan(), Cond(), While(), CustomJvp(), CustomVjp(), CustomVmap(), Remat(), LinearSolve(), LinearCall(), Opaque()
-)  # fmt: skip
+scan: Scan = Scan()
+cond: Cond = Cond()
+while_: While = While()
+custom_jvp: CustomJvp = CustomJvp()
+custom_vjp: CustomVjp = CustomVjp()
+custom_vmap: CustomVmap = CustomVmap()
+remat: Remat = Remat()
+linear_solve: LinearSolve = LinearSolve()
+linear_call: LinearCall = LinearCall()
+opaque: Opaque = Opaque()
 python_call: PythonCall = PythonCall()
 
-REGIONS: dict[str, Region] = {region.name: region for region in _in_files}
+#: those that may stand in files
+REGIONS: dict[str, Region] = {
+    region.name: region
+    for region in (scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, linear_call, opaque)
+}

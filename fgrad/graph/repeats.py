@@ -24,7 +24,7 @@ from fgrad.graph.source import Source
 #: what is repeated counts from so many nodes that could be left out
 LEAST_SAVED = 4
 #: parameters that say from where values are taken, or where they are put, and not what is done to them
-PLACES = {"slice": ("start_indices", "limit_indices"), "pad": ("padding_config",)}
+POSITIONS: dict[str, tuple[str, ...]] = {"slice": ("start_indices", "limit_indices"), "pad": ("padding_config",)}
 
 
 @frozen
@@ -70,11 +70,11 @@ def repeats(graph: Graph) -> tuple[Repeat, ...]:
 
 
 def token(op: Op) -> Hashable:
-    """What operations of equal blocks have in common: all but the places of slices."""
-    places = PLACES.get(op.name)
-    if places is None:
+    """What operations of equal blocks have in common: all but the positions of slices."""
+    positions = POSITIONS.get(op.name)
+    if positions is None:
         return op.key
-    kept = tuple([repr(value) for name, value in sorted(op.params.items()) if name not in places])
+    kept = tuple([repr(value) for name, value in sorted(op.params.items()) if name not in positions])
     return (op.name, kept, op.in_types, op.out_types)
 
 

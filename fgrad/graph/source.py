@@ -26,6 +26,9 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m
     "<attrs generated",
     "<frozen",
 )
+#: the name that all code shares which ``exec`` and ``python -c`` were given as a string: a line found for one may be
+#: another's
+_STRING = "<string>"
 #: whether the code of a file is hidden, of those that were met
 _hidden_files: dict[str, bool] = {}
 
@@ -66,7 +69,12 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The line itself, stripped; empty where its file cannot be read."""
+        """The line itself, stripped; empty where it is not known.
+
+        It is where the file can be read, in notebooks, and from Python 3.13 on at the prompt.
+        """
+        if self.file == _STRING:
+            return ""
         return linecache.getline(self.file, self.line).strip()
 
     def derivative_of(self, name: str) -> "Source":

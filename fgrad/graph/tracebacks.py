@@ -32,11 +32,16 @@ def boundary(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if jax.config.jax_traceback_filtering != "off":  # type: ignore[attr-defined]
-                error.__traceback__ = _visible(error.__traceback__)
+            hide_frames(error)
             raise
 
     return call  # type: ignore[return-value]
+
+
+def hide_frames(error: Exception) -> None:
+    """Take hidden frames out of the traceback of an error, as far as it has come."""
+    if jax.config.jax_traceback_filtering != "off":  # type: ignore[attr-defined]
+        error.__traceback__ = _visible(error.__traceback__)
 
 
 def _visible(traceback: TracebackType | None) -> TracebackType | None:

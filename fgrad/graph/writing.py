@@ -188,15 +188,15 @@ def _python_number(value: Any) -> Any:
 
 
 def digest(document: dict[str, Any], rule: int) -> str:
-    """A fingerprint of a rule and all that it refers to, whatever their places in the tables."""
-    places: dict[tuple[str, int], int] = {}
+    """A fingerprint of a rule and all that it refers to, whatever their numbers in the tables."""
+    numbers: dict[tuple[str, int], int] = {}
     order: list[tuple[str, int]] = []
 
-    def place(table: str, i: int) -> int:
-        if (table, i) not in places:
-            places[table, i] = len(order)
+    def number(table: str, i: int) -> int:
+        if (table, i) not in numbers:
+            numbers[table, i] = len(order)
             order.append((table, i))
-        return places[table, i]
+        return numbers[table, i]
 
     def local(data: Any) -> Any:
         if isinstance(data, list):
@@ -204,16 +204,16 @@ def digest(document: dict[str, Any], rule: int) -> str:
         if not isinstance(data, dict):
             return data
         tables = {"graph": "graphs", "jaxpr": "graphs", "rule": "rules"}
-        return {k: place(tables[k], v) if k in tables else local(v) for k, v in data.items()}
+        return {k: number(tables[k], v) if k in tables else local(v) for k, v in data.items()}
 
-    place("rules", rule)
+    number("rules", rule)
     text = hashlib.sha256()
     for table, i in order:  # grows as it is walked
         data = dict(document[table][i])
         if table == "graphs":
-            data["nodes"] = [[place("ops", op), inputs] for op, inputs, _ in data["nodes"]]
+            data["nodes"] = [[number("ops", op), inputs] for op, inputs, _ in data["nodes"]]
         elif table == "rules":
-            data["graphs"] = [place("graphs", g) for g in data["graphs"]]
+            data["graphs"] = [number("graphs", g) for g in data["graphs"]]
         else:
             data["params"] = {k: local(v) for k, v in data["params"].items()}
         text.update(json.dumps(data, sort_keys=True).encode())

@@ -9,7 +9,8 @@ Floors, from the ground up; a file imports from its own room and from those belo
 5. ``operation``: an operation planned for types, its node, its views.
 6. ``write``: in-place writes; ``transforms``: levels of ``torch.func`` and forward mode.
 7. ``backward``: the engine.
-8. ``explain``: what errors and questions say.
+8. ``capture``: a program as a graph; ``explain``: what errors and questions say.
 
+What a lower floor calls on a higher one stands in ``ports.py``.
 Nothing here knows PyTorch's module tree; of the core it uses the names in ``fgrad/seam.py``.
 """

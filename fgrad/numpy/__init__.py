@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as _jax_module
 
-from fgrad.numpy import fft as fft, linalg as linalg
 from fgrad.record.namespaces import export, public_names
 
 __all__ = public_names(_jax_module)
-__getattr__: Any = export(_jax_module, __name__)
+__getattr__: Any = export(_jax_module, __name__, ("fft", "linalg"))
 
 
 def __dir__() -> list[str]:
@@ -24,3 +23,5 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from jax.numpy import *
+
+    from fgrad.numpy import fft as fft, linalg as linalg

@@ -17,7 +17,7 @@ FOREIGN = object()
 
 
 def of_integers(types: Iterable[ShapedArray]) -> bool:
-    """Whether a derivative in values of these types is a transpose of integers; see NOTE [Integers] of ``local``."""
+    """Whether a derivative in values of these types is a transpose of integers; see NOTE [Integers] of ``walks``."""
     return not all(map(is_inexact, types))
 
 
@@ -35,7 +35,7 @@ def rule_of(op: Op) -> Rule:
     raise errors.missing_rule(op.name)
 
 
-def is_whole(op: Op) -> bool:
+def is_differentiated_jointly(op: Op) -> bool:
     """Whether the derivative of an operation is made together with its values, as of graphs and by foreign rules."""
     return isinstance(op.primitive, RegionPrimitive) or is_foreign(op)
 
@@ -47,10 +47,10 @@ def rule_of_name(name: str) -> Rule | None:
 
 def is_zero(op: Op) -> bool:
     """Whether an operation passes no derivative on, by its rule or because none of its results is inexact."""
-    found = op.derived.get("zero")
-    if found is None:
-        found = op.derived["zero"] = _of_integers_only(op) or isinstance(rule_of(op), Zero)
-    return found
+    zero = op.derived.get("zero")
+    if zero is None:
+        zero = op.derived["zero"] = _of_integers_only(op) or isinstance(rule_of(op), Zero)
+    return zero
 
 
 def _of_integers_only(op: Op) -> bool:
@@ -59,7 +59,7 @@ def _of_integers_only(op: Op) -> bool:
 
 
 def at_node(node: Node, function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)``, whose refusal of a derivative, or error in somebody's rule, names the node's line."""
+    """``function(*args)``; its errors (a refused derivative, an error in a rule) name the node's line."""
     try:
         return function(*args)
     except Exception as error:
@@ -72,21 +72,18 @@ def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
     """The inexact values that depend, differentiably, on the values ``wrt``; all that depend on integers."""
     varied = set(wrt)
     exact = of_integers([graph.types[i] for i in wrt])
-    number = len(graph.in_types) + len(graph.consts)
-    for node in graph.nodes:
+    for node, outs in graph.numbered():
         op = node.op
-        count = len(op.out_types)
         if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, is_zero, op)):
-            whole = exact or not is_whole(op)
+            whole = exact or not is_differentiated_jointly(op)
             passed = None if whole else _passed_on(op, node, varied)
             varied.update(
                 [
-                    number + k
-                    for k, t in enumerate(op.out_types)
+                    number
+                    for k, (number, t) in enumerate(zip(outs, op.out_types, strict=True))
                     if exact or (is_inexact(t) and (passed is None or passed[k]))
                 ]
             )
-        number += count
     return varied
 
 
@@ -96,20 +93,20 @@ def _passed_on(op: Op, node: Node, varied: set[int]) -> Sequence[bool] | None:
     if not isinstance(rule, Region) or rule.varied is None:
         return None
     key = ("varied", tuple([i in varied for i in node.inputs]))
-    found = op.derived.get(key)
-    if found is None:
-        found = op.derived[key] = at_node(node, rule.varied, op, key[1])
-    return found
+    passed = op.derived.get(key)
+    if passed is None:
+        passed = op.derived[key] = at_node(node, rule.varied, op, key[1])
+    return passed
 
 
 def passed_on(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
-    """Through which results of an operation a derivative passes that passes through its ``live`` inputs."""
+    """Through which results of an operation derivatives pass on from its ``live`` inputs."""
     if True not in live:
         return ()
-    found = op.derived.get(("passed on", live))
-    if found is None:
-        found = op.derived["passed on", live] = _worked_out(op, live)
-    return found
+    passed = op.derived.get(("passed on", live))
+    if passed is None:
+        passed = op.derived["passed on", live] = _worked_out(op, live)
+    return passed
 
 
 def _worked_out(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.regions import is_inexact
-from fgrad.passes.dependence import at_node, is_whole, is_zero
-from fgrad.passes.local import pushforward, tangent_type, tangents as region_tangents
+from fgrad.passes.dependence import at_node, is_differentiated_jointly, is_zero
+from fgrad.passes.local import tangent_type
 from fgrad.passes.vjp import Joint
+from fgrad.passes.walks import pushforward, tangents as region_tangents
 
 
 def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
@@ -22,7 +23,7 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
         varied = [tangents[i] for i in node.inputs if i in tangents]
         at = len(numbers)
         varied = varied if not varied or not at_node(node, is_zero, op) else []
-        if varied and is_whole(op):
+        if varied and is_differentiated_jointly(op):
             local = at_node(node, region_tangents, op, tuple([i in tangents for i in node.inputs]))
             outs = builder.splice(local.graph, [*args, *varied], node.source)
             count = len(op.out_types)

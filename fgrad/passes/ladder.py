@@ -17,9 +17,10 @@ from fgrad.graph.names import value_names
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
 from fgrad.passes.dependence import rule_of_name
-from fgrad.passes.local import add, backward, forward, tangent_type
-from fgrad.passes.partition import filled_arrays
+from fgrad.passes.local import tangent_type
+from fgrad.passes.partition import repeated_arrays
 from fgrad.passes.simplify import Simplifier
+from fgrad.passes.walks import backward, forward
 from fgrad.rules.kinds import Elementwise
 
 
@@ -60,22 +61,17 @@ def ladder(graph: Graph, wrt: Sequence[int], names: Sequence[str], outputs: Sequ
         if is_inexact(graph.types[i])
     }
     walk = forward(builder, marked, builder.inputs[: len(graph.in_types)], wrt, [graph.outputs[k] for k in seeds])
-    cts: dict[int, int] = {}
-    for k, ct in seeds.items():
-        value = graph.outputs[k]
-        if value in walk.varied:
-            cts[value] = add(builder, cts[value], ct) if value in cts else ct
-    cts = backward(walk, cts)
+    cts = backward(walk, [(graph.outputs[k], ct) for k, ct in seeds.items()])
     wanted = [i for i in wrt if i in cts]
     results = [walk.numbers[i] for i in graph.outputs]
     values = list(range(len(graph.types)))
-    whole = builder.finish([
+    full = builder.finish([
         *results, *[cts[i] for i in wanted], *[walk.numbers[i] for i in values], *cts.values()
     ])  # fmt: skip
-    places = iter(whole.outputs[len(results) + len(wanted) :])
-    at = dict(zip(values, places, strict=False))
-    ct_at = dict(zip(cts, places, strict=True))
-    joint = Graph(whole.in_types, whole.consts, whole.nodes, whole.outputs[: len(results) + len(wanted)])
+    remaining = iter(full.outputs[len(results) + len(wanted) :])
+    at = dict(zip(values, remaining, strict=False))
+    ct_at = dict(zip(cts, remaining, strict=True))
+    joint = Graph(full.in_types, full.consts, full.nodes, full.outputs[: len(results) + len(wanted)])
     twice, copied = _refilled(joint, len(graph.in_types))
     cut, new = _needed(twice)
     forms = {i: new[copied[n]] for i, n in at.items() if copied[n] in new}
@@ -93,12 +89,15 @@ def _late(graph: Graph, first: int) -> set[int]:
 
 
 def _refilled(graph: Graph, first: int) -> tuple[Graph, list[int]]:
-    """The graph in which filled arrays are made where they are read, and the new numbers of its values.
+    """The graph in which repeated arrays are made where they are read, and the new numbers of its values.
 
-    Backward makes them anew (NOTE [Filled arrays] of ``partition``).  In forward, those that several operations read
-    would be wires between what has nothing to do with each other.
+    Backward makes them anew (NOTE [Repeated arrays] of ``partition``).  In forward, those of a constant that several
+    operations read would be wires between what has nothing to do with each other.
     """
-    filled, late = filled_arrays(graph), _late(graph, first)
+    late = _late(graph, first)
+    repeated = {i: node for i, node in repeated_arrays(graph).items() if i not in late}
+    constants = range(len(graph.in_types), len(graph.in_types) + len(graph.consts))
+    filled = {i for i, node in repeated.items() if all(k in constants for k in node.inputs)}
     readers = Counter(i for node in graph.nodes if late.isdisjoint(node.inputs) for i in dict.fromkeys(node.inputs))
     new = list(range(len(graph.in_types) + len(graph.consts)))
     of_backward: dict[int, int] = {}
@@ -107,9 +106,11 @@ def _refilled(graph: Graph, first: int) -> tuple[Graph, list[int]]:
     for node, outs in zip(graph.nodes, numbers_of(graph), strict=True):
         backward = not late.isdisjoint(node.inputs)
         copies = of_backward if backward else {}
-        wanted = [i for i in node.inputs if i in filled and i not in copies and (backward or readers[i] > 1)]
+        again = repeated if backward else filled
+        wanted = [i for i in node.inputs if i in again and i not in copies and (backward or readers[i] > 1)]
         for i in dict.fromkeys(wanted):
-            nodes.append(Node(filled[i].op, tuple([new[k] for k in filled[i].inputs])))  # it stands where it is read
+            # it stands where it is read
+            nodes.append(Node(repeated[i].op, tuple([new[k] for k in repeated[i].inputs])))
             copies[i] = number
             number += 1
         nodes.append(Node(node.op, tuple([copies.get(i, new[i]) for i in node.inputs]), node.source))
@@ -144,12 +145,12 @@ def _needed(graph: Graph) -> tuple[Graph, dict[int, int]]:
 
 
 class _Writer:
-    """``forms`` and ``cotangents``: where a value of the function, and its cotangent, stand in the whole graph."""
+    """``forms`` and ``cotangents``: where a value of the function, and its cotangent, stand in the joint graph."""
 
     def __init__(
         self,
         function: Graph,
-        whole: Graph,
+        joint: Graph,
         forms: Mapping[int, int],
         cotangents: Mapping[int, int],
         seeds: Sequence[int],
@@ -157,21 +158,21 @@ class _Writer:
         wanted: Sequence[int],
     ):
         first, count = len(function.in_types), len(function.outputs)
-        self.function, self.whole, self.forms, self.cotangents = function, whole, forms, cotangents
+        self.function, self.joint, self.forms, self.cotangents = function, joint, forms, cotangents
         self.wrt = wrt
         self.seeds = {k: first + n for n, k in enumerate(seeds)}
-        self.gradients = dict(zip(wanted, whole.outputs[count:], strict=True))
-        self.outs, self.of_function = numbers_of(whole), numbers_of(function)
+        self.gradients = dict(zip(wanted, joint.outputs[count:], strict=True))
+        self.outs, self.of_function = numbers_of(joint), numbers_of(function)
         #: what depends on the cotangents of the results
-        self.late = _late(whole, first)
+        self.late = _late(joint, first)
         read = {
             i
-            for node, mine in zip(whole.nodes, self.outs, strict=True)
+            for node, mine in zip(joint.nodes, self.outs, strict=True)
             if self.late.isdisjoint(mine)
             for i in node.inputs
         }
-        #: and the filled arrays that it alone reads
-        self.late.update(filled_arrays(whole).keys() - read - set(whole.outputs))
+        #: and the repeated arrays that it alone reads
+        self.late.update(repeated_arrays(joint).keys() - read - set(joint.outputs))
 
     def ladder(self, inputs: Sequence[str], outputs: Sequence[str]) -> Ladder:
         first, count = len(self.function.in_types), len(self.function.outputs)
@@ -180,11 +181,11 @@ class _Writer:
         wrt = set(self.wrt)
         arguments = [Pair(i, self.gradients.get(i), f"d {of} / d {inputs[i]}" * (i in wrt)) for i in range(first)]
         return Ladder(
-            Graph(self.whole.in_types, self.whole.consts, self._unmarked(), self.whole.outputs),
+            Graph(self.joint.in_types, self.joint.consts, self._unmarked(), self.joint.outputs),
             tuple(names),
             tuple(self._rows()),
-            (*arguments, *[Pair(i) for i in arrays_of(self.whole)]),
-            tuple([Pair(i, self.seeds.get(k), outputs[k]) for k, i in enumerate(self.whole.outputs[:count])]),
+            (*arguments, *[Pair(i) for i in arrays_of(self.joint)]),
+            tuple([Pair(i, self.seeds.get(k), outputs[k]) for k, i in enumerate(self.joint.outputs[:count])]),
             {self.forms[i]: ct for i, ct in self.cotangents.items() if i in self.forms},
         )
 
@@ -192,8 +193,8 @@ class _Writer:
         forward: dict[int, list[int]] = {}
         backward: dict[int, list[int]] = {}
         reader: dict[int, int] = {}
-        for k in reversed(range(len(self.whole.nodes))):
-            node = self.whole.nodes[k]
+        for k in reversed(range(len(self.joint.nodes))):
+            node = self.joint.nodes[k]
             mark = node.source
             # what a pass wrote of its own accord stands where it is read
             at = mark.node if isinstance(mark, _Mark) else min([reader.get(i, 0) for i in self.outs[k]], default=0)
@@ -214,40 +215,44 @@ class _Writer:
         return tuple(dict.fromkeys([self.forms[i] for i in inputs]))
 
     def _names(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-        names = [f"%{i}" for i in range(len(self.whole.types))]
-        for node, outs in zip(self.whole.nodes, self.outs, strict=True):
+        names = [f"%{i}" for i in range(len(self.joint.types))]
+        own = set(self.forms.values())  # a function that is a derivative has slopes of its own
+        for node, outs in zip(self.joint.nodes, self.outs, strict=True):
             of = node.source.of if node.source is not None else None
             if of is not None:
                 slope = isinstance(rule_of_name(of), Elementwise)
                 mark = node.source
                 label = self.function.nodes[mark.node].op.params.get("label") if isinstance(mark, _Mark) else None
-                name = f"slope of {of}" if slope else f"{node.op.name} for {label or of}"
-                names[outs.start : outs.stop] = [f"%{i}" if i in self.late else name for i in outs]
+                name = f"slope of {of}" if slope else f"for {(label or of).strip('_')}"
+                names[outs.start : outs.stop] = [f"%{i}" if i in self.late or i in own else name for i in outs]
         given = value_names(self.function, inputs)
+        for k, n in enumerate(self.joint.outputs[: len(outputs)]):
+            names[n] = outputs[k]
         for i, n in self.forms.items():
             if not given[i].startswith("%"):
                 names[n] = given[i]
-        for k, n in enumerate(self.whole.outputs[: len(outputs)]):
-            if names[n].startswith("%"):
-                names[n] = outputs[k]
         of = self._differentiated(names)
         for i, n in sorted(self.cotangents.items()):
             if i in self.forms:
-                names[n] = f"d {of} / d {names[self.forms[i]]}"
+                names[n] = f"d {of} / d {_bracketed(names[self.forms[i]])}"
         for i, n in self.gradients.items():
             names[n] = f"d {of} / d {inputs[i]}"
         return names
 
     def _differentiated(self, names: Sequence[str]) -> str:
         """What the derivatives are of."""
-        return names[self.whole.outputs[0]] if len(self.function.outputs) == 1 else "outputs"
+        return _bracketed(names[self.joint.outputs[0]]) if len(self.function.outputs) == 1 else "outputs"
 
     def _unmarked(self) -> tuple[Node, ...]:
         nodes = []
-        for node in self.whole.nodes:
+        for node in self.joint.nodes:
             mark = node.source
             source = None
             if isinstance(mark, _Mark) and mark.known:
                 source = Source(mark.code, mark.offset, mark.of, mark.names, mark.module)
             nodes.append(Node(node.op, node.inputs, source))
         return tuple(nodes)
+
+
+def _bracketed(name: str) -> str:
+    return f"({name})" if " / " in name else name

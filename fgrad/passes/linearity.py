@@ -1,4 +1,4 @@
-"""What comes before a transpose: rules for tangents are left out of the function, and what jumps is refused.
+"""Preparing a transpose: forward-mode rules are replaced by their functions, and jumps are refused.
 
 Most operations that are not linear are found by their pull-backs, which read the inputs.  Those of functions with
 jumps read nothing: their slope is zero, or constant, wherever there is one.  So here a value counts if it depends on
@@ -102,12 +102,10 @@ def refuse_jumps(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) ->
 def dependent_on(graph: Graph, wrt: Sequence[int]) -> set[int]:
     """The values that depend on the values ``wrt`` at all."""
     found = set(wrt)
-    number = len(graph.in_types) + len(graph.consts)
-    for node in graph.nodes:
+    for node, outs in graph.numbered():
         if not found.isdisjoint(node.inputs):
             moved = _moved(node.op, [i in found for i in node.inputs])
-            found.update([number + k for k, yes in enumerate(moved) if yes])
-        number += len(node.op.out_types)
+            found.update([number for number, yes in zip(outs, moved, strict=True) if yes])
     return found
 
 

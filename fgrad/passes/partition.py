@@ -5,9 +5,9 @@ The tangents of a loop or a branch come from one region together with its values
 yet gives outputs that do not depend on them.  It is written twice: cut down to those outputs in the first half, and
 for the rest in the second half.
 
-NOTE [Filled arrays]
-An array of one constant everywhere (the zeros that gradients are added to) is made anew in the second half: it takes
-less time than keeping it takes memory.
+NOTE [Repeated arrays]
+What only repeats a smaller array (a mean in the shape of what it is taken from, the zeros that gradients are added to)
+is made anew in the second half, from the smaller one: it takes less time than keeping it takes memory.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,7 @@ from attrs import frozen
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, Node
-from fgrad.graph.op import Op
-from fgrad.passes.trim import TRIMMERS, trim
+from fgrad.passes.trim import TRIMMERS, Trimmed, trim
 
 
 @frozen(eq=False)
@@ -38,116 +37,130 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
 
     ``outputs`` forces some outputs into the unknown half (they are then residuals passed through).
     """
-    n = len(graph.in_types)
-    late = set(unknown)
-    early: dict[int, tuple[Op, list[int], list[int]]] = {}
-    number = n + len(graph.consts)
-    for at, node in enumerate(graph.nodes):
-        count = len(node.op.out_types)
-        if not late.isdisjoint(node.inputs):
-            cut = _early_part(node, late)
-            late.update(range(number, number + count))
-            if cut is not None:
-                early[at] = cut
-                late.difference_update([number + k for k in cut[2]])
-        number += count
-    is_unknown = tuple([i in late for i in graph.outputs]) if outputs is None else tuple(outputs)
-
-    first = Builder([graph.in_types[i] for i in range(n) if i not in set(unknown)])
-    second = Builder()
-    known_number: dict[int, int] = dict(zip([i for i in range(n) if i not in set(unknown)], first.inputs, strict=True))
-    residuals: dict[int, int] = {}
-    consts: dict[int, Const] = {n + i: const for i, const in enumerate(graph.consts)}
-    for i, const in consts.items():
-        known_number[i] = first.const(const)
-    late_number: dict[int, int] = {}
-    filled = filled_arrays(graph)
-
-    def read_late(i: int) -> int:
-        if i in late_number:
-            return late_number[i]
-        if i in consts:
-            return second.const(consts[i])
-        if i in filled:
-            late_number[i] = second.emit(filled[i].op, tuple(map(read_late, filled[i].inputs)), filled[i].source)
-            return late_number[i]
-        if i not in residuals:
-            residuals[i] = second.input(graph.types[i])
-        return residuals[i]
-
-    late_inputs = []
-    for i in unknown:
-        late_number[i] = second.input(graph.in_types[i])
-        late_inputs.append(late_number[i])
-    number = n + len(graph.consts)
-    for step, node in enumerate(graph.nodes):
-        count = len(node.op.out_types)
-        if step in early:
-            op, ins, outs = early[step]
-            at = first.emit(op, tuple([known_number[node.inputs[i]] for i in ins]), node.source)
-            known_number.update(zip([number + k for k in outs], range(at, at + len(outs)), strict=True))
-            at = second.emit(node.op, tuple([read_late(i) for i in node.inputs]), node.source)
-            late_number.update((number + k, at + k) for k in range(count) if k not in outs)
-        elif number in late or (count == 0 and not late.isdisjoint(node.inputs)):
-            at = second.emit(node.op, tuple([read_late(i) for i in node.inputs]), node.source)
-            late_number.update(zip(range(number, number + count), range(at, at + count), strict=True))
+    late, early_parts = _late_values(graph, unknown)
+    writer = _Writer(graph, unknown)
+    for at, (node, outs) in enumerate(graph.numbered()):
+        part = early_parts.get(at)
+        if part is not None:
+            writer.write_known(node, outs, part)
+            writer.write_unknown(node, outs)
+        elif not late.isdisjoint(outs or node.inputs):
+            writer.write_unknown(node, outs)
         else:
-            at = first.emit(node.op, tuple([known_number[i] for i in node.inputs]), node.source)
-            known_number.update(zip(range(number, number + count), range(at, at + count), strict=True))
-        number += count
-    late_outputs = [read_late(i) for i, yes in zip(graph.outputs, is_unknown, strict=True) if yes]
-    # only the residuals that the trimmed second half still reads are kept
-    trial = trim(second.finish(late_outputs))
-    read = {i for node in trial.nodes for i in node.inputs} | set(trial.outputs)
-    place = {number: k for k, number in enumerate(second.inputs)}
-    kept = [i for i, number in residuals.items() if place[number] in read]
-    if joint := [i for i, yes in zip(graph.outputs, is_unknown, strict=True) if not yes and i not in known_number]:
-        raise errors.inseparable(_maker(graph, joint[0]).op.name)
-    known_outputs = [known_number[i] for i, yes in zip(graph.outputs, is_unknown, strict=True) if not yes]
-    trimmed = Builder(trial.in_types)
-    outs = trimmed.splice(trial, trimmed.inputs)
-    return Halves(
-        first.finish([*known_outputs, *(known_number[i] for i in kept)]),
-        trimmed.finish(outs, [place[number] for number in (*(residuals[i] for i in kept), *late_inputs)]),
-        is_unknown,
-        len(kept),
-    )
+            writer.write_known(node, outs, Trimmed(node.op, range(len(node.inputs)), range(len(outs))))
+    return writer.halves([i in late for i in graph.outputs] if outputs is None else outputs)
 
 
-def filled_arrays(graph: Graph) -> dict[int, Node]:
-    """The values that are one constant everywhere, or count, with their nodes: see NOTE [Filled arrays]."""
-    n = len(graph.in_types)
-    number = n + len(graph.consts)
-    constant = range(n, number)
-    found: dict[int, Node] = {}
-    for node in graph.nodes:
-        if node.op.name in ("broadcast_in_dim", "iota") and all(
-            i in constant and not graph.types[i].shape for i in node.inputs
-        ):
-            found[number] = node
-        number += len(node.op.out_types)
-    return found
+def _late_values(graph: Graph, unknown: Sequence[int]) -> tuple[set[int], dict[int, Trimmed]]:
+    """The values of the second half; and, by position of their node, the parts of regions in the first half, too."""
+    late = set(unknown)
+    early_parts: dict[int, Trimmed] = {}
+    for at, (node, outs) in enumerate(graph.numbered()):
+        if late.isdisjoint(node.inputs):
+            continue
+        part = _early_part(node, late)
+        late.update(outs)
+        if part is not None:
+            early_parts[at] = part
+            late.difference_update([outs[k] for k in part.outs])
+    return late, early_parts
+
+
+class _Writer:
+    """The two halves while they are written, with the numbers in them of the values of the whole graph."""
+
+    def __init__(self, graph: Graph, unknown: Sequence[int]):
+        late, n = set(unknown), len(graph.in_types)
+        known = [i for i in range(n) if i not in late]
+        self.graph: Graph = graph
+        self.first: Builder = Builder([graph.in_types[i] for i in known])
+        self.second: Builder = Builder([graph.in_types[i] for i in unknown])
+        self.consts: dict[int, Const] = dict(enumerate(graph.consts, n))
+        self.repeated: dict[int, Node] = repeated_arrays(graph)
+        self.known: dict[int, int] = dict(zip(known, self.first.inputs, strict=True))
+        self.known |= {i: self.first.const(const) for i, const in self.consts.items()}
+        self.late_inputs: list[int] = self.second.inputs[:]
+        self.late: dict[int, int] = dict(zip(unknown, self.late_inputs, strict=True))
+        #: of the values that the second half gets from the first
+        self.residuals: dict[int, int] = {}
+
+    def write_known(self, node: Node, outs: range, part: Trimmed) -> None:
+        """Write a node, or the part of it that does not depend on unknown inputs, into the first half."""
+        at = self.first.emit(part.op, tuple([self.known[node.inputs[i]] for i in part.ins]), node.source)
+        self.known.update((outs[k], at + j) for j, k in enumerate(part.outs))
+
+    def write_unknown(self, node: Node, outs: range) -> None:
+        """Write a node into the second half."""
+        at = self.second.emit(node.op, tuple(map(self.read, node.inputs)), node.source)
+        self.late.update((i, at + k) for k, i in enumerate(outs) if i not in self.known)
+
+    def read(self, i: int) -> int:
+        """A value of the whole graph in the second half."""
+        if i in self.late:
+            return self.late[i]
+        if i in self.consts:
+            return self.second.const(self.consts[i])
+        if i in self.repeated:
+            self.write_repeated(i)
+            return self.late[i]
+        if i not in self.residuals:
+            self.residuals[i] = self.second.input(self.graph.types[i])
+        return self.residuals[i]
+
+    def write_repeated(self, i: int) -> None:
+        """Make a repeated array in the second half: see the NOTE."""
+        node = self.repeated[i]
+        self.late[i] = self.second.emit(node.op, tuple(map(self.read, node.inputs)), node.source)
+
+    def halves(self, is_unknown: Sequence[bool]) -> Halves:
+        outputs = self.graph.outputs
+        late_outputs = [self.read(i) for i, yes in zip(outputs, is_unknown, strict=True) if yes]
+        # only the residuals that the trimmed second half still reads are kept
+        full = trim(self.second.finish(late_outputs))
+        read = {i for node in full.nodes for i in node.inputs} | set(full.outputs)
+        place = {number: k for k, number in enumerate(self.second.inputs)}
+        kept = [i for i, number in self.residuals.items() if place[number] in read]
+        early = [i for i, yes in zip(outputs, is_unknown, strict=True) if not yes]
+        for i in early:
+            if i not in self.known:
+                raise errors.inseparable(_maker(self.graph, i).op.name)
+        second = Builder(full.in_types)
+        outs = second.splice(full, second.inputs)
+        inputs = [place[number] for number in (*(self.residuals[i] for i in kept), *self.late_inputs)]
+        return Halves(
+            self.first.finish([self.known[i] for i in (*early, *kept)]),
+            second.finish(outs, inputs),
+            tuple(is_unknown),
+            len(kept),
+        )
+
+
+def repeated_arrays(graph: Graph) -> dict[int, Node]:
+    """The values that only repeat smaller ones, or count, with their nodes: see NOTE [Repeated arrays]."""
+    return {
+        outs[0]: node
+        for node, outs in graph.numbered()
+        if node.op.name in _REPEATING and all(t.size < node.op.out_types[0].size for t in node.op.in_types)
+    }
+
+
+_REPEATING = frozenset({"broadcast_in_dim", "iota"})
 
 
 def _maker(graph: Graph, value: int) -> Node:
     """The node that makes a value."""
-    number = len(graph.in_types) + len(graph.consts)
-    for node in graph.nodes:
-        number += len(node.op.out_types)
-        if value < number:
-            return node
-    raise IndexError(value)
+    return next(node for node, outs in graph.numbered() if value in outs)
 
 
-def _early_part(node: Node, late: set[int]) -> tuple[Op, list[int], list[int]] | None:
+def _early_part(node: Node, late: set[int]) -> Trimmed | None:
     """A region cut down to the outputs that do not depend on ``late`` values: as a trimmer gives it; see the NOTE."""
     trimmer = TRIMMERS.get(node.op.primitive)
     if trimmer is None or node.op.effects:
         return None
 
-    def cut(outs: list[int]) -> tuple[Op, list[int], list[int]] | None:
+    def cut(outs: list[int]) -> Trimmed | None:
         found = trimmer(node, [k in outs for k in range(len(node.op.out_types))])
-        return found if found is not None and not any(node.inputs[i] in late for i in found[1]) else None
+        return found if found is not None and not any(node.inputs[i] in late for i in found.ins) else None
 
     outs = [k for k in range(len(node.op.out_types)) if cut([k]) is not None]
     return cut(outs) if outs else None

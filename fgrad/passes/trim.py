@@ -1,6 +1,8 @@
-"""Dead code inside regions: outputs of a loop or a branch that nobody reads, and what only they needed."""
+"""Dead code inside regions: outputs of a loop or a branch that are never read, and what only they need."""
 
 from collections.abc import Callable, Sequence
+
+from attrs import frozen
 
 from fgrad.graph.graph import Builder, Graph, Node
 from fgrad.graph.op import Op, intern
@@ -8,20 +10,23 @@ from fgrad.graph.regions import cond, remat, scan, while_
 from fgrad.graph.shards import shard_map
 
 
+@frozen
+class Trimmed:
+    """A region cut down: the operation, which inputs it still reads, and which outputs it still gives."""
+
+    op: Op
+    ins: Sequence[int]
+    outs: Sequence[int]
+
+
 def trim(graph: Graph) -> Graph:
     """The same graph with every region reduced to the outputs that are read."""
     if not any(node.op.primitive in TRIMMERS for node in graph.nodes):
         return graph
     read = set(graph.outputs)
-    starts: list[int] = []
-    number = len(graph.in_types) + len(graph.consts)
-    for node in graph.nodes:
-        starts.append(number)
-        number += len(node.op.out_types)
-    replaced: dict[int, tuple[Op, list[int], list[int]]] = {}
-    for at in range(len(graph.nodes) - 1, -1, -1):
-        node = graph.nodes[at]
-        used = [starts[at] + k in read for k in range(len(node.op.out_types))]
+    replaced: dict[int, Trimmed] = {}
+    for at, (node, made) in reversed(list(enumerate(graph.numbered()))):
+        used = [i in read for i in made]
         if not any(used) and not node.op.effects:
             continue
         trimmer = TRIMMERS.get(node.op.primitive)
@@ -29,17 +34,16 @@ def trim(graph: Graph) -> Graph:
         if found is None:
             read.update(node.inputs)
         else:
-            op, ins, outs = found
             replaced[at] = found
-            read.update([node.inputs[i] for i in ins])
+            read.update([node.inputs[i] for i in found.ins])
     builder = Builder(graph.in_types)
     numbers = list(builder.inputs) + [builder.const(const) for const in graph.consts]
     for at, node in enumerate(graph.nodes):
         if at in replaced:
-            op, ins, outs = replaced[at]
-            first = builder.emit(op, tuple([numbers[node.inputs[i]] for i in ins]), node.source)
+            trimmed = replaced[at]
+            first = builder.emit(trimmed.op, tuple([numbers[node.inputs[i]] for i in trimmed.ins]), node.source)
             place = [-1] * len(node.op.out_types)
-            for k, out in enumerate(outs):
+            for k, out in enumerate(trimmed.outs):
                 place[out] = first + k
             numbers += place
         else:
@@ -68,7 +72,7 @@ def without_inputs(graph: Graph, keep: Sequence[bool]) -> Graph:
     return builder.finish(outs, [i for i, yes in zip(builder.inputs, keep, strict=True) if yes])
 
 
-def _trim_scan(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+def _trim_scan(node: Node, used: list[bool]) -> Trimmed | None:
     params = node.op.params
     nc, nk = params["num_consts"], params["num_carry"]
     carry = used[:nk]
@@ -84,10 +88,10 @@ def _trim_scan(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] 
     ins = [i for i, yes in enumerate(keep) if yes]
     outs = [k for k, yes in enumerate([*carry, *used[nk:]]) if yes]
     new = {**params, "body": without_inputs(cut, keep), "num_consts": sum(reads[:nc]), "num_carry": sum(carry)}
-    return intern(scan, new, [node.op.in_types[i] for i in ins]), ins, outs
+    return Trimmed(intern(scan, new, [node.op.in_types[i] for i in ins]), ins, outs)
 
 
-def _trim_while(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+def _trim_while(node: Node, used: list[bool]) -> Trimmed | None:
     params = node.op.params
     nc, nb = params["cond_consts"], params["body_consts"]
     _, cond_reads = needed_inputs(params["cond"], [True])
@@ -107,10 +111,11 @@ def _trim_while(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]]
         "cond_consts": nc,
         "body_consts": sum(reads[:nb]),
     }
-    return intern(while_, new, [node.op.in_types[i] for i in ins]), ins, [k for k, yes in enumerate(carry) if yes]
+    op = intern(while_, new, [node.op.in_types[i] for i in ins])
+    return Trimmed(op, ins, [k for k, yes in enumerate(carry) if yes])
 
 
-def _trim_cond(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+def _trim_cond(node: Node, used: list[bool]) -> Trimmed | None:
     cuts = [needed_inputs(branch, used) for branch in node.op.params["branches"]]
     keep = [any(reads) for reads in zip(*(reads for _, reads in cuts), strict=True)]
     if all(keep) and all(used):
@@ -118,19 +123,19 @@ def _trim_cond(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] 
     branches = tuple([without_inputs(cut, keep) for cut, _ in cuts])
     ins = [0, *(i + 1 for i, yes in enumerate(keep) if yes)]
     op = intern(cond, {"branches": branches}, [node.op.in_types[i] for i in ins])
-    return op, ins, [k for k, yes in enumerate(used) if yes]
+    return Trimmed(op, ins, [k for k, yes in enumerate(used) if yes])
 
 
-def _trim_remat(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+def _trim_remat(node: Node, used: list[bool]) -> Trimmed | None:
     cut, keep = needed_inputs(node.op.params["body"], used)
     if all(keep) and all(used):
         return None
     ins = [i for i, yes in enumerate(keep) if yes]
     op = intern(remat, {**node.op.params, "body": without_inputs(cut, keep)}, [node.op.in_types[i] for i in ins])
-    return op, ins, [k for k, yes in enumerate(used) if yes]
+    return Trimmed(op, ins, [k for k, yes in enumerate(used) if yes])
 
 
-def _trim_shard_map(node: Node, used: list[bool]) -> tuple[Op, list[int], list[int]] | None:
+def _trim_shard_map(node: Node, used: list[bool]) -> Trimmed | None:
     params = node.op.params
     cut, keep = needed_inputs(params["body"], used)
     if all(keep) and all(used):
@@ -142,10 +147,10 @@ def _trim_shard_map(node: Node, used: list[bool]) -> tuple[Op, list[int], list[i
         "in_specs": tuple([params["in_specs"][i] for i in ins]),
         "out_specs": tuple([params["out_specs"][k] for k in outs]),
     }  # fmt: skip
-    return intern(shard_map, new, [node.op.in_types[i] for i in ins]), ins, outs
+    return Trimmed(intern(shard_map, new, [node.op.in_types[i] for i in ins]), ins, outs)
 
 
-TRIMMERS: dict[object, Callable[[Node, list[bool]], tuple[Op, list[int], list[int]] | None]] = {
+TRIMMERS: dict[object, Callable[[Node, list[bool]], Trimmed | None]] = {
     scan: _trim_scan,
     while_: _trim_while,
     cond: _trim_cond,

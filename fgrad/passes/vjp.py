@@ -6,7 +6,8 @@ from attrs import frozen
 
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.regions import is_inexact
-from fgrad.passes.local import add, backward, forward, tangent_type
+from fgrad.passes.local import tangent_type
+from fgrad.passes.walks import backward, forward
 
 
 @frozen(eq=False)
@@ -48,8 +49,4 @@ def pulled(
     cotangents of its inputs ``wrt`` (but for zeros) stand.
     """
     walk = forward(builder, graph, builder.inputs[: len(graph.in_types)], wrt, [value for value, _ in seeds])
-    cts: dict[int, int] = {}
-    for value, ct in seeds:
-        if value in walk.varied:
-            cts[value] = add(builder, cts[value], ct) if value in cts else ct
-    return [walk.numbers[i] for i in graph.outputs], backward(walk, cts)
+    return [walk.numbers[i] for i in graph.outputs], backward(walk, seeds)

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
+from fgrad.api.arguments import Argnums, argnums_tuple, check_function, flattened, leaves, resolve
 from fgrad.api.names import argument_names, differentiation_of, result_names
 from fgrad.api.recorded import close, record
 from fgrad.api.staging import Jitted, is_staged
@@ -86,7 +86,7 @@ _derived = boundary(lambda: None).__code__
 
 def _asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, what: str) -> Asked:
     positions = _positions(args, argnums, what)
-    flat, tree = tree_util.tree_flatten((tuple(args), kwargs))
+    flat, tree = flattened((tuple(args), kwargs), "args", what)
     all_names = list(chain.from_iterable(argument_names(fun, args, kwargs)))
     owners = [k for k, x in enumerate([*args, kwargs]) for _ in range(tree_util.tree_structure(x).num_leaves)]
     at = [i for i, x in enumerate(flat) if _is_input(x, owners[i] in positions)]

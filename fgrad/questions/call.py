@@ -7,17 +7,17 @@ from typing import Any
 import jax
 import numpy as np
 from attrs import frozen
-from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import leaves
+from fgrad.api.arguments import flattened, leaves
 from fgrad.api.called import call, inexact_inputs
 from fgrad.api.names import argument_names
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
 from fgrad.jaxcore import Tracer, widely
-from fgrad.passes.local import add, backward, forward, tangent_type
+from fgrad.passes.local import tangent_type
+from fgrad.passes.walks import backward, forward
 from fgrad.record import origin
 from fgrad.run.interpreter import interpret
 from fgrad.run.kernels.table import kernel_as_xla
@@ -58,8 +58,9 @@ def check_known(values: Sequence[Any], names: Sequence[str], what: str) -> None:
 
 def called(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], what: str) -> Call:
     """Record a call of a function on values."""
+    values, _ = flattened((tuple(args), kwargs), "args", what)
     names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
-    check_known(tree_util.tree_leaves((tuple(args), kwargs)), names, what)
+    check_known(values, names, what)
     flat = leaves((tuple(args), kwargs), "args", what, names)
 
     def on_leaves(tracers: Sequence[Any]) -> Any:
@@ -96,11 +97,7 @@ def with_gradients(of: Call) -> Joint:
     seeds = [(i, builder.const(Const.of(weights(graph.types[i])))) for i in graph.outputs if is_inexact(graph.types[i])]
     wrt = inexact_inputs(graph.in_types, len(of.names))
     walk = forward(builder, graph, builder.inputs, wrt, [i for i, _ in seeds])
-    cts: dict[int, int] = {}
-    for i, ct in seeds:
-        if i in walk.varied:
-            cts[i] = add(builder, cts[i], ct) if i in cts else ct
-    backward(walk, cts)
+    cts = backward(walk, seeds)
     at = {i: len(graph.outputs) + k for k, i in enumerate(cts)}
     return Joint(builder.finish([*(walk.numbers[i] for i in graph.outputs), *cts.values()]), at)
 

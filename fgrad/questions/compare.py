@@ -21,7 +21,8 @@ from fgrad.questions.alignment import (
     tolerance,
 )
 from fgrad.questions.comparison import Agreement, Comparison, Difference, Place, difference, share
-from fgrad.questions.programs import LAYERS, Side, as_numbers, run_side
+from fgrad.questions.layers import layers
+from fgrad.questions.programs import Side, as_numbers, run_side
 from fgrad.questions.rounding import has_half
 
 #: another library rounds in ways that are not measured here, which counts as so many times more
@@ -57,9 +58,9 @@ def compare(one: Any, two: Any) -> Callable[..., Comparison]:
     False
     """
 
-    for name, program in (("one", one), ("two", two)):
-        if not isinstance(program, Mapping):
-            check_function(program, f"compare: {name}")
+    check_function(one, "compare: one")
+    if not isinstance(two, Mapping):
+        check_function(two, "compare: two")
 
     def question(*args: Any, **kwargs: Any) -> Comparison:
         args, kwargs = _arrays((args, kwargs))
@@ -74,7 +75,7 @@ def compare(one: Any, two: Any) -> Callable[..., Comparison]:
 
 
 def _arrays(tree: Any) -> Any:
-    for layer in LAYERS:
+    for layer in layers():
         tree = layer.arrays(tree)
     return tree
 
@@ -131,8 +132,8 @@ def _same_gradients(one: Side, two: Side) -> list[tuple[str, int | None, int | N
     names = list(one.gradients)
     others = list(two.gradients)
     # both were given the same arguments, whatever they call them
-    places = range(min(one.arguments, two.arguments))
-    found = [(names[k], one.gradients[names[k]], two.gradients[others[k]]) for k in places]
+    positions = range(min(one.arguments, two.arguments))
+    found = [(names[k], one.gradients[names[k]], two.gradients[others[k]]) for k in positions]
     done = {name for name, _, _ in found}
     for name, i in one.gradients.items():
         other = _named(name, two.gradients)

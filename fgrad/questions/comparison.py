@@ -1,6 +1,5 @@
 """What ``compare`` finds: the values that differ, with their lines, and how far results and gradients agree."""
 
-import linecache
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -42,7 +41,7 @@ class Place:
     @property
     def text(self) -> str:
         """The line itself."""
-        return "" if self.source is None else linecache.getline(self.source.file, self.source.line).strip()
+        return "" if self.source is None else self.source.text
 
     def __str__(self) -> str:
         if self.operation == "recorded":

@@ -8,7 +8,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
+from fgrad.api.arguments import Argnums, argnums_tuple, check_function, flattened, leaves, resolve
 from fgrad.api.graphs import make_graph
 from fgrad.graph.answer import Answer, Table
 from fgrad.graph.drawing.drawing import Drawing as AnyDrawing
@@ -81,21 +81,21 @@ def draw(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callable[..
     ...     return jnp.sum(h)
     >>> drawing = fgrad.draw(loss)(jnp.ones(3), jnp.ones(3))
     >>> print(drawing)
-    arguments  forward                saved                backward         gradients
-    w          mul                    w  12 B              d mul            d loss / d w
-    x                                 x  12 B                               d loss / d x
-               tanh                   slope of tanh  12 B  d tanh
-               reduce_sum [axes=(0,)]                      d reduce_sum
-               loss                                        d loss / d loss
+    arguments  forward     saved                backward         gradients
+    w          mul         w  12 B              d mul            d loss / d w
+    x                      x  12 B                               d loss / d x
+               tanh        slope of tanh  12 B  d tanh
+               reduce_sum                       d reduce_sum
+               loss                             d loss / d loss
     >>> _ = drawing.to_svg("loss.svg")
     """
     check_function(fun, "draw")
 
     def draw_fun(*args: Any, **kwargs: Any) -> Drawing:
         positions = range(len(args)) if argnums is None else resolve(argnums_tuple(argnums, "draw"), len(args), "draw")
-        flat, tree = tree_util.tree_flatten((args, kwargs))
-        places = tree_util.tree_unflatten(tree, range(len(flat)))[0]
-        wrt = tree_util.tree_leaves([places[i] for i in positions])
+        flat, tree = flattened((args, kwargs), "args", "draw")
+        numbered = tree_util.tree_unflatten(tree, range(len(flat)))[0]
+        wrt = tree_util.tree_leaves([numbered[i] for i in positions])
         try:
             made = make_graph(fun)(*args, **kwargs)
         except errors.NotConcreteError:  # a branch on a number: the one that is taken here

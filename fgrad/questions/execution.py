@@ -18,11 +18,12 @@ from attrs import define, field
 
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region, intern
-from fgrad.graph.regions import Cond, CustomVmap, Remat, Scan, While, is_inexact
+from fgrad.graph.regions import Cond, CustomVmap, Remat, Scan, While, is_inexact, position
 from fgrad.graph.source import Source
 from fgrad.jaxcore import primitive, typeof
-from fgrad.passes.dependence import at_node, is_whole, rule_of, varied_from
-from fgrad.passes.local import adjoint, pullback, tangent_type
+from fgrad.passes.dependence import at_node, is_differentiated_jointly, rule_of, varied_from
+from fgrad.passes.local import tangent_type
+from fgrad.passes.walks import adjoint, pullback
 from fgrad.rules.kinds import Region as RegionRule
 from fgrad.run.interpreter import outputs
 from fgrad.run.kernels.table import kernel_as_xla
@@ -140,7 +141,7 @@ class Execution:
             return self._inside(frame, at, called, reads, of).outputs()
         if isinstance(op.primitive, Cond):
             branches = op.params["branches"]
-            index = min(max(int(np.asarray(self.values[reads[0]])), 0), len(branches) - 1)
+            index = position(np.asarray(self.values[reads[0]]), len(branches))
             return self._inside(frame, at, branches[index], reads[1:], of).outputs()
         if op in self.opened:
             loop = self._run_scan if isinstance(op.primitive, Scan) else self._run_while
@@ -284,7 +285,7 @@ class Execution:
         event = frame.events.get(at) or self._stand_in(frame, at, node, reads, [frame.cells[i] for i in outs])
         live = tuple([k in given for k in range(len(op.out_types))])
         args = [*reads, *(frame.cells[i] for i in outs)]
-        if is_whole(op):
+        if is_differentiated_jointly(op):
             whole = at_node(node, adjoint, op, needs, live)
             args += self.run(whole.forward, reads, event).outputs()[len(outs) :]
             graph, results = whole.backward, whole.results

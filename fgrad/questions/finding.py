@@ -118,12 +118,12 @@ class Nonfinite(Answer):
         if not self.results:
             yield f"All is finite: {self.looked_at}."
             return
-        yield f"{self.kind} in {self.results[0]}" + (
-            f" (and in {', '.join(self.results[1:])})" if self.results[1:] else ""
-        )
-        yield self._first()
-        if self.source is not None and self.source.text:
-            yield f"    {self.source.text}"
+        first, *others = dict.fromkeys(self.results)
+        yield f"{self.kind} in {first}" + (f" (and in {', '.join(others)})" if others else "")
+        text = "" if self.source is None else self.source.text
+        yield f"{self._first()}{':' if text else '.'}"
+        if text:
+            yield f"    {text}"
         if self.module:
             yield f"  in the module {self.module}"
         for source, step in self.loops:
@@ -145,12 +145,12 @@ class Nonfinite(Answer):
         named = f" (the value {self.name})" if self.name else ""
         match self.phase:
             case "argument":
-                return f"It came in with the argument {self.name}."
+                return f"It came in with the argument {self.name}"
             case "constant":
-                return f"It came in with {self.name}, used at {at}:"
+                return f"It came in with {self.name}, used at {at}"
             case "backward":
-                return f"It arose in backward, in the derivative of {self.operation}{named}, at {at}:"
-        return f"It arose in forward, in {self.operation}{named}, at {at}:"
+                return f"It arose in backward, in the derivative of {self.operation}{named}, at {at}"
+        return f"It arose in forward, in {self.operation}{named}, at {at}"
 
 
 def where(source: Source | None) -> str:

@@ -24,7 +24,7 @@ from fgrad.questions.culprit import (
 from fgrad.questions.execution import Event, has_rule_of_its_own, numbers
 from fgrad.questions.finding import UNTRIED, Mend, where
 from fgrad.questions.traps import TRAPS, Trap
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 
 #: how many traps are mended, one after another
 MENDS = 6
@@ -46,13 +46,16 @@ def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, libr
     outcome = UNTRIED
     helps = False
     if again is not None and trap.call and is_derived(event):
-        helps, outcome = _tried_on_slopes(event, again)
+        helps, outcome = _tried(
+            event, _level(event), _next_level, again, "a slope of 0 there, as this makes it, all is"
+        )
     elif again is not None and shut(run, at, trap).any():
-        helps, outcome = _tried(run, at, trap.guarded(*_action(at)), again, True)
+        finite = "this the value and the gradient are" if len(run.results) > run.outputs else "this the value is"
+        helps, outcome = _tried(at, trap.guarded(*_action(at)), _next_mended, again, finite, like=run)
         if helps:
             return Mend(_guard_text(run, at, trap, library), helps, outcome)
         if trap.bound is not None:
-            helps, outcome = _tried(run, at, trap.kept_out(*_action(at)), again, False)
+            helps, outcome = _tried(at, trap.kept_out(*_action(at)), _next_mended, again, finite)
             if helps:
                 return Mend(_bound_text(run, at, trap, library), helps, outcome)
     # NaN in backward: what came back there was 0, since the result was not chosen
@@ -62,66 +65,70 @@ def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, libr
     return Mend(text, helps, outcome) if text else None
 
 
-def _tried(run: Run, at: Event, graph: Graph, again: Again, unchanged: bool) -> tuple[bool, str]:
-    """Whether everything is finite with a graph in place of a node, and what is said of it.
+#: the operation that is mended next and what it is replaced by, from a run and the guilty operation in it
+Following = Callable[[Run, Event], tuple[Event, Graph] | None]
 
-    ``unchanged``: only if the outputs stay what they were.  Where another trap comes next, that is mended too.
+
+def _tried(
+    event: Event, graph: Graph, following: Following, again: Again, finite: str, *, like: Run | None = None
+) -> tuple[bool, str]:
+    """Whether everything is finite with a graph in place of an operation, and what is said of it.
+
+    Arguments:
+      event: the operation.
+      graph: what is run in its place.
+      following: what is mended next, where it is not enough since another trap comes next.
+      again: runs the program with graphs in place of operations.
+      finite: what is said to be finite if it is.
+      like: a run whose outputs must not change by the first mend.
     """
-    replaced = {_key(at): graph}
-    others: list[str] = []
-    after = again(replaced)
-    if after is None:
-        return False, UNTRIED
-    if unchanged and not _same_outputs(run, after):
-        return False, NOT_ENOUGH
+    replaced: dict[int, Graph] = {}
+    lines: list[str] = []
+    found: tuple[Event, Graph] | None = event, graph
     for _ in range(MENDS):
-        bad = after.bad()
-        if not bad:
-            what = "the value and the gradient are finite" if len(run.results) > run.outputs else "the value is finite"
-            kept = ", and the value is what it was" if unchanged else ""
-            also = f" once the same is done at {' and at '.join(others)}" if others else ""
-            return True, f"Checked by running it: with this {what}{kept}{also}."
-        event = trail(after.execution, bad[0][1]).event
-        if event is None:
+        if found is None or _key(found[0]) in replaced:
             break
-        event = as_the_user_sees_it(after.execution, event)
-        trap = trap_of(event)
-        inside = in_trap(event, trap)
-        if trap is None or _key(inside) in replaced or not shut(after, inside, trap).any():
-            break
-        change = trap.guarded if trap.bound is None else trap.kept_out
-        replaced[_key(inside)] = change(*_action(inside))
-        others.append(where(inside.source))
+        replaced[_key(found[0])] = found[1]
+        lines.append(where(found[0].source))
         after = again(replaced)
         if after is None:
+            return False, UNTRIED
+        if like is not None and len(lines) == 1 and not _same_outputs(like, after):
             break
+        bad = after.bad()
+        if not bad:
+            kept = "" if like is None else ", and the value is what it was"
+            others = list(dict.fromkeys([line for line in lines if line != lines[0]]))
+            also = f" once the same is done at {' and at '.join(others)}" if others else ""
+            return True, f"Checked by running it: with {finite} finite{kept}{also}."
+        culprit = trail(after.execution, bad[0][1]).event
+        found = None if culprit is None else following(after, culprit)
     return False, NOT_ENOUGH
 
 
-def _tried_on_slopes(event: Event | None, again: Again) -> tuple[bool, str]:
-    """Whether everything is finite where a derivative that is part of the program has no slope in its traps.
+def _next_mended(run: Run, culprit: Event) -> tuple[Event, Graph] | None:
+    """An operation that is in a trap, and the mended one."""
+    event = as_the_user_sees_it(run.execution, culprit)
+    trap = trap_of(event)
+    inside = in_trap(event, trap)
+    if trap is None or not shut(run, inside, trap).any():
+        return None
+    change = trap.guarded if trap.bound is None else trap.kept_out
+    return inside, change(*_action(inside))
+
+
+def _next_level(run: Run, culprit: Event) -> tuple[Event, Graph] | None:
+    """A derivative that is part of the program, and the same without a slope in its traps.
 
     Its operation was differentiated before the question was asked, so the operand cannot be changed; but with either
     mend the slope in the trap is 0, and that can be.
     """
-    replaced: dict[int, Graph] = {}
-    others: list[str] = []
-    for _ in range(MENDS):
-        if event is None or not is_derived(event) or trap_of(event) is None or _key(event) in replaced:
-            break
-        others.append(where(event.source))
-        operation, types = _action(event)
-        replaced[_key(event)] = stage_closed(lambda *xs, run=operation: [_without_slope(y) for y in run(xs)], types)
-        after = again(replaced)
-        if after is None:
-            return False, UNTRIED
-        bad = after.bad()
-        if not bad:
-            also = [place for place in dict.fromkeys(others) if place != others[0]]
-            more = f", and the same at {' and at '.join(also)}" if also else ""
-            return True, f"Checked by running it: with a slope of 0 there, as this makes it{more}, all is finite."
-        event = trail(after.execution, bad[0][1]).event
-    return False, NOT_ENOUGH
+    return (culprit, _level(culprit)) if is_derived(culprit) and trap_of(culprit) is not None else None
+
+
+def _level(event: Event) -> Graph:
+    operation, types = _action(event)
+    return stage_closed(lambda *xs: [_without_slope(y) for y in operation(xs)], types)
 
 
 def _without_slope(x: Any) -> Any:

@@ -16,10 +16,11 @@ from attrs import define, frozen
 
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region
-from fgrad.graph.regions import Cond, CustomJvp, CustomVjp, Scan, While, is_inexact
+from fgrad.graph.regions import Cond, CustomJvp, CustomVjp, Scan, While, is_inexact, position
 from fgrad.graph.source import Source
-from fgrad.passes.dependence import is_whole, is_zero
-from fgrad.passes.local import Local, pushforward, tangent_type, tangents as region_tangents
+from fgrad.passes.dependence import is_differentiated_jointly, is_zero
+from fgrad.passes.local import Local, tangent_type
+from fgrad.passes.walks import pushforward, tangents as region_tangents
 from fgrad.questions.call import evaluated, every_value
 
 #: what is left of a sum that cancels, in units of the precision
@@ -93,7 +94,7 @@ class Walk:
         self.rules: list[Note] = []
         #: the line of the call that it is inside of, for nodes without one
         self.source: Source | None = None
-        self.ends_alive = True
+        self.ends_alive: bool = True
 
     def run(self, graph: Graph, args: Sequence[Any], tangents: dict[int, Any]) -> list[Any]:
         """The movements of a graph's outputs, None for none."""
@@ -145,7 +146,7 @@ class Walk:
             return None
         if isinstance(region, Cond):
             branches = params["branches"]
-            branch = branches[min(max(int(np.asarray(ins[0])), 0), len(branches) - 1)]
+            branch = branches[position(np.asarray(ins[0]), len(branches))]
             return self.run(branch, ins[1:], {k - 1: t for k, t in live.items() if k})
         if isinstance(region, Scan):
             return self.scan(op, ins, live)
@@ -233,7 +234,7 @@ def _pushed(op: Op, ins: Sequence[Any], outs: Sequence[Any], live: dict[int, Any
     """The movements of an operation's results, by its rule."""
     which = tuple([k in live for k in range(len(ins))])
     given = [np.asarray(t, tangent_type(op.in_types[k]).dtype) for k, t in live.items()]
-    if is_whole(op):
+    if is_differentiated_jointly(op):
         local: Local = region_tangents(op, which)
         found = evaluated(local.graph, [*ins, *given])[len(outs) :]
     else:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.api.arguments import Argnums
-from fgrad.graph.graph import Graph, Node, explanation
+from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Scan, While, is_inexact
@@ -146,7 +146,7 @@ def names_of(frame: Frame, names: tuple[str, ...]) -> dict[int, str]:
 # -- jax_debug_nans --------------------------------------------------------------------------------------------------
 
 
-def _explain(error: FloatingPointError, graph: Graph, args: Sequence[Any], node: Node) -> None:
+def explain(error: FloatingPointError, graph: Graph, args: Sequence[Any], node: Node) -> None:
     """Add to JAX's error at a NaN or Inf where it comes from, once."""
     if getattr(error, "asked_nonfinite", False) or any(isinstance(x, Tracer) for x in args):
         return
@@ -169,4 +169,3 @@ def _explain(error: FloatingPointError, graph: Graph, args: Sequence[Any], node:
 _MORE = (
     "fgrad.nonfinite(f)(*args), without jax_debug_nans, says the same of a function with the names of its arguments."
 )
-explanation.nonfinite = _explain

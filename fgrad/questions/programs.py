@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -18,28 +18,8 @@ from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source, here
 from fgrad.jaxcore import typeof
 from fgrad.questions.call import Call, called, every_value, with_gradients
+from fgrad.questions.layers import Layer, layers
 from fgrad.record import origin
-
-
-class Layer(Protocol):
-    """Another layer whose programs can be compared."""
-
-    def is_program(self, fun: Callable[..., Any]) -> bool:
-        """Whether a function is sure to be one of this layer's."""
-        ...
-
-    def arrays(self, tree: Any) -> Any:
-        """Arguments with the layer's tensors as arrays."""
-        ...
-
-    def differentiated(self, fun: Callable[..., Any]) -> Callable[..., tuple[Any, list[Any], dict[str, Any]]]:
-        """A pure function of arrays: the results, the gradient of each inexact leaf, and those of what is not among the
-        arguments, by name; None for a gradient that nothing leads to."""
-        ...
-
-
-#: the layers above that have entered themselves
-LAYERS: list[Layer] = []
 
 
 @frozen(eq=False)
@@ -77,15 +57,15 @@ class Side:
 
 def run_side(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Side:
     """Run one side: a graph, a function of arrays, or a program of another layer."""
-    layers = [layer for layer in LAYERS if layer.is_program(program)]
-    if layers:
-        return _of_layer(layers[0], program, args, kwargs)
+    layer = next((layer for layer in layers() if layer.is_program(program)), None)
+    if layer is not None:
+        return _of_layer(layer, program, args, kwargs)
     if isinstance(program, Program):
         return _of_function(program, args, kwargs, program)
     try:
         return _of_function(program, args, kwargs)
     except (TypeError, AttributeError, ValueError) as error:
-        for layer in LAYERS:
+        for layer in layers():
             try:
                 return _of_layer(layer, program, args, kwargs)
             except Exception:  # the first error is about the function as it was given

@@ -14,7 +14,7 @@ import jax
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.api.arguments import Argnums, argnums_tuple, check_function, leaves, resolve
+from fgrad.api.arguments import Argnums, argnums_tuple, check_function, flattened, leaves, resolve
 from fgrad.api.called import call, split_aux
 from fgrad.api.graph_arguments import type_of
 from fgrad.api.names import argument_names
@@ -29,7 +29,7 @@ from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import rule_of_name
 from fgrad.record.origin import Call
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from fgrad.rules.kinds import Elementwise
 
 
@@ -162,7 +162,8 @@ class Residuals(Answer):
         )
         for title, found in (("function", self.by_function), ("module", self.by_module)):
             if len(found) > 1:
-                yield Table((title, "bytes"), list(found.items()), f"By {title} whose operations keep them:")
+                rows = [(name or "(none)", size) for name, size in found.items()]
+                yield Table((title, "bytes"), rows, f"By {title} whose operations keep them:")
 
 
 def where(source: Source | None) -> str:
@@ -216,7 +217,7 @@ def _cut(
 
     What the recording lifted out of the program's text has no name.
     """
-    everything, tree = tree_util.tree_flatten((args, kwargs))
+    everything, tree = flattened((args, kwargs), "args", "residuals")
     all_names = [name for each in argument_names(fun, args, kwargs) for name in each]
     place = tree_util.tree_unflatten(tree, range(len(everything)))
     wanted = tree_util.tree_leaves([place[0][i] for i in positions])
@@ -256,9 +257,9 @@ def _is_type(x: Any) -> bool:
 
 def _closed_over(fun: Callable[..., Any]) -> dict[int, str]:
     """The names of the arrays in the variables that a function closes over, by identity."""
-    code = getattr(fun, "__code__", None)
-    if code is None:
+    if not hasattr(fun, "__globals__"):  # no function of Python's
         return {}
+    code = fun.__code__
     cells = dict(zip(code.co_freevars, fun.__closure__ or (), strict=True))
     variables = {name: fun.__globals__[name] for name in code.co_names if name in fun.__globals__}
     variables.update({name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell)})

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from fgrad.graph.graph import Graph
 from fgrad.jaxcore import ShapedArray
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 
 Operands = Sequence[Any]
 
@@ -68,17 +68,22 @@ class Trap:
         return stage_closed(function, types)
 
 
+def _format(x: Any) -> Any:
+    """The limits of the format that an operation computes in: a tensor may be divided by an integer."""
+    return jnp.finfo(x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float32)
+
+
 def _small(x: Any) -> float:
     """A number that is small and has a square root and a reciprocal that are far from the ends of the format."""
-    return 1e-12 if jnp.finfo(x.dtype).bits > 16 else 1e-4
+    return 1e-12 if _format(x).bits > 16 else 1e-4
 
 
 def _near(x: Any) -> float:
-    return max(1e-6, float(jnp.finfo(x.dtype).eps) * 4)
+    return max(1e-6, float(_format(x).eps) * 4)
 
 
 def _largest(x: Any) -> float:
-    return float(np.log(float(jnp.finfo(x.dtype).max)))
+    return float(np.log(float(_format(x).max)))
 
 
 def _above(x: Any) -> Any:
@@ -89,7 +94,7 @@ def _inside(x: Any) -> Any:
     return jnp.clip(x, -1 + _near(x), 1 - _near(x))
 
 
-def _whole(x: Any) -> Any:
+def _is_pole(x: Any) -> Any:
     return (x <= 0) & (x == jnp.floor(x))
 
 
@@ -132,7 +137,7 @@ def _of_arc(name: str) -> Trap:
 
 
 def _limited(x: Any) -> Any:
-    most = float(jnp.finfo(x.dtype).max) / 4
+    most = float(_format(x).max) / 4
     return jnp.clip(x, -most, most)
 
 
@@ -244,8 +249,8 @@ TRAPS: dict[str, Trap] = {
         bound=lambda x: jnp.maximum(x, 1 + _near(x)),
         bounded="{np}.clip({x}, min=1 + 1e-6)",
     ),
-    "lgamma": Trap(_whole, "lgamma is infinite at 0 and the negative integers", "digamma is", "gammaln({x})"),
-    "digamma": Trap(_whole, "digamma is infinite at 0 and the negative integers", "its slope is", "digamma({x})"),
+    "lgamma": Trap(_is_pole, "lgamma is infinite at 0 and the negative integers", "digamma is", "gammaln({x})"),
+    "digamma": Trap(_is_pole, "digamma is infinite at 0 and the negative integers", "its slope is", "digamma({x})"),
     "sub": _of_infinities(),
     "add": _of_infinities(),
     "mul": Trap(

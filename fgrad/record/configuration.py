@@ -1,4 +1,4 @@
-"""JAX's settings, as far as what is recorded depends on them."""
+"""Those of JAX's settings that change what is recorded."""
 
 from typing import Any
 

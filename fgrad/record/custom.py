@@ -41,7 +41,7 @@ class Recording(Protocol):
         function: Callable[..., Any],
         args: Sequence[Any],
         others: Sequence[ShapedArray],
-        whole: Callable[[Graph, Sequence[Any], Any], Any],
+        make: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
         /,
     ) -> Deferred: ...
@@ -52,7 +52,7 @@ class Recording(Protocol):
         function: Callable[..., Any],
         args: Sequence[Any],
         others: Sequence[ShapedArray],
-        whole: Callable[[Graph, Sequence[Any], Any], Any],
+        make: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
         /,
     ) -> Deferred: ...
@@ -61,7 +61,7 @@ class Recording(Protocol):
 
 
 def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any], symbolic_zeros: bool) -> list[Any]:
-    """Record a call of ``jax.custom_jvp``, of which JAX hands over the flat function and the flat rule."""
+    """Record a call of ``jax.custom_jvp``: JAX hands over the flat function and the flat rule."""
     types = [typeof(x) for x in args]
     call, lifted = recording.inner(fun.call_wrapped, args, ())
     inexact = [is_inexact(t) for t in types]
@@ -70,11 +70,11 @@ def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any
     def rule(*flat: Any, live: Sequence[bool] | None = None) -> list[Any]:
         live = inexact if live is None else live
         given = iter(flat[len(types) :])
-        whole = [
+        full = [
             next(given) if yes else np.zeros(t.shape, jax.dtypes.float0) for yes, t in zip(inexact, types, strict=True)
         ]
         tangents = [
-            x if yes or not symbolic_zeros else symbolic_zero(t) for x, t, yes in zip(whole, types, live, strict=True)
+            x if yes or not symbolic_zeros else symbolic_zero(t) for x, t, yes in zip(full, types, live, strict=True)
         ]
         outs = emptied(jvp).call_wrapped(*flat[: len(types)], *tangents)
         n = len(outs) // 2
@@ -103,7 +103,7 @@ def custom_vjp_call(
     out_trees: Callable[[], Any],
     symbolic_zeros: bool,
 ) -> list[Any]:
-    """Record a call of ``jax.custom_vjp``, of which JAX hands over the flat function and the flat rules."""
+    """Record a call of ``jax.custom_vjp``: JAX hands over the flat function and the flat rules."""
     # references are part of the rule: it reads and writes them when it runs
     held = {i: x for i, x in enumerate(args) if is_reference(typeof(x))}
     count = len(args)
@@ -124,15 +124,17 @@ def custom_vjp_call(
             *[item for i, x in enumerate(every(xs)) for item in (x, i not in held and next(flags))]
         )
 
-    def whole(graph: Graph, outs: Sequence[Any], live: Sequence[bool] | None) -> VjpRule:
+    def make(graph: Graph, outs: Sequence[Any], live: Sequence[bool] | None) -> VjpRule:
         builder = Builder(types)
         numbers = builder.splice(graph, builder.inputs)
         known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else settled(x) for x in outs]
         cotangents = None if live is None else live[n:]
-        return vjp_rule(call, builder, numbers, known, out_trees(), outcome(fwd), bwd, live=cotangents, held=held)
+        return vjp_rule(
+            call, builder, numbers, known, out_trees(), outcome(fwd), bwd, _label(fun), live=cotangents, held=held
+        )
 
     key = (rule_key(fwd, types), rule_key(bwd, types), *[(i, Kept(x)) for i, x in held.items()])
-    deferred = recording.rule(key, forward, args, (), whole, symbolic_zeros)
+    deferred = recording.rule(key, forward, args, (), make, symbolic_zeros)
     settle_outputs(fun, fwd)
     taken = [*lifted, *args]
     op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in taken])
@@ -140,7 +142,7 @@ def custom_vjp_call(
 
 
 def _filled(tangent: Any, out: Any) -> Any:
-    """A rule's tangent output as a value: symbolic zeros made whole."""
+    """A rule's tangent output as a value: symbolic zeros filled in."""
     return zero_tangent(typeof(out)) if type(tangent) is jax.custom_derivatives.SymbolicZero else tangent
 
 

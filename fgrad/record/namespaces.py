@@ -2,12 +2,14 @@
 
 import functools
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import jax
 import numpy as np
 
+from fgrad.deferred import import_at_first_use
 from fgrad.record.templates import apply, apply_pair
 from fgrad.record.tracer import Tracer
 
@@ -70,11 +72,16 @@ def _within(items: Any) -> bool:
     return False
 
 
-def export(module: ModuleType, target: str) -> Any:
-    """The module-level ``__getattr__`` of namespace ``target``: ``module``'s names, wrapped when first used."""
+def export(module: ModuleType, target: str, inner: Sequence[str] = ()) -> Any:
+    """The module-level ``__getattr__`` of namespace ``target``: ``module``'s names, wrapped when first used.
+
+    The modules ``inner`` of the namespace are imported when they are first asked for.
+    """
     here = sys.modules[target]
 
     def __getattr__(name: str) -> Any:
+        if name in inner:
+            return import_at_first_use(f"{target}.{name}")
         try:
             value = getattr(module, name)
         except AttributeError:

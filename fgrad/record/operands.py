@@ -8,7 +8,6 @@ them.  Nothing is noted before an error is raised.
 """
 
 import dis
-import linecache
 import re
 from collections.abc import Iterator
 from types import FrameType, TracebackType
@@ -81,8 +80,7 @@ def _raises(frame: FrameType, offset: int) -> bool:
 
 def _line(frame: FrameType, offset: int) -> str:
     source = Source(frame.f_code, offset)
-    text = linecache.getline(source.file, source.line).strip()
-    return f"{source.file}:{source.line} (in {source.function})" + (f": {text}" if text else "")
+    return f"{source.file}:{source.line} (in {source.function})" + (f": {source.text}" if source.text else "")
 
 
 # -- operands --------------------------------------------------------------------------------------------------------

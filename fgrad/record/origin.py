@@ -10,6 +10,7 @@ from typing import Any
 from attrs import define
 from jax import tree_util
 
+from fgrad.graph.source import is_hidden
 from fgrad.jaxcore import ShapedArray
 
 
@@ -48,7 +49,7 @@ class Call:
 
     def __str__(self) -> str:
         code = getattr(_unwrapped(self.function), "__code__", None)
-        where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+        where = f" ({code.co_filename}:{code.co_firstlineno})" if code and not is_hidden(code) else ""
         return f"{function_name(self.function)}{where}"
 
 

@@ -22,10 +22,12 @@ from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Kept, Op, intern
 from fgrad.graph.references import THREADED, is_reference
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, is_inexact, opaque
+from fgrad.graph.silent import without_prints
 from fgrad.graph.source import RawSource, Source
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_concrete, is_evaluating, set_trace, typeof
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.references import reference_call
+from fgrad.record.stager import staged_rule
 from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, run
@@ -52,7 +54,7 @@ def _carries(value: Any) -> bool:
 
 
 class _Unknown(Exception):
-    """A value depends on an input of which only the type is known."""
+    """A value depends on an input whose value is unknown."""
 
 
 #: which custom rules ask for the numbers behind their arguments, by the key of the rule
@@ -70,10 +72,20 @@ def _asks_for_numbers(rule: Deferred) -> bool:
     return False
 
 
+class _Survey:
+    """The values through which a derivative passes, and up to which operation, input and value they are known."""
+
+    __slots__ = ("reached", "varied")
+
+    def __init__(self) -> None:
+        self.varied: set[int] = set()
+        self.reached: tuple[int, int, int] = (0, 0, 0)
+
+
 class Recorder(Recording):
     """Records a function on values; see NOTE [Two kinds of recording]."""
 
-    __slots__ = ("parent", "inputs", "known", "within", "moving", "passed_on", "varied", "surveyed")
+    __slots__ = ("parent", "inputs", "known", "within", "moving", "passed_on", "surveyed", "surveyed_own")
 
     def __init__(self, inputs: Sequence[Any], moving: Callable[[int], bool], passed_on: PassedOn):
         super().__init__()
@@ -87,9 +99,9 @@ class Recorder(Recording):
         #: whether a derivative passes through an input, and which results of an operation it then passes through
         self.moving: Callable[[int], bool] = moving
         self.passed_on: PassedOn = passed_on
-        #: the values through which a derivative passes, and up to which operation, input and value they are known
-        self.varied: set[int] = set()
-        self.surveyed = (0, 0, 0)
+        #: the values through which a derivative passes, in this recording or one around it; and in this one alone
+        self.surveyed = _Survey()
+        self.surveyed_own = _Survey()
 
     def start(self) -> list[Tracer]:
         tracers = [self.new_input(typeof(x)) for x in self.inputs]
@@ -123,7 +135,8 @@ class Recorder(Recording):
 
     def write_outside(self, reference: Any, value: Any) -> None:
         if type(value) is Tracer and value._trace is self:
-            if is_inexact(value.aval) and self.carries(value.number):
+            # what runs outside keeps the derivatives that are taken there
+            if is_inexact(value.aval) and self._passes(self.surveyed_own, lambda _: False, value.number):
                 raise errors.written_outside()
             try:
                 (value,) = self.values([value.number])
@@ -150,6 +163,8 @@ class Recorder(Recording):
             results = list(op.bind(values))
         if not any(map(is_inexact, op.out_types)) or not any(map(is_inexact, op.in_types)):
             return results
+        if (silent := without_prints(op)) is not None:
+            return super().emit(silent, args, source)
         # a derivative through it must be refused, not be silently zero
         every = [*results, *args]
         link = intern(opaque, {"count": len(results), "of": op.name}, [typeof(x) for x in every])
@@ -168,16 +183,18 @@ class Recorder(Recording):
         finally:
             child.open = False
 
+    staged_rule: Callable[..., Deferred] = staticmethod(staged_rule)
+
     def rule(
         self,
         key: Hashable,
         function: Callable[..., Any],
         args: Sequence[Any],
         others: Sequence[ShapedArray],
-        whole: Callable[[Graph, Sequence[Any], Any], Any],
+        make: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
     ) -> Deferred:
-        staged = self.staged_rule(key, function, args, others, whole, by_zeros)
+        staged = self.staged_rule(key, function, args, others, make, by_zeros)
         asks = _asks.get(key)
         if asks is None:
             if self.within is _ELSEWHERE:
@@ -222,7 +239,7 @@ class Recorder(Recording):
                     return made
                 except errors.CONCRETIZATIONS:
                     _asks.enter(key, True)
-            return whole(*on_values(rule, live), live)
+            return make(*on_values(rule, live), live)
 
         rule: Deferred
         if within is not None or by_zeros:
@@ -238,11 +255,11 @@ class Recorder(Recording):
             graph, outs = on_values(own)
         except errors.CONCRETIZATIONS:
             return staged  # it asks for the numbers of the others: forward mode will call it, reverse mode refuses
-        made = whole(graph, outs, None)
+        made = make(graph, outs, None)
         rule = Deferred((key, made), lambda: made)
         if any(node.op.params.get("rule") == own for node in graph.nodes):
-            # once more, now that the rule is known by the branch that it took; nobody gets it before it is whole
-            rule = Deferred(rule.key, lambda: whole(*on_values(rule), None))
+            # once more, now that the rule is known by the branch that it took; nobody gets it before it is complete
+            rule = Deferred(rule.key, lambda: make(*on_values(rule), None))
             rule()
         return rule
 
@@ -260,23 +277,27 @@ class Recorder(Recording):
 
     def carries(self, number: int) -> bool:
         """Whether a derivative passes through a value, in this recording or in one around it."""
+        return self._passes(self.surveyed, _carries, number)
+
+    def _passes(self, survey: "_Survey", constant: Callable[[Any], bool], number: int) -> bool:
+        """Whether a derivative passes through a value, if one passes through the constants of which that is said."""
         # the tape is gone through once, however often somebody asks
-        (at, end, first), varied = self.surveyed, self.varied
+        (at, end, first), varied = survey.reached, survey.varied
         for op in itertools.islice(self.ops, at, None):
             start, end = end, end + len(op.in_types)
             if op.primitive is INPUT:
                 live: Iterable[bool] = (is_inexact(op.out_types[0]) and self.moving(first),)
             elif op.primitive is CONST:
-                live = (_carries(self.known[first]),)
+                live = (constant(self.known[first]),)
             else:
                 live = self.passed_on(op, tuple([i in varied for i in self.args[start:end]]))
             varied.update([first + k for k, yes in enumerate(live) if yes])
             first += len(op.out_types)
-        self.surveyed: tuple[int, int, int] = len(self.ops), end, first
+        survey.reached = len(self.ops), end, first
         return number in varied
 
     def values(self, numbers: Sequence[int]) -> list[Any]:
-        """The values with these numbers: what they need of the tape is run under the outer trace, and remembered."""
+        """The values with these numbers: the part of the tape that they need runs under the outer trace, once."""
         known = self.known
         missing = {i for i in numbers if i not in known}
         if missing:
@@ -301,7 +322,7 @@ class Recorder(Recording):
         return [known[i] for i in numbers]
 
     def _work_out(self, steps: Iterable[tuple[int, Op, tuple[int, ...]]]) -> None:
-        """Run some operations of the tape, whose other inputs are known, and remember all they give."""
+        """Run some operations of the tape, whose other inputs are known, and keep their results."""
         known = self.known
         builder = Builder()
         new: dict[int, int] = {}

@@ -1,7 +1,4 @@
-"""Recordings: JAX traces that write what runs under them onto a flat tape.
-
-Longer than most files: ``Recording`` is one class, a JAX trace with every method that JAX calls.  The recorder of
-values, custom rules, references, templates and refusals stand in files of their own.
+"""Recordings: JAX traces that append the operations run under them to a flat tape.
 
 NOTE [Two kinds of recording]
 ``Recorder`` knows the values of its inputs (arrays, or tracers of an outer trace), so that a Python branch can ask
@@ -19,7 +16,6 @@ every tuple again and again, which made a long recording more than twice as dear
 
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
@@ -36,31 +32,24 @@ from fgrad.graph.importing import (
     import_equation,
 )
 from fgrad.graph.op import Op, intern
-from fgrad.graph.references import MAKERS, THREADED, is_reference, whole
-from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall
+from fgrad.graph.references import MAKERS, THREADED, is_reference
+from fgrad.graph.regions import Deferred, PythonCall
 from fgrad.graph.source import RawSource, Source, here, is_hidden, visible
 from fgrad.jaxcore import (
     ShapedArray,
-    Tracer as JaxTracer,
-    as_wide_as,
     bind_custom_jvp,
     bind_custom_vjp,
     copied,
     current_scope,
-    eval_context,
-    evaluating_trace,
-    folds_constants,
     is_high,
     name_of,
     set_trace,
-    steadily,
     traced_shard_map,
     typeof,
 )  # fmt: skip
 from fgrad.record import refusals
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
-from fgrad.record.operands import explain
 from fgrad.record.origin import Call
 from fgrad.record.references import reference_call
 from fgrad.record.tracer import Tracer, new_tracer
@@ -107,6 +96,7 @@ class Recording(TakesGraphs):
         "consts",
         "configuration",
         "call",
+        "apart",
     )
 
     #: what the recorded function is being, for messages
@@ -114,18 +104,20 @@ class Recording(TakesGraphs):
 
     def __init__(self) -> None:
         super().__init__()
-        #: JAX's extensions come here whole, with their rules
+        #: JAX's extensions arrive unexpanded, with their rules
         self.requires_low = False
         self.order: int = next(_order)
         self.open: bool = True
         #: which function is being recorded, for messages
         self.call: Call | None = None
+        #: references from outside that its arguments stand for, and that it must not meet itself
+        self.apart: Sequence[Any] = ()
         self.configuration: tuple[Any, ...] = configuration()
         #: the operations, all their input numbers in a row, and the user's code object and offset for each
         self.ops: list[Op] = []
         self.args: list[int] = []
         self.codes: list[Any] = []
-        #: whether JAX's named scopes are kept: where XLA compiles the whole, and not for what runs at once
+        #: whether JAX's named scopes are kept: where XLA compiles the graph, and not for what runs at once
         self.scoped: bool = True
         self.offsets: list[int] = []
         #: the code of the user's that called the fast lane last, to be known again without a look-up
@@ -143,12 +135,16 @@ class Recording(TakesGraphs):
         number = self.count
         self.ops.append(op)
         self.args.extend(inputs)
-        self.note(source)
+        if source is None:
+            self.codes.append(None)
+            self.offsets.append(0)
+        else:
+            self.note(source)
         self.count = number + len(op.out_types)
         return number
 
     def position(self, frame: FrameType) -> RawSource | None:
-        """The user's line at which a frame stands, which is one of JAX's where the user called a function of JAX."""
+        """The user's line that a frame is at; where the frame is one of JAX's, the line that called JAX."""
         if is_hidden(frame.f_code):
             return visible(frame)
         if not self.scoped:
@@ -202,7 +198,7 @@ class Recording(TakesGraphs):
         if isinstance(op.primitive, PythonCall):
             with set_trace(self):
                 return list(op.bind(args))
-        first = self.append(op, tuple([self.number(x) for x in args]), source)
+        first = self.append(op, tuple(map(self.number, args)), source)
         return [new_tracer(self, t, first + i) for i, t in enumerate(op.out_types)]
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
@@ -219,7 +215,7 @@ class Recording(TakesGraphs):
             for node in graph.nodes:
                 op = node.op
                 ops.append(op)
-                inputs.extend([numbers[i] for i in node.inputs])
+                inputs.extend(map(numbers.__getitem__, node.inputs))
                 k = len(op.out_types)
                 numbers.extend(range(count, count + k))
                 count += k
@@ -269,29 +265,38 @@ class Recording(TakesGraphs):
     def graph(self, outputs: Sequence[int]) -> tuple[Graph, list[Any]]:
         """The graph of the tape with its user constants as trailing inputs, and those constants."""
         builder = Builder()
-        numbers: list[int] = []
-        lifted: list[int] = []
-        ins: list[int] = []
-        for op, args, source in self.steps():
-            if op.primitive is INPUT:
-                ins.append(builder.input(op.out_types[0]))
-                numbers.append(ins[-1])
-            elif op.primitive is CONST:
-                lifted.append(builder.input(op.out_types[0]))
-                numbers.append(lifted[-1])
-            elif op.primitive is LITERAL:
-                numbers.append(builder.const(op.params["key"]))
-            else:
-                first = builder.emit(op, tuple([numbers[i] for i in args]), source)
-                numbers.extend(range(first, first + len(op.out_types)))
-        return builder.finish([numbers[i] for i in outputs], [*ins, *lifted]), self.consts
+        lifted: dict[int, None] = {}
+
+        def lift(value: Any, type: ShapedArray) -> int:
+            number = builder.input(type)
+            lifted[number] = None
+            return number
+
+        numbers = self._write(builder, lift)
+        inputs = [i for i in builder.inputs if i not in lifted]
+        return builder.finish([numbers[i] for i in outputs], [*inputs, *lifted]), self.consts
 
     def closed_graph(self, outputs: Sequence[int]) -> Graph:
         """The graph of the tape with its user constants embedded."""
-        graph, consts = self.graph(outputs)
-        n = len(graph.in_types) - len(consts)
-        builder = Builder(graph.in_types[:n])
-        return builder.finish(builder.splice(graph, [*builder.inputs, *(builder.const(Const.of(c)) for c in consts)]))
+        builder = Builder()
+        numbers = self._write(builder, lambda value, _: builder.const(Const.of(value)))
+        return builder.finish([numbers[i] for i in outputs])
+
+    def _write(self, builder: Builder, lift: Callable[[Any, ShapedArray], int]) -> list[int]:
+        """Write the tape into a builder; the numbers of its values there. ``lift`` enters the user's constants."""
+        numbers: list[int] = []
+        consts = iter(self.consts)
+        for op, args, source in self.steps():
+            if op.primitive is INPUT:
+                numbers.append(builder.input(op.out_types[0]))
+            elif op.primitive is CONST:
+                numbers.append(lift(next(consts), op.out_types[0]))
+            elif op.primitive is LITERAL:
+                numbers.append(builder.const(op.params["key"]))
+            else:
+                first = builder.emit(op, tuple(map(numbers.__getitem__, args)), source)
+                numbers.extend(range(first, first + len(op.out_types)))
+        return numbers
 
     def source_of(self, number: int) -> Source | None:
         """The line that made a value."""
@@ -321,7 +326,7 @@ class Recording(TakesGraphs):
         return outs if primitive.multiple_results else outs[0]
 
     def stage_value(self, value: Any) -> Any:
-        """A value as an array; what comes from outside is recorded when an operation reads it."""
+        """A value as an array; values from outside are recorded when an operation reads them."""
         return value if isinstance(value, jax.Array) else copied(value)
 
     def process_call(self, primitive: Any, f: Any, args: Sequence[Any], params: dict[str, Any], /) -> Any:
@@ -388,132 +393,18 @@ class Recording(TakesGraphs):
         function: Callable[..., Any],
         args: Sequence[Any],
         others: Sequence[ShapedArray],
-        whole: Callable[[Graph, Sequence[Any], Any], Any],
+        make: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
     ) -> Deferred:
-        """The custom rule ``whole(graph, outs, live)``: ``outs`` is what ``function`` gives for ``args`` and values of
+        """The custom rule ``make(graph, outs, live)``: ``outs`` is what ``function`` gives for ``args`` and values of
         the types ``others``, and ``graph`` the graph of it.
 
         With ``by_zeros`` there is one for each pattern of what is live, which ``function`` is told as ``live=``.
         """
-        return self.staged_rule(key, function, args, others, whole, by_zeros)
+        raise NotImplementedError
 
-    def staged_rule(
-        self,
-        key: Hashable,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        others: Sequence[ShapedArray],
-        whole: Callable[[Graph, Sequence[Any], Any], Any],
-        by_zeros: bool,
-    ) -> Deferred:
-        """``rule`` on types alone."""
-        types = [*map(typeof, args), *others]
-
-        def made(live: Any) -> Any:
-            stager, outs, numbers = _staged(function if live is None else partial(function, live=live), types)
-            return whole(stager.closed_graph(numbers), outs, live)
-
-        rule = Deferred(key, lambda: made(None))
-        if not by_zeros:
-            rule.function = function if others else None
-            return rule
-        return DeferredByZeros(rule, made)
+    #: ``rule`` on types alone
+    staged_rule: Callable[..., Deferred]
 
     def concrete(self, number: int) -> Any:
         return None
-
-
-class Stager(Recording):
-    """Records a function on types alone; everything that runs under it is recorded."""
-
-    __slots__ = ()
-    purpose = "staged (jit, make_graph, or a loop body)"
-
-    def records(self, args: Sequence[Any]) -> bool:
-        # jax.ensure_compile_time_eval asks for what depends on no traced value to be worked out at once
-        return not folds_constants() or any(isinstance(x, JaxTracer) for x in args)
-
-    def outside(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        with eval_context():
-            return primitive.bind(*args, **params)
-
-    def outer(self) -> Any:
-        return evaluating_trace()
-
-    def stage_value(self, value: Any) -> Any:
-        value = super().stage_value(value)
-        if np.ndim(value) or isinstance(value, JaxTracer) or folds_constants():
-            return value
-        # JAX looks at the number behind an index, where there is one, and would branch on what is recorded of it
-        return new_tracer(self, typeof(value), self.number(value))
-
-    def read_outside(self, reference: Any) -> Any:
-        return self.emit(whole("get", [typeof(reference)]), [reference], here(4))[0]
-
-    def write_outside(self, reference: Any, value: Any) -> None:
-        self.emit(whole("swap", [typeof(reference), typeof(value)]), [reference, value], here(4))
-
-    def number(self, value: Any) -> int:
-        # scalars and NumPy scalars in staged code are part of the program
-        if not isinstance(value, Tracer) and isinstance(value, int | float | complex | np.generic):
-            return self.literal(_scalar(value))
-        return super().number(value)
-
-    def lift(self, value: Any) -> int:
-        if (
-            isinstance(value, jax.Array)
-            and not isinstance(value, JaxTracer)
-            and value.ndim == 0
-            and not jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended)
-        ):
-            return self.literal(_scalar(value))
-        return super().lift(value)
-
-    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
-        return stage(function, [typeof(x) for x in args])
-
-
-_scalars: dict[Any, Const] = {}
-
-
-def _scalar(value: Any) -> Const:
-    """The one ``Const`` for a scalar, so that a tape enters it once."""
-    const = Const.of(value)
-    if len(_scalars) > 1 << 14:
-        _scalars.clear()
-    return _scalars.setdefault(const, const)
-
-
-def stage(function: Any, in_types: Sequence[ShapedArray], call: Call | None = None) -> tuple[Graph, list[Any]]:
-    """The graph of a flat function on values of these types, outside values as trailing inputs; and those values."""
-    stager, _, numbers = _staged(function, in_types, call)
-    return stager.graph(numbers)
-
-
-def stage_closed(function: Any, in_types: Sequence[ShapedArray], call: Call | None = None) -> Graph:
-    """``stage`` with outside values embedded as constants."""
-    stager, _, numbers = _staged(function, in_types, call)
-    return stager.closed_graph(numbers)
-
-
-def _outputs(stager: Stager, function: Any, tracers: Sequence[Tracer]) -> tuple[Sequence[Any], list[int]]:
-    with set_trace(stager):
-        outs = function(*tracers)
-        return outs, [stager.number(x) for x in outs]
-
-
-def _staged(
-    function: Any, in_types: Sequence[ShapedArray], call: Call | None = None
-) -> tuple[Stager, Sequence[Any], list[int]]:
-    """The finished tape of a flat function, its outputs, and their numbers on the tape."""
-    stager = Stager()
-    stager.call = call
-    tracers = [stager.new_input(t) for t in in_types]
-    try:
-        return stager, *as_wide_as(in_types, steadily, _outputs, stager, function, tracers)
-    except Exception as error:
-        explain(error)
-        raise
-    finally:
-        stager.open = False

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import fgrad.graph.discharge  # noqa: F401  (what the primitives do to references is entered there)
+from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.references import MAKERS, is_reference, threaded_call
 from fgrad.graph.source import RawSource, here
@@ -19,6 +20,7 @@ class Recording(Protocol):
     """What is asked of a recording here."""
 
     open: bool
+    apart: Sequence[Any]
 
     def records(self, args: Sequence[Any], /) -> bool: ...
 
@@ -68,6 +70,8 @@ def _new_cell(recording: Recording, type: Any, value: Any) -> Cell:
 def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Record a call that makes, reads or writes references."""
     makes = primitive.name in MAKERS
+    if recording.apart and any(x is y for x in args for y in recording.apart):
+        raise errors.passed_and_closed_over()
     if not makes and not recording.records(args) and not any(_own(recording, x) for x in args):
         return recording.outside(primitive, args, params)
     types = [typeof(x) for x in args]

@@ -1,4 +1,4 @@
-"""What a traced value says when it refuses: which value it is, what it depends on, and what to do instead."""
+"""Errors of traced values: which value it is, what it depends on, and what to do instead."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ _FLOAT = "x.astype(float), which stays an array, and the functions of jax.numpy 
 
 
 def not_concrete(tracer: Any, what: str) -> NotConcreteError:
-    """A number was asked of a value of which only the type is known."""
+    """The value of a tracer was asked for, and only its type is known."""
     return NotConcreteError(
         f"{what} needs the number behind a traced value {tracer.aval.str_short()}, and here only its type is known.\n"
         f"{because(tracer)}\n"

@@ -133,7 +133,7 @@ define("lu_pivots_to_permutation", Zero())
 # diagonal.  So Omega is S below the diagonal, and dQ = Q Omega + (1 - Q Q^H) dA_1 R_1^-1, dR = Q^H dA - Omega R.
 
 
-def thin_qr_jvp(q, r, da):
+def thin_qr_jvp(q: Any, r: Any, da: Any) -> tuple[Any, Any]:
     """The tangents of ``q`` and ``r`` with k columns and k rows."""
     k = q.shape[-1]
     quotient = _solve_right(block(da, None, (0, k)), block(r, None, (0, k)), lower=False)

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
+from fgrad.deferred import Table
+
 
 @frozen
 class Zero:
@@ -98,8 +100,8 @@ class Region:
 
 Rule: TypeAlias = Zero | Undefined | Elementwise | Linear | Bilinear | General | Region
 
-RULES: dict[Any, Rule] = {}
-"""Primitive name (or, for rules that a user adds, the primitive itself) to its rule."""
+RULES: Table[Rule] = Table()
+"""Primitive name (or, for rules that a user adds, the primitive itself) to its rule; some are imported late."""
 
 
 def define(names: str, rule: Rule) -> None:
@@ -113,6 +115,6 @@ def define(names: str, rule: Rule) -> None:
     Zero(reason='piecewise constant or integer-valued')
     """
     for name in names.split():
-        if name in RULES:
+        if name in RULES.rows:
             raise ValueError(f"primitive {name!r} already has a rule: {RULES[name]!r}")
         RULES[name] = rule

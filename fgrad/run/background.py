@@ -17,6 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
+from time import perf_counter
 from typing import Any
 
 import jax
@@ -25,13 +26,18 @@ from fgrad.jaxcore import ShapedArray, widely
 
 
 class Compilation:
-    """A function that ``jax.jit`` has given, and whether it is ready to be called: compiled, or given up."""
+    """A function that ``jax.jit`` has given, and whether it is ready to be called: compiled, or given up.
 
-    __slots__ = ("program", "ready")
+    Attributes:
+      seconds: what compiling it in the background has taken.
+    """
+
+    __slots__ = ("program", "ready", "seconds")
 
     def __init__(self, program: Any):
-        self.program = program
-        self.ready = False
+        self.program: Any = program
+        self.ready: bool = False
+        self.seconds: float | None = None
 
 
 #: how a function comes to be compiled for arguments of some types
@@ -39,7 +45,7 @@ Compile = Callable[[Any, Sequence[ShapedArray]], Compilation]
 
 
 def when_called(program: Any, types: Sequence[ShapedArray]) -> Compilation:
-    """By the first call, which waits."""
+    """Compiled by the first call, which waits for it."""
     compilation = Compilation(program)
     compilation.ready = True
     return compilation
@@ -61,11 +67,13 @@ def in_background(program: Any, types: Sequence[ShapedArray]) -> Compilation:
             program.lower(*shapes).compile()
 
     def work() -> None:
+        began = perf_counter()
         try:
             if wide:
                 widely(lower)
             else:
                 lower()
+            compilation.seconds = perf_counter() - began
         except Exception:
             pass
         compilation.ready = True
@@ -73,6 +81,15 @@ def in_background(program: Any, types: Sequence[ShapedArray]) -> Compilation:
     if not _worker.submit(work):
         compilation.ready = True
     return compilation
+
+
+def begun(
+    found: Compilation | None, compile: Compile, program: Callable[[], Any], types: Sequence[ShapedArray]
+) -> Compilation:
+    """What has been begun already, or begin now; who waits for a program does not wait for the background's turn."""
+    if found is None or (compile is when_called and not found.ready):
+        return compile(program(), types)
+    return found
 
 
 def wait_for_compilations() -> None:
@@ -83,7 +100,7 @@ def wait_for_compilations() -> None:
 
 
 class _Worker:
-    """The thread, which begins when there is something to do."""
+    """The thread, which starts when there is something to do."""
 
     def __init__(self) -> None:
         self.queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -117,7 +134,7 @@ class _Worker:
             del work
 
     def end(self) -> None:
-        """Begin nothing more, and wait for what has been begun."""
+        """Start no further compilation, and wait for the running one."""
         self.ended = True
         with self.busy:
             pass

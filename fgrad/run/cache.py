@@ -1,4 +1,4 @@
-"""Bounded tables: what was made is kept until newer things need its room."""
+"""Bounded caches: entries stay until newer ones need their room."""
 
 from threading import Lock
 from typing import Any, Generic, TypeVar

@@ -1,4 +1,4 @@
-"""Running graphs: one executable for each structure, which goes from one back end to the next.
+"""Running graphs: one executable for each structure, which moves from one back end to the next.
 
 NOTE [When a graph is compiled]
 A structure met once is interpreted: compiling would cost more than it saves, and random programs, or a Python loop
@@ -7,11 +7,17 @@ bounded cache.  XLA's time grows with the square of a graph's length, and so doe
 must be met first; until then it is run in stretches (``stretches.py``).  When is the policy's to say: NOTE [Back ends
 in order].  Arguments that are tracers make no program at all: a recording takes the graph's nodes over, and any other
 JAX trace gets them bound one by one.
+
+NOTE [Interrupted in XLA]
+A signal that comes while JAX traces or compiles a function can leave an entry in JAX's caches that looks like a call
+which is still running: that function raises RecursionError from then on (jaxlib 0.10).  So what ``jax.jit`` has given
+is kept only once it has run; after an interrupt the next run begins with a new one.
 """
 
 from collections.abc import Sequence
 from contextvars import Context
 from math import inf
+from time import perf_counter
 from typing import Any
 
 import jax
@@ -28,21 +34,26 @@ from fgrad.jaxcore import (
     checks_each_primitive,
     current_trace,
     is_evaluating,
+    primitive,
     steadily,
     widely,
 )
-from fgrad.run.background import Compilation, Compile, when_called
+from fgrad.run.background import Compilation, Compile, begun, when_called
 from fgrad.run.cache import Cache, clear_all
+from fgrad.run.grouped_convolutions import lowered
 from fgrad.run.interpreter import as_arrays, in_memory, interpret
 from fgrad.run.numpy_program import NumpyProgram, numpy_program
 from fgrad.run.policy import Follower, Pace, PaceOf, Policy, active, calls, follow
+from fgrad.run.prices import Kind, Size, prices
 from fgrad.run.stretches import Stretches, cut
 
 PROGRAM_LIMIT = 4096
 #: a graph of up to so many outputs is compiled whole in a time that does not depend on their number
 FEW_OUTPUTS = 32
-#: what alone takes XLA as long to compile as the graph that it is in
-HEAVY = frozenset({"conv_general_dilated", "scan", "while"})
+#: how often XLA may be slower than NumPy was before NumPy keeps a graph
+TRIALS = 4
+
+ops.enter_lowering(primitive("conv_general_dilated"), lowered)
 
 #: where NumPy is silent about infinities and NaNs; each run enters a copy, since a context cannot be entered twice
 SILENT = Context()
@@ -78,6 +89,9 @@ class Executable(Follower):
         "_new",
         "_waits",
         "_left",
+        "_unspent",
+        "_fastest",
+        "_trials",
         "_compile",
         "_compilation",
         "_xla",
@@ -86,13 +100,21 @@ class Executable(Follower):
     )
 
     def __init__(self, graph: Graph, pace_of: PaceOf):
-        self.graph = graph
+        self.graph: Graph = graph
         self._pace_of = pace_of
+        #: whether a back end has been chosen, and the calls of those that run
+        self.begun: bool
+        self.numpy: Any
+        self.compiled: Any
         #: what XLA has compiled, kept under policies that do not run it
         self._xla: Any = None
         #: the NumPy program, while the graph is new
         self._new: Any = None
         self._left: float = 0
+        #: the seconds that NumPy may still spend on it, the fewest that a run of its has taken, and XLA's slower runs
+        self._unspent: float = 0
+        self._fastest: float = inf
+        self._trials: int = 0
         self._compile: Compile = when_called
         self._compilation: Compilation | None = None
         self._stretches: Stretches | None = None
@@ -103,6 +125,7 @@ class Executable(Follower):
         """Leave all back ends; the next run begins under the policy that is in force then."""
         self.begun = False
         self.numpy = self.compiled = None
+        self._unspent = 0
 
     def begin(self) -> None:
         """Start with the first back end that the policy in force allows."""
@@ -115,12 +138,16 @@ class Executable(Follower):
         self._new = None if found is None else found.run
         self.numpy = self._new if kept else None
         self._waits = pace.numpy_waits
-        self._left = runs_before_compiling(graph, pace, policy, found)
+        rented = found is not None and not kept and pace.rent > 0
+        self._unspent = pace.rent * prices.rent(Size.of(graph)) if rented else 0
+        self._fastest, self._trials = inf, 0
+        self._left = 0 if rented else runs_before_compiling(graph, pace, policy, found)
         # there must be another way to run it meanwhile
-        self._compile = pace.compile if self._left > 0 else when_called
+        self._compile = pace.compile if rented or self._left > 0 else when_called
         self._stretches = None
         # where NumPy also runs it on JAX's arrays, what XLA has compiled under another policy is not asked
-        self.compiled = self._xla if self._left <= 0 and not (kept and pace.numpy_waits) else None
+        early = rented or self._left > 0
+        self.compiled = None if early or (kept and pace.numpy_waits) else self._xla
         if active() is not policy:  # another thread has changed it meanwhile
             self.stop()
 
@@ -129,11 +156,14 @@ class Executable(Follower):
         for x in args:
             if isinstance(x, Tracer):
                 return self.bound(args)
+        return self.on_arrays(args)
+
+    def on_arrays(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Run on flat arguments none of which is a tracer."""
         if self.graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
             return widely(self, narrowed(self.graph, args))
-        if self.compiled is not None:
-            return self.compiled(*args)
-        return self.run_new(args)
+        compiled = self.compiled
+        return self.run_new(args) if compiled is None else compiled(*args)
 
     def bound(self, args: Sequence[Any]) -> Sequence[Any]:
         """Run under the trace of the tracers among the arguments."""
@@ -144,31 +174,67 @@ class Executable(Follower):
         if not self.begun:
             self.begin()
             return self(args)
-        if self._new is not None and not checks_each_primitive() and all(map(in_memory, args)):
+        new = self._new  # read once: another thread may give it up meanwhile
+        if new is not None and not checks_each_primitive() and all(map(in_memory, args)):
             if (self.numpy is not None and self._waits) or self._early():
-                types = self.graph.in_types
-                arrays = [np.asarray(x, t.dtype) for x, t in zip(args, types, strict=True)]
-                return self.given(SILENT.copy().run(self._new, arrays))
+                return self.given(self._by_numpy(new, args))
+            if self._fastest < inf:
+                return self._tried(new, args)
             self._new = None
         return steadily(self._run_by_jax, args)
+
+    def _by_numpy(self, run: Any, args: Sequence[Any]) -> Sequence[Any]:
+        began = perf_counter()
+        arrays = [np.asarray(x, t.dtype) for x, t in zip(args, self.graph.in_types, strict=True)]
+        begun = perf_counter()
+        outs = SILENT.copy().run(run, arrays)
+        if self._unspent > 0:
+            ended = perf_counter()
+            self._unspent -= ended - began
+            self._fastest = min(self._fastest, ended - begun)
+        return outs
+
+    def _tried(self, run: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Run by XLA for the first few times; NumPy keeps the graph if it has been faster: see NOTE [Rent or buy]."""
+        if self._xla is None:
+            outs = steadily(self._compiled, args)
+            self.compiled = None  # the first call takes JAX longer
+            return self.given(self._by_numpy(run, args)) if outs is None else outs
+        jax.block_until_ready(args)
+        began = perf_counter()
+        outs = jax.block_until_ready(steadily(self._xla, *args))
+        took = perf_counter() - began
+        self._trials += 1
+        if took < self._fastest:
+            self._new, self.compiled = None, self._xla
+        elif self._trials == TRIALS:
+            self.numpy, self._waits = run, True
+        else:
+            return outs
+        prices.learn_saving(Size.of(self.graph), self._fastest, took)
+        return outs
 
     def _early(self) -> bool:
         """Count a run; whether it comes before XLA's program takes over."""
         self._left -= 1
-        return self._left >= 0 or not self._ready(self._compile)
+        return self._left >= 0 or self._unspent > 0 or not self._ready(self._compile)
 
     def ready(self) -> bool:
-        """Whether it can run now, for callers that have another way; what has to be compiled first is from now on."""
+        """Whether it can run now, for callers that have another way; if not, its compilation starts."""
         if not self.begun:
             self.begin()
-        return self._left > 0 or self._ready(self._pace_of(active()).compile)
+        pace = self._pace_of(active())
+        if self.numpy is not None or pace.runs > 0:
+            return True
+        self._left = 0  # a long graph that is not compiled runs in stretches, which is slower than that other way
+        return self._ready(pace.compile)
 
     def _ready(self, compile: Compile) -> bool:
         if self._xla is not None:
             return True
-        if self._compilation is None or compile is when_called:  # nothing is left to the background any more
-            graph = self.graph
-            self._compilation = compile(jax.jit(lambda *args: evaluate(graph, args)), graph.in_types)
+        graph = self.graph
+        program = lambda: jax.jit(lambda *args: evaluate(graph, args))  # noqa: E731
+        self._compilation = begun(self._compilation, compile, program, graph.in_types)
         return self._compilation.ready
 
     def _run_by_jax(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -182,7 +248,7 @@ class Executable(Follower):
         elif len(graph.nodes) > policy.stretch and not any(map(_is_traced, graph.consts)):
             if self._stretches is None:
                 self._stretches = cut(graph, policy.stretch)
-            outs = self._stretches(args, self._pace_of(policy).kernels)
+            outs = self._stretches(args, self._pace_of(policy))
         else:
             outs = interpret(graph, args, self._pace_of(policy).kernels)
         return as_arrays(outs, graph.out_types)
@@ -192,15 +258,20 @@ class Executable(Follower):
         return as_arrays(outs, self.graph.out_types)
 
     def _compiled(self, args: Sequence[Any]) -> Sequence[Any] | None:
-        """Compile and run; None of what XLA cannot compile, since a primitive is implemented in Python alone."""
+        """Compile and run; None where XLA cannot compile, since a primitive is implemented in Python only."""
         if self._xla is None:
             assert self._compilation is not None
             xla = self._compilation.program
+            if self._compilation.seconds is not None:
+                prices.learn_seconds(Size.of(self.graph), self._compilation.seconds)
             try:
                 outs = xla(*args)
             except NotImplementedError:
                 self._left = inf
                 return None
+            except BaseException:
+                self._compilation = None  # see NOTE [Interrupted in XLA]
+                raise
             self._xla = self.compiled = xla
             self._stretches = None
             return outs
@@ -212,15 +283,10 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
     """How often a graph is run in another way before it is compiled."""
     if calls_python(graph):
         return inf
-    heavy = any(node.op.name in HEAVY for node in graph.nodes)
     if numpy is not None:
-        excess = max(numpy.excess, 1.0)
-        found = pace.heavy_spent // excess if heavy else min(pace.numpy_runs, pace.numpy_spent // excess)
-        runs = max(pace.runs, found)
-    elif heavy:
-        runs = pace.heavy_runs
+        runs = max(pace.runs, pace.numpy_runs)
     else:
-        runs = pace.runs
+        runs = pace.runs if Size.of(graph).kind is Kind.OTHER else pace.heavy_runs
     return runs + long_runs(graph, policy)
 
 
@@ -270,14 +336,33 @@ def executable(graph: Graph) -> Executable:
     return _executables.enter(graph, Executable(graph, calls), len(graph.nodes)) if found is None else found
 
 
-def run(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
-    """Run a graph on flat values: arrays, or tracers of any kind.
+@frozen(eq=False)
+class Program:
+    """A graph with the executable that it shares with all equal ones.
 
     Tracers get this very graph, not an equal one that was met before: its source lines are its own.
     """
+
+    graph: Graph
+    executable: Executable
+
+    @staticmethod
+    def of(graph: Graph) -> "Program":
+        return Program(graph, executable(graph))
+
+    def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Run on flat values: arrays, or tracers of any kind."""
+        for x in args:
+            if isinstance(x, Tracer):
+                return bind(self.graph, args)
+        return self.executable.on_arrays(args)
+
+
+def run(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
+    """Run a graph on flat values, as its program would."""
     if any(isinstance(x, Tracer) for x in args):
         return bind(graph, args)
-    return executable(graph)(args)
+    return executable(graph).on_arrays(args)
 
 
 @frozen

@@ -44,18 +44,18 @@ class Places:
         """
         strides = [int(np.prod(shape[axis + 1 :], dtype=np.intp)) for axis in range(len(shape))]
         #: for each indexed axis, where the last window starts, and how far apart in the flat array elements lie
-        self.columns = [(shape[axis] - sizes[axis], strides[axis]) for axis in indexed]
+        self.columns: list[tuple[int, int]] = [(shape[axis] - sizes[axis], strides[axis]) for axis in indexed]
         rest = iter(batch)
         #: the shape of the windows' first places, for them to be broadcast
-        self.starts = tuple([1 if axis in windows.values() else next(rest) for axis in range(rank)])
-        self.within = np.zeros((1,) * rank, np.intp)
+        self.starts: tuple[int, ...] = tuple([1 if axis in windows.values() else next(rest) for axis in range(rank)])
+        self.within: Any = np.zeros((1,) * rank, np.intp)
         for axis, along in (batching | windows).items():
             n = sizes[axis] if axis in windows else shape[axis]
             aligned = [n if i == along else 1 for i in range(rank)]
             self.within = self.within + (np.arange(n) * strides[axis]).reshape(aligned)
 
     def of(self, indices: Any) -> tuple[Any, Any]:
-        """The places, of windows moved inside; and which windows were inside of themselves, None if all were."""
+        """The positions, with windows clamped to the array; and which windows lay inside already, None if all did."""
         inside: Any = None
         first: Any = 0
         # column by column: NumPy is slow along axes as short as those of the columns

@@ -16,7 +16,7 @@ from jax.sharding import SingleDeviceSharding
 
 from fgrad.graph.graph import Graph, evaluate, last_uses
 from fgrad.graph.op import Op, Region
-from fgrad.graph.regions import Cond
+from fgrad.graph.regions import Cond, position
 from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied, primitive, typeof
 from fgrad.run.kernels.kernel import Compute
 from fgrad.run.kernels.table import KernelOf
@@ -49,7 +49,8 @@ def outputs(op: Op, inputs: Sequence[Any], kernel_of: KernelOf) -> Sequence[Any]
     if op.effects:  # what calls the user's code hands arrays of JAX to it
         inputs = [copied(x) if isinstance(x, np.ndarray) else x for x in inputs]
     if isinstance(op.primitive, Cond):
-        return interpret(op.primitive.taken(op.params, np.asarray(inputs[0])), inputs[1:], kernel_of)
+        branches = op.params["branches"]
+        return interpret(branches[position(np.asarray(inputs[0]), len(branches))], inputs[1:], kernel_of)
     called = op.primitive.called(op.params) if isinstance(op.primitive, Region) else None
     if called is not None:
         return interpret(called, inputs, kernel_of)
@@ -88,7 +89,7 @@ def _as_array(value: Any, type: ShapedArray) -> Any:
 
 
 def in_memory(value: Any) -> bool:
-    """Whether NumPy can read a value where it is, and JAX would put what is computed from it back there."""
+    """Whether NumPy can read a value in place, and JAX would put results of it on the same device."""
     if isinstance(value, jax.Array):
         return (
             not isinstance(value, Tracer)

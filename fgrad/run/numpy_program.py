@@ -12,21 +12,22 @@ a layer of 256 units on 128 examples is a small one.  What is not small NumPy ma
 longer to compile a program than NumPy to run it dozens of times.
 """
 
-import linecache
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, count
+from itertools import chain
 from math import inf
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 from attrs import evolve, frozen
 
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, Node
 from fgrad.graph.op import Op, Region
+from fgrad.graph.regions import position
 from fgrad.jaxcore import Tracer
+from fgrad.run.blocks import Line, in_blocks
+from fgrad.run.generated import function_of
 from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel
 from fgrad.run.kernels.table import KernelOf, kernel
 
@@ -55,80 +56,96 @@ BEGUN, SHARED, SHARED_SIZE = 35_000, 150_000, 1 << 15
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 
 
-@frozen
-class Line:
-    """A line of the program: the numbers of its values, the primitive, how NumPy computes it and of which values."""
-
-    values: range
-    primitive: str
-    compute: Compute
-    operands: tuple[int, ...]
-
-
 def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf) -> NumpyProgram | None:
     """A graph as a function of NumPy arrays; None where it does anything else, or takes so many nanoseconds longer."""
     graph = _with_calls_opened(graph)
-    if (
-        not graph.nodes
-        or len(graph.nodes) > LOOKED_AT
-        or any(t.dtype not in SUPPORTED or t.size > LARGEST for t in graph.types)
-        or any(isinstance(const.value, Tracer) for const in graph.consts)
-    ):
+    if not graph.nodes or len(graph.nodes) > LOOKED_AT or not _is_supported(graph):
         return None
-    known: dict[int, np.ndarray] = {
-        i: np.asarray(const.value, const.type.dtype) for i, const in enumerate(graph.consts, len(graph.in_types))
-    }
-    # the shapes that values have so far: NumPy's broadcasting brings them to their own where they meet others
-    shapes = [t.shape for t in graph.types[: len(graph.in_types) + len(graph.consts)]]
-    lines: dict[int, Line] = {}
-    transposed: dict[int, Compute] = {}
-    read = Counter(chain(graph.outputs, *[node.inputs for node in graph.nodes]))
-    largest = max([t.size for t in graph.types])
-    excess: float = -_beginning(largest)
+    writer = _Writer(graph)
     for node in graph.nodes:
         found = kernel_of(node.op) or _control_flow(node.op, kernel_of)
         if found is None:
             return None
-        compute = found.compute
-        other_way = found.transposed
-        have = [shapes[i] for i in node.inputs]
+        writer.write(node, found)
+    return writer.program() if writer.excess <= most else None
+
+
+def _is_supported(graph: Graph) -> bool:
+    """Whether all values are of types that kernels know, small enough, and no constant is being traced."""
+    supported = all(t.dtype in SUPPORTED and t.size <= LARGEST for t in graph.types)
+    return supported and not any(isinstance(const.value, Tracer) for const in graph.consts)
+
+
+class _Writer:
+    """A program while its lines are written, one for each node that is not constant."""
+
+    def __init__(self, graph: Graph):
+        self.graph: Graph = graph
+        #: the values that are constant
+        self.known: dict[int, np.ndarray] = {
+            i: np.asarray(const.value, const.type.dtype) for i, const in enumerate(graph.consts, len(graph.in_types))
+        }
+        #: those that values have so far: NumPy's broadcasting brings them to their own where they meet others
+        self.shapes: list[tuple[int, ...]] = [t.shape for t in graph.types[: len(graph.in_types) + len(graph.consts)]]
+        #: by their first value
+        self.lines: dict[int, Line] = {}
+        #: how to compute the transpose of a value, if it is a product
+        self.transposed: dict[int, Compute] = {}
+        self.reads: Counter[int] = Counter(chain(graph.outputs, *[node.inputs for node in graph.nodes]))
+        self.largest: int = max([t.size for t in graph.types])
+        self.excess: float = -_beginning(self.largest)
+
+    def write(self, node: Node, found: Kernel) -> None:
+        """Write the line of the next node."""
+        compute, transposed = found.compute, found.transposed
+        shapes = [self.shapes[i] for i in node.inputs]
         if found.elementwise:
-            made = [np.broadcast_shapes(*have)]
+            made = [np.broadcast_shapes(*shapes)]
         else:
-            whole_shapes = [t.shape for t in node.op.in_types]
-            if have != whole_shapes:
-                compute = _of_whole(compute, whole_shapes)
-                other_way = other_way and _of_whole(other_way, whole_shapes)
+            full_shapes = [t.shape for t in node.op.in_types]
+            if shapes != full_shapes:
+                compute = _of_full(compute, full_shapes)
+                transposed = transposed and _of_full(transposed, full_shapes)
             made = [t.shape for t in node.op.out_types] if found.shape is None else [found.shape]
-        numbers = range(len(shapes), len(shapes) + len(made))
-        if all(i in known for i in node.inputs):
-            with np.errstate(all="ignore"):
-                value = compute(*[known[i] for i in node.inputs])
-            for i, x, t in zip(numbers, value if len(made) > 1 else [value], node.op.out_types, strict=True):
-                known[i] = np.array(x, t.dtype, order="C")
+        numbers = tuple(range(len(self.shapes), len(self.shapes) + len(made)))
+        self.shapes += made
+        if all(i in self.known for i in node.inputs):
+            self._fold(node, numbers, compute)
+            return
+        each = made[0] if found.elementwise and all(s == made[0] or math.prod(s) == 1 for s in shapes) else None
+        self._append(node, Line(numbers, node.op.name, compute, node.inputs, each, node.op.out_types[0].dtype))
+        if transposed is not None:
+            self.transposed[numbers[0]] = transposed
+        self.excess += LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
+        if _products(node.op) >= PRODUCT_SIZE:
+            self.excess -= PRODUCT
+
+    def _fold(self, node: Node, numbers: tuple[int, ...], compute: Compute) -> None:
+        """Compute a node of constants now."""
+        with np.errstate(all="ignore"):
+            value = compute(*[self.known[i] for i in node.inputs])
+        for i, x, t in zip(numbers, value if len(numbers) > 1 else [value], node.op.out_types, strict=True):
+            self.known[i] = np.array(x, t.dtype, order="C")
+
+    def _append(self, node: Node, line: Line) -> None:
+        source, numbers = node.inputs[0], line.values
+        if node.op.name == "transpose" and source in self.transposed and self.reads[source] == 1:
+            # the product is made the other way round: BLAS transposes for nothing
+            product = self.lines.pop(source)
+            self.lines[numbers[0]] = evolve(product, values=numbers, compute=self.transposed[source])
         else:
-            source = node.inputs[0]
-            if node.op.name == "transpose" and source in transposed and read[source] == 1:
-                # the product is made the other way round: BLAS transposes for nothing
-                product = lines.pop(source)
-                lines[numbers[0]] = evolve(product, values=numbers, compute=transposed[source])
-            else:
-                lines[numbers[0]] = Line(numbers, node.op.name, compute, node.inputs)
-            if other_way is not None:
-                transposed[numbers[0]] = other_way
-            excess += LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
-            if _products(node.op) >= PRODUCT_SIZE:
-                excess -= PRODUCT
-        shapes += made
-    if excess > most:
-        return None
-    whole = {i: graph.types[i].shape for i in graph.outputs if shapes[i] != graph.types[i].shape}
-    run = _function(list(lines.values()), known, len(graph.in_types), graph.outputs, whole)
-    return NumpyProgram(run, excess, largest)
+            self.lines[numbers[0]] = line
+
+    def program(self) -> NumpyProgram:
+        graph = self.graph
+        full = {i: graph.types[i].shape for i in graph.outputs if self.shapes[i] != graph.types[i].shape}
+        lines = in_blocks(list(self.lines.values()), self.shapes, graph.outputs)
+        run = _function(lines, self.known, len(graph.in_types), graph.outputs, full)
+        return NumpyProgram(run, self.excess, self.largest)
 
 
 def _beginning(largest: int) -> float:
-    """Nanoseconds until a compiled program has begun whose largest value has so many elements."""
+    """Nanoseconds that a compiled program takes to begin whose largest value has so many elements."""
     return SHARED if largest >= SHARED_SIZE else BEGUN
 
 
@@ -143,22 +160,21 @@ def _control_flow(op: Op, kernel_of: KernelOf) -> Kernel | None:
 
 def _choice(op: Op, kernel_of: KernelOf) -> Kernel | None:
     branches = op.params["branches"]
-    programs = [p for g in branches if (p := _moving(g) or numpy_program(g, kernel_of)) is not None]
-    last = len(branches) - 1
-    if len(programs) <= last:
+    programs = [p for g in branches if (p := _rearranging(g) or numpy_program(g, kernel_of)) is not None]
+    if len(programs) < len(branches):
         return None
 
     def compute(index: Any, *args: Any) -> Any:
         # views: what is returned is made read-only, and may be one of the arguments
-        outs = [np.asarray(x)[...] for x in programs[min(max(int(index), 0), last)].run(args)]
+        outs = [np.asarray(x)[...] for x in programs[position(index, len(programs))].run(args)]
         return outs if len(outs) > 1 else outs[0]
 
     excess = max([program.excess + _beginning(program.largest) for program in programs])
     return Kernel(compute, compute, excess / max([1, *[t.size for t in (*op.in_types, *op.out_types)]]), exact=False)
 
 
-def _moving(graph: Graph) -> NumpyProgram | None:
-    """A branch that does nothing to its operands."""
+def _rearranging(graph: Graph) -> NumpyProgram | None:
+    """The program of a branch that only returns operands."""
     if graph.nodes or graph.consts:
         return None
     return NumpyProgram(lambda values: [values[i] for i in graph.outputs], 0, max([0, *[t.size for t in graph.types]]))
@@ -207,7 +223,7 @@ def _spread(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _with_calls_opened(graph: Graph) -> Graph:
-    """The graph with what it calls in its place, as far as it may then still be a small one."""
+    """The graph with its calls inlined, unless it gets too long."""
     while len(graph.nodes) <= LOOKED_AT and any(_called(node.op) is not None for node in graph.nodes):
         builder = Builder(graph.in_types)
         numbers = [*builder.inputs, *map(builder.const, graph.consts)]
@@ -227,7 +243,7 @@ def _called(op: Op) -> Graph | None:
     return op.primitive.called(op.params) if isinstance(op.primitive, Region) and not op.effects else None
 
 
-def _of_whole(compute: Compute, shapes: Sequence[tuple[int, ...]]) -> Compute:
+def _of_full(compute: Compute, shapes: Sequence[tuple[int, ...]]) -> Compute:
     """A computation on arrays that are broadcast to their own shapes first."""
     return lambda *xs: compute(*map(np.broadcast_to, xs, shapes))
 
@@ -237,11 +253,11 @@ def _function(
     known: Mapping[int, np.ndarray],
     inputs: int,
     outputs: Sequence[int],
-    whole: Mapping[int, tuple[int, ...]],
+    full: Mapping[int, tuple[int, ...]],
 ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """The lines as a function: spelt out as Python, since walking over them would take as long as they do.
 
-    Some outputs have still to be broadcast to their ``whole`` shapes.
+    Some outputs have still to be broadcast to their ``full`` shapes.
     """
     scope: dict[str, Any] = {"asarray": np.asarray, "spread": _spread}
     scope |= {f"v{i}": value for i, value in known.items()}
@@ -254,22 +270,14 @@ def _function(
         results = ", ".join([f"v{i}" for i in line.values])
         text.append(f"    {results} = {name}({', '.join([f'v{i}' for i in line.operands])})")
     # the other outputs, which are not computed anew, are returned as they are
-    made = {i for line in lines for i in line.values} | whole.keys()
+    made = {i for line in lines for i in line.values} | full.keys()
     for i in made.intersection(outputs):
         # NumPy gives a scalar for an array without axes, and what is transposed lies so in memory
-        value = f"spread(v{i}, {whole[i]})" if i in whole else f"v{i}"
-        text.append(f"    r{i} = asarray({value}, order='C')")
+        value = f"spread(v{i}, {full[i]})" if i in full else f"v{i}"
+        text.append(f"    r{i} = asarray({value}, None, 'C')")
         text.append(f"    r{i}.setflags(write=False)")
     returned = [f"r{i}" if i in made else f"v{i}" for i in outputs]
     text.append(f"    return [{', '.join(returned)}]")
     for value in known.values():
         value.setflags(write=False)
-    file = f"<NumPy program {next(_numbers)}>"
-    exec(compile("\n".join(text), file, "exec"), scope)
-    run = scope.pop("run")  # a function among its own globals would live on until a collection
-    linecache.cache[file] = (0, None, [f"{line}\n" for line in text], file)  # tracebacks and profilers read it there
-    finalize(run, linecache.cache.pop, file, None)
-    return run
-
-
-_numbers = count()
+    return function_of(text, scope, "NumPy program")

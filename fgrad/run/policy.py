@@ -32,17 +32,16 @@ class Pace:
     runs: float = 0
     #: runs node by node of a graph with a convolution or a loop, of which one node takes as long to compile as all
     heavy_runs: float = 0
-    #: runs of a graph that NumPy can run, as long as these cost it less in all than ``numpy_spent``
+    #: runs of a graph that NumPy can run
     numpy_runs: float = 0
-    #: the nanoseconds that NumPy may have taken longer in all than a compiled program would have
-    numpy_spent: float = 0
-    #: the same of a graph with a convolution or a loop, however often it runs: XLA compiles these for longer
-    heavy_spent: float = 0
+    #: instead, of what NumPy does not keep: the time that it may spend in all, as a share of what compiling takes; see
+    #: NOTE [Rent or buy]
+    rent: float = 0
     #: the nanoseconds that NumPy may take longer in one run of a graph that is new, and of one that it keeps for good
     numpy_excess: float = -inf
     numpy_kept_excess: float = -inf
     #: the elements of the largest value in a graph that NumPy keeps for good
-    numpy_kept_size: float = 1 << 15
+    numpy_kept_size: float = 1 << 17
     #: whether NumPy also runs its graphs on results of compiled programs, which it may have to wait for
     numpy_waits: bool = False
     #: the kernels on which NumPy runs it, whole or node by node
@@ -61,19 +60,18 @@ class Policy:
     #: a call of a transformed function is one graph: met twice, it is worth compiling
     calls: Pace = Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla)
     #: operations of tensors, run one by one: programs meet many shapes a few times; NumPy takes 20 ms more at most, and
-    #: half the time of a compilation in all
+    #: the time of a compilation in all
     operations: Pace = Pace(
         runs=6,
         numpy_runs=40,
-        numpy_spent=50_000_000,
-        heavy_spent=250_000_000,
+        rent=1,
         numpy_excess=20_000_000,
         numpy_kept_excess=0,
         compile=in_background,
     )
     #: pieces that have been met as single operations many times: whole backwards; a small one stays with NumPy, or all
     #: that is computed of its results would go to XLA after it
-    pieces: Pace = Pace(numpy_excess=0, numpy_kept_excess=0, compile=in_background)
+    pieces: Pace = Pace(rent=1, numpy_excess=0, numpy_kept_excess=0, compile=in_background)
     #: how often a structure of a backward is walked node by node before it becomes one piece
     backward_runs: float = 64
     #: the length of the stretches into which long graphs are cut; it has many divisors, see NOTE [Stretches]
@@ -120,7 +118,7 @@ POLICIES: dict[str, Policy] = {
     # every change of back ends within the first few runs
     "impatient": Policy(
         calls=Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla),
-        operations=Pace(runs=1, heavy_runs=1, numpy_runs=1, numpy_spent=inf, numpy_excess=inf),
+        operations=Pace(runs=1, heavy_runs=1, numpy_runs=1, numpy_excess=inf),
         pieces=_COMPILED,
         backward_runs=1,
         stretch=3,
@@ -131,12 +129,28 @@ POLICIES: dict[str, Policy] = {
 
 
 class _Active:
-    """The policy in force, in all threads, and what has to begin anew when another takes its place."""
+    """The policy in force, in all threads, and what is reset when it changes."""
 
     def __init__(self) -> None:
         self.policy = POLICIES["default"]
+        self.blocks: list[_Block] = []
         self.followers: WeakSet[Follower] = WeakSet()
+        #: held where the policy changes, so that the blocks that are open and the policy in force agree
         self.lock = Lock()
+
+    def changed(self) -> None:
+        """Stop all that follows; each begins anew under the policy then in force, which may be another thread's."""
+        with self.lock:
+            followers = list(self.followers)
+        for follower in followers:
+            follower.stop()
+
+
+class _Block:
+    """A block that is open, and the policy to go back to when it is left."""
+
+    def __init__(self, before: Policy):
+        self.before = before
 
 
 class Follower:
@@ -145,7 +159,7 @@ class Follower:
     __slots__ = ("__weakref__",)
 
     def stop(self) -> None:
-        """Leave what was begun under a policy; to be called from any thread."""
+        """Leave what was begun under the policy: the next run begins under the one in force.  From any thread."""
         raise NotImplementedError
 
 
@@ -165,11 +179,9 @@ def follow(follower: Follower) -> None:
 
 def enforce(policy: Policy) -> None:
     """Put a policy in force, in all threads, until another takes its place."""
-    _active.policy = policy
     with _active.lock:
-        followers = list(_active.followers)
-    for follower in followers:
-        follower.stop()
+        _active.policy = policy
+    _active.changed()
 
 
 @contextmanager
@@ -196,12 +208,29 @@ def policy(chosen: str | Policy) -> Iterator[Policy]:
     if new is None:
         known = ", ".join(map(repr, POLICIES))
         raise ValueError(f"There is no policy {errors.shown(chosen)}. Those with names are {known}.")
-    before = _active.policy
+    with _active.lock:
+        block = _Block(_active.policy)
+        _active.blocks.append(block)
+        _active.policy = new
     try:
-        enforce(new)
+        _active.changed()
         yield new
     finally:
-        enforce(before)
+        _leave(block)
+
+
+def _leave(block: _Block) -> None:
+    """Go back to the policy from before a block, unless a later block is open, as one of another thread may be."""
+    with _active.lock:
+        position = _active.blocks.index(block)
+        del _active.blocks[position]
+        later = _active.blocks[position:]
+        if later:
+            later[0].before = block.before
+        else:
+            _active.policy = block.before
+    if not later:
+        _active.changed()
 
 
 #: which pace of a policy a graph runs at

@@ -19,10 +19,10 @@ from attrs import frozen
 
 from fgrad.graph.graph import Graph, Node, evaluate
 from fgrad.graph.op import Op
+from fgrad.run.background import Compilation, begun
 from fgrad.run.cache import Cache
 from fgrad.run.interpreter import as_arrays, interpret
-from fgrad.run.kernels.table import KernelOf
-from fgrad.run.policy import active
+from fgrad.run.policy import Pace, active
 
 PART_LIMIT = 512
 UNFUSED = {"xla_disable_hlo_passes": "fusion"}
@@ -31,21 +31,32 @@ UNFUSED = {"xla_disable_hlo_passes": "fusion"}
 class Part:
     """The graph of equal stretches and, once it has been met often enough, its compiled form."""
 
-    __slots__ = ("graph", "met", "compiled")
+    __slots__ = ("graph", "met", "compilation")
 
     def __init__(self, graph: Graph):
-        self.graph = graph
-        self.met = 0
-        self.compiled: Any = None
+        self.graph: Graph = graph
+        self.met: int = 0
+        self.compilation: Compilation | None = None
 
-    def __call__(self, args: Sequence[Any], kernel_of: KernelOf) -> Sequence[Any]:
-        if self.compiled is None:
-            graph = self.graph
-            self.met += 1
-            if self.met <= active().stretch_runs:
-                return as_arrays(interpret(graph, args, kernel_of), graph.out_types)
-            self.compiled = jax.jit(lambda *args: evaluate(graph, args), compiler_options=UNFUSED)
-        return self.compiled(*args)
+    def __call__(self, args: Sequence[Any], pace: Pace) -> Sequence[Any]:
+        if not self._ready(pace):
+            return as_arrays(interpret(self.graph, args, pace.kernels), self.graph.out_types)
+        assert self.compilation is not None
+        try:
+            return self.compilation.program(*args)
+        except BaseException:
+            self.compilation = None  # see NOTE [Interrupted in XLA]
+            raise
+
+    def _ready(self, pace: Pace) -> bool:
+        """Count a run; whether the compiled form takes it."""
+        self.met += 1
+        if self.compilation is None and self.met <= active().stretch_runs:
+            return False
+        graph = self.graph
+        program = lambda: jax.jit(lambda *args: evaluate(graph, args), compiler_options=UNFUSED)  # noqa: E731
+        self.compilation = begun(self.compilation, pace.compile, program, graph.in_types)
+        return self.compilation.ready
 
 
 @frozen(eq=False)
@@ -65,12 +76,12 @@ class Stretches:
     graph: Graph
     stretches: tuple[Stretch, ...]
 
-    def __call__(self, args: Sequence[Any], kernel_of: KernelOf) -> list[Any]:
+    def __call__(self, args: Sequence[Any], pace: Pace) -> list[Any]:
         graph = self.graph
         values: list[Any] = [*args, *(const.value for const in graph.consts)]
         values += [None] * (len(graph.types) - len(values))
         for stretch in self.stretches:
-            for i, out in zip(stretch.outs, stretch.part([values[i] for i in stretch.ins], kernel_of), strict=True):
+            for i, out in zip(stretch.outs, stretch.part([values[i] for i in stretch.ins], pace), strict=True):
                 values[i] = out
             for i in stretch.dead:
                 values[i] = None

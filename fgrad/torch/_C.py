@@ -24,7 +24,7 @@ from fgrad.torch.stand_ins import names, submodules
 
 #: modules of the table are found in it
 __path__: list[str] = []
-__getattr__ = submodules(__name__)
+__getattr__, __dir__ = submodules(__name__)
 _TensorMeta = type(Tensor)
 globals().update(names("_C"))
 

@@ -8,9 +8,11 @@ tensor([2., 4.])
 """
 
 import sys
+from math import e as e, inf as inf, nan as nan, pi as pi
 from typing import TYPE_CHECKING, Any
 
-from fgrad.mutable.backward import replay as _replay  # noqa: F401  (fills its port)
+from fgrad.deferred import import_at_first_use
+from fgrad.graph.port import Port as _Port
 from fgrad.mutable.context.emulation import compat as compat, inplace as inplace
 from fgrad.mutable.context.modes import (
     enable_grad as enable_grad,
@@ -20,20 +22,6 @@ from fgrad.mutable.context.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from fgrad.mutable.explain import (  # noqa: F401  (they fill their ports)
-    backward_errors as _backward_errors,
-    calls as _calls,
-    explain as _explain,
-)
-from fgrad.mutable.explain.audit import audit as audit
-from fgrad.mutable.explain.draw import draw as draw
-from fgrad.mutable.explain.graph_of import graph_of as graph_of
-from fgrad.mutable.explain.hook_schedule import hook_schedule as hook_schedule
-from fgrad.mutable.explain.nonfinite import nonfinite as nonfinite
-from fgrad.mutable.explain.residuals import residuals as residuals
-from fgrad.mutable.explain.views import views as views
-from fgrad.mutable.explain.watch import watch as watch
-from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
 from fgrad.mutable.tensor.tensor import Tensor as Tensor
 from fgrad.mutable.types import dtypes, formats
 from fgrad.mutable.types.devices import (
@@ -50,49 +38,19 @@ from fgrad.mutable.types.formats import layout as layout, memory_format as memor
 from fgrad.mutable.types.limits import finfo as finfo, iinfo as iinfo
 from fgrad.mutable.types.promotion import can_cast as can_cast, promote_types as promote_types
 from fgrad.mutable.types.size import Size as Size
+from fgrad.questions.layers import LAYERS
 from fgrad.torch import (
-    _C as _C,
-    accelerator as accelerator,
-    amp as amp,
     autograd as autograd,
-    backends as backends,
-    cpu as cpu,
-    cuda as cuda,
-    fft as fft,
-    foreach as _foreach,
-    func as func,
-    functional as functional,
-    futures as futures,
     legacy,
-    linalg as linalg,
-    nn as nn,
     ops as ops,
-    overrides as overrides,
-    profiler as profiler,
-    random as random,
     return_types as return_types,
-    special as special,
-    spectrograms as _spectrograms,  # noqa: F401  (functions and methods)
     types as types,
-    utils as utils,
     version as version,
 )
-from fgrad.torch.amp import GradScaler as GradScaler, autocast as autocast, settings as _autocasting
 from fgrad.torch.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
-from fgrad.torch.constants import e as e, inf as inf, nan as nan, newaxis as newaxis, pi as pi
-from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
-from fgrad.torch.cpu import amp as _cpu_amp  # noqa: F401  (an attribute of ``torch.cpu``)
-from fgrad.torch.cuda import amp as _cuda_amp  # noqa: F401
-from fgrad.torch.func import (
-    comparison as _comparison,  # noqa: F401  (enters the layer)
-    vmap as vmap,
-)
-from fgrad.torch.func.functionalization import functionalize as functionalize
-from fgrad.torch.futures import Future as Future
-from fgrad.torch.installation import install as install, uninstall as uninstall
 from fgrad.torch.legacy import set_default_tensor_type as set_default_tensor_type
 from fgrad.torch.methods import (
     autograd as _a,  # noqa: F401  (methods of tensors)
@@ -104,17 +62,6 @@ from fgrad.torch.methods import (
 from fgrad.torch.methods.entrances import enter_methods
 from fgrad.torch.ops.table.table import TABLE
 from fgrad.torch.printing import set_printoptions as set_printoptions
-from fgrad.torch.random import (
-    default_generator as default_generator,
-    get_rng_state as get_rng_state,
-    initial_seed as initial_seed,
-    manual_seed as manual_seed,
-    seed as seed,
-    set_rng_state as set_rng_state,
-)
-from fgrad.torch.random.public import Generator as Generator
-from fgrad.torch.serialization import load as load, save as save
-from fgrad.torch.serialization.names import enter_names
 from fgrad.torch.settings import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode as get_deterministic_debug_mode,
@@ -135,7 +82,7 @@ from fgrad.torch.stand_ins import names, submodules
 from fgrad.torch.storage import FORMER, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
 from fgrad.torch.version import __version__ as __version__
 
-for _class in (Tensor, Size, dtype, device, finfo, iinfo, Generator):
+for _class in (Tensor, Size, dtype, device, finfo, iinfo):
     # so are they printed, and looked up by pickle
     _class.__module__ = __name__
 
@@ -143,46 +90,160 @@ globals().update(dtypes.NAMES)
 globals().update(FORMER)
 globals().update(legacy.NAMES)
 globals().update(names(""))
-globals().update(_foreach.NAMES)
-globals().update(_autocasting.NAMES)
 globals().update({each.name: each for each in (*formats.memory_format, *formats.layout)})
-globals().update({name: entry.call for name, entry in TABLE.items() if entry.function})
+globals().update({name: entry.call for name, entry in TABLE.rows.items() if entry.function})
 enter_methods()
-enter_names()
-#: what no other module needs is imported when it is first asked for
-_WHEN_ASKED_FOR = frozenset(
-    (
-        "compiler",
-        "distributed",
-        "distributions",
-        "jit",
-        "library",
-        "masked",
-        "multiprocessing",
-        "optim",
-        "quasirandom",
-        "signal",
-    )
-    + ("testing",)
-)
-#: and these functions with the compiler, which knows the optimisers
-_OF_THE_COMPILER = frozenset(("capture", "compile", "pure"))
+LAYERS.append(_Port("fgrad.torch.func.comparison", "TensorPrograms", asked_by=["fgrad.questions.layers"]))
 #: PyTorch, too, has itself as an attribute
 torch = sys.modules[__name__]
+#: makes a new axis in an index
+newaxis = None
+
+#: what a first program does not need is imported when it is first asked for
+_LATE = {
+    # those of ``fgrad.mutable.explain`` are of the name of their module
+    **{
+        f"fgrad.mutable.explain.{name}": name
+        for name in "audit draw graph_of hook_schedule nonfinite residuals views watch why_no_grad".split()  # noqa: SIM905
+    },
+    "fgrad.torch": "_C _utils accelerator amp backends compiler cpu cuda distributed distributions fft func functional "
+    "futures jit library linalg masked multiprocessing nn optim overrides profiler quasirandom random serialization "
+    "signal special testing utils",
+    "fgrad.torch.amp": "GradScaler autocast",
+    "fgrad.torch.amp.settings": "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache "
+    "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype is_autocast_cache_enabled "
+    "is_autocast_cpu_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype "
+    "set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype",
+    "fgrad.torch.compiler": "capture compile pure",
+    "fgrad.torch.control_flow": "cond while_loop",
+    "fgrad.torch.func": "vmap",
+    "fgrad.torch.func.functionalization": "functionalize",
+    "fgrad.torch.futures": "Future",
+    "fgrad.torch.installation": "install uninstall",
+    "fgrad.torch.random": "default_generator get_rng_state initial_seed manual_seed seed set_rng_state",
+    "fgrad.torch.random.public": "Generator",
+    "fgrad.torch.serialization": "load save",
+}
+
+
+def _all_functions() -> None:
+    """Take in all functions of ``torch``, and those that optimisers use (``_foreach_add``)."""
+    for name, function in import_at_first_use(f"{__name__}.foreach").NAMES.items():
+        globals().setdefault(name, function)
+    for name, entry in TABLE.items():
+        if entry.function:
+            globals().setdefault(name, entry.call)
+
 
 if TYPE_CHECKING:
+    from fgrad.mutable.explain.audit import audit as audit
+    from fgrad.mutable.explain.draw import draw as draw
+    from fgrad.mutable.explain.graph_of import graph_of as graph_of
+    from fgrad.mutable.explain.hook_schedule import hook_schedule as hook_schedule
+    from fgrad.mutable.explain.nonfinite import nonfinite as nonfinite
+    from fgrad.mutable.explain.residuals import residuals as residuals
+    from fgrad.mutable.explain.views import views as views
+    from fgrad.mutable.explain.watch import watch as watch
+    from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
+    from fgrad.torch import (
+        _C as _C,
+        _utils as _utils,
+        accelerator as accelerator,
+        amp as amp,
+        backends as backends,
+        compiler as compiler,
+        cpu as cpu,
+        cuda as cuda,
+        distributed as distributed,
+        distributions as distributions,
+        fft as fft,
+        func as func,
+        functional as functional,
+        futures as futures,
+        jit as jit,
+        library as library,
+        linalg as linalg,
+        masked as masked,
+        multiprocessing as multiprocessing,
+        nn as nn,
+        optim as optim,
+        overrides as overrides,
+        profiler as profiler,
+        quasirandom as quasirandom,
+        random as random,
+        serialization as serialization,
+        signal as signal,
+        special as special,
+        testing as testing,
+        utils as utils,
+    )
+    from fgrad.torch.amp import GradScaler as GradScaler, autocast as autocast
+    from fgrad.torch.amp.settings import (
+        autocast_decrement_nesting as autocast_decrement_nesting,
+        autocast_increment_nesting as autocast_increment_nesting,
+        clear_autocast_cache as clear_autocast_cache,
+        get_autocast_cpu_dtype as get_autocast_cpu_dtype,
+        get_autocast_dtype as get_autocast_dtype,
+        get_autocast_gpu_dtype as get_autocast_gpu_dtype,
+        is_autocast_cache_enabled as is_autocast_cache_enabled,
+        is_autocast_cpu_enabled as is_autocast_cpu_enabled,
+        is_autocast_enabled as is_autocast_enabled,
+        set_autocast_cache_enabled as set_autocast_cache_enabled,
+        set_autocast_cpu_dtype as set_autocast_cpu_dtype,
+        set_autocast_cpu_enabled as set_autocast_cpu_enabled,
+        set_autocast_dtype as set_autocast_dtype,
+        set_autocast_enabled as set_autocast_enabled,
+        set_autocast_gpu_dtype as set_autocast_gpu_dtype,
+    )
     from fgrad.torch.compiler.compilation import compile as compile
     from fgrad.torch.compiler.graphs import capture as capture
     from fgrad.torch.compiler.pure import pure as pure
+    from fgrad.torch.control_flow import cond as cond, while_loop as while_loop
+    from fgrad.torch.func import vmap as vmap
+    from fgrad.torch.func.functionalization import functionalize as functionalize
+    from fgrad.torch.futures import Future as Future
+    from fgrad.torch.installation import install as install, uninstall as uninstall
+    from fgrad.torch.random import (
+        default_generator as default_generator,
+        get_rng_state as get_rng_state,
+        initial_seed as initial_seed,
+        manual_seed as manual_seed,
+        seed as seed,
+        set_rng_state as set_rng_state,
+    )
+    from fgrad.torch.random.public import Generator as Generator
+    from fgrad.torch.serialization import load as load, save as save
 
     def __getattr__(name: str) -> Any: ...
+    def _listed() -> list[str]: ...
 
 else:
-    _submodule = submodules(__name__, _WHEN_ASKED_FOR)
+    _deferred, _listed = submodules(__name__, _LATE)
 
     def __getattr__(name: str) -> Any:
-        return getattr(_submodule("compiler"), name) if name in _OF_THE_COMPILER else _submodule(name)
+        try:
+            return _deferred(name)
+        except AttributeError:
+            if name.startswith("__"):
+                raise
+        entry = TABLE.get(name)
+        if entry is not None and entry.function:
+            globals()[name] = entry.call
+        else:
+            _all_functions()
+        if name not in globals():
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals()[name]
+
+
+#: what this file imports for its own use, and modules that PyTorch has not
+_INTERNAL = {
+    *("Any", "FORMER", "LAYERS", "TABLE", "TYPE_CHECKING", "control_flow", "dtypes", "enter_methods"),
+    *("foreach", "formats", "import_at_first_use", "installation", "legacy", "methods", "names", "pickle_memory"),
+    *("pickle_names", "printing", "settings", "sharing", "stand_ins", "submodules", "sys", "trees"),
+}
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHEN_ASKED_FOR, *_OF_THE_COMPILER})
+    _all_functions()
+    return sorted({*_listed()} - _INTERNAL)

@@ -1,15 +1,15 @@
-"""The functions by which PyTorch's pickles make tensors, under PyTorch's names.
+"""The functions by which PyTorch's pickles make tensors, under PyTorch's names, and tensors as one flat one.
 
 Source: `torch._utils <https://github.com/pytorch/pytorch/blob/main/torch/_utils.py>`_.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor, of_class
 from fgrad.torch import ops
 from fgrad.torch.nn.parameter import Parameter
-from fgrad.torch.serialization.memory import look_at
+from fgrad.torch.pickle_memory import look_at
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
@@ -101,3 +101,26 @@ def _counted(tensor: Tensor) -> Tensor:
     """PyTorch makes an empty tensor look at the memory, which is a write."""
     tensor._counter.bump("set_", None, "")
     return tensor
+
+
+def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
+    """The elements of tensors, one after the other."""
+    return ops.cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Views of the parts of a flat tensor, in the shapes of tensors."""
+    sizes = [tensor.numel() for tensor in tensors]
+    return tuple([part.view(like.shape) for part, like in zip(flat.split(sizes), tensors, strict=True)])
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Tensors in groups of one type, each of so many bytes at most."""
+    groups: dict[str, list[Tensor]] = {}
+    for tensor in tensors:
+        group = groups.setdefault(tensor.type(), [])
+        if group and sum(x.nbytes for x in [*group, tensor]) > size_limit:
+            yield group
+            group = groups[tensor.type()] = []
+        group.append(tensor)
+    yield from groups.values()

@@ -5,6 +5,9 @@ Source: `torch.accelerator <https://docs.pytorch.org/docs/2.13/accelerator.html>
 
 from fgrad.mutable.types.devices import device
 from fgrad.torch import cuda
+from fgrad.torch.stand_ins import names
+
+globals().update(names("accelerator"))
 
 
 def device_count() -> int:

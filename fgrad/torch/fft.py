@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fgrad.torch.ops.signal import fourier as fourier
 from fgrad.torch.ops.table.table import TABLE
 
-globals().update({name.removeprefix("fft."): entry.call for name, entry in TABLE.items() if name.startswith("fft.")})
+globals().update({name.removeprefix("fft."): TABLE[name].call for name in TABLE if name.startswith("fft.")})
 
 if TYPE_CHECKING:
 

@@ -20,13 +20,8 @@ from fgrad.mutable.write.inplace import apply_inplace, check_inplace
 from fgrad.torch import linalg, ops
 from fgrad.torch.ops.table.table import TABLE
 
-#: the functions that are a method of each tensor, and write it where their names end in ``_``
-_METHODS = (
-    "abs", "acos", "add", "asin", "atan", "ceil", "cos", "cosh", "div", "erf", "erfc", "exp",
-    "expm1", "floor", "frac", "lerp", "lgamma", "log", "log10", "log1p", "log2", "mul", "neg", "reciprocal", "round",
-    "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
-)  # fmt: skip
-
+#: the functions that are a method of each tensor, and write it where their names end in ``_``: their rows say so
+_METHODS = [name for name, row in TABLE.items() if row.foreach]
 
 #: the functions whose numbers may be the elements of a tensor
 _OF_ELEMENTS = ("addcdiv", "addcmul")
@@ -57,7 +52,8 @@ def _norm(tensor: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:
     return linalg.vector_norm(tensor, ord, dtype=dtype)
 
 
-#: the operation on one tensor, of the functions that give new tensors
+#: the operation on one tensor, of the functions that give new tensors; those named here take other arguments than the
+#: method, or have none
 _NEW: dict[str, Callable[..., Any]] = {
     **{name: _method(name) for name in _METHODS},
     **{name: _with_factor(name) for name in _OF_ELEMENTS},

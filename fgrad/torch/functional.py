@@ -2,10 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fgrad.torch import (
-    ops as _ops,  # noqa: F401  (fills the table)
-    spectrograms as _spectrograms,  # noqa: F401
-)
+from fgrad.torch import ops as _ops  # noqa: F401  (fills the table)
 from fgrad.torch.ops.table.table import TABLE
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]

@@ -14,7 +14,6 @@ are imported.
 True
 """
 
-import importlib
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -22,6 +21,7 @@ from importlib.metadata import Distribution
 from types import ModuleType
 from typing import Any
 
+from fgrad.deferred import import_at_first_use
 from fgrad.torch.version import __version__
 
 _HERE = "fgrad.torch"
@@ -65,7 +65,7 @@ class _Finder:
         if not (name == _THERE or name.startswith(f"{_THERE}.")):
             return None
         try:
-            return _spec(name, importlib.import_module(_HERE + name.removeprefix(_THERE)))
+            return _spec(name, import_at_first_use(_HERE + name.removeprefix(_THERE)))
         except ModuleNotFoundError:
             # no other finder may look: a PyTorch that is installed has no part in this process
             raise ModuleNotFoundError(

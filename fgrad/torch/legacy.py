@@ -1,4 +1,4 @@
-"""The constructors of old: ``torch.Tensor(2, 3)``, ``torch.FloatTensor([1., 2.])``, ``x.new(3)``.
+"""Legacy constructors: ``torch.Tensor(2, 3)``, ``torch.FloatTensor([1., 2.])``, ``x.new(3)``.
 
 Each takes sizes, data, or a tensor, of which it makes another handle.  ``torch.FloatTensor`` is no class of tensors: it
 stands for an element type, and ``isinstance`` asks for that.

@@ -9,9 +9,7 @@ from fgrad.torch.ops.linalg import matrix_functions as matrix_functions
 from fgrad.torch.ops.linalg.matrices import LinAlgError as LinAlgError
 from fgrad.torch.ops.table.table import TABLE
 
-globals().update(
-    {name.removeprefix("linalg."): entry.call for name, entry in TABLE.items() if name.startswith("linalg.")}
-)
+globals().update({name.removeprefix("linalg."): TABLE[name].call for name in TABLE if name.startswith("linalg.")})
 
 if TYPE_CHECKING:
 

@@ -33,7 +33,6 @@ from fgrad.torch._C import (
 )
 from fgrad.torch.methods.subclasses import nowrap_functions
 from fgrad.torch.nn import functional, init
-from fgrad.torch.ops.table.answers import IN_PYTHON, names
 from fgrad.torch.ops.table.table import TABLE
 
 __all__ = [
@@ -232,7 +231,7 @@ class _pop_mode_temporarily(Scope):
 
 
 def redispatch_function(func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
-    """Run a function itself, whatever its arguments are; the functions that it calls ask as ever."""
+    """Run a function without overrides, whatever its arguments are; nested calls dispatch normally."""
     return behind(func)(*args, **(kwargs or {}))
 
 
@@ -254,7 +253,8 @@ def _namespaces() -> list[tuple[str, Any, Iterable[str]]]:
 
 def _name_in_torch(name: str) -> str:
     """A function's place as PyTorch names it: some stand in ``torch.functional`` too."""
-    inner = IN_PYTHON.get(name, "torch") != "torch" or name in ("istft", "broadcast_shapes")
+    said = TABLE[name].dispatch
+    inner = (said is not None and said.rule is Rule.WRITTEN and said.module != "torch") or name in _IN_FUNCTIONAL
     return f"torch.functional.{name}" if inner else f"torch.{name}"
 
 
@@ -280,7 +280,7 @@ def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str],
             if namespace is not Tensor and (name.startswith("_") or name.endswith("_")):
                 continue
             asks = raw(value) is not value and getattr(value, "override").rule is not Rule.FACTORY  # noqa: B009
-            if not asks or f"{prefix}.{name}" in _IGNORED:
+            if not asks or _is_unlisted(prefix, name):
                 ignored.add(value)
             else:
                 found[namespace].append(value)
@@ -291,18 +291,39 @@ def _is_public(value: Any) -> bool:
     return inspect.isfunction(value)
 
 
-#: what asks, and does not count as overridable for PyTorch: it takes tensors at most as numbers, or makes new ones
-_IGNORED = names(
-    "torch.arange torch.as_strided torch.bartlett_window torch.blackman_window torch.empty torch.empty_permuted "
-    "torch.empty_strided torch.eye torch.fft.fftfreq torch.fft.rfftfreq torch.fill torch.full torch.hamming_window "
-    "torch.hann_window torch.kaiser_window torch.linspace torch.logspace torch.normal torch.ones torch.rand "
-    "torch.rand_like torch.randint torch.randint_like torch.randn torch.randn_like torch.randperm torch.range "
-    "torch.result_type torch.scalar_tensor torch.tril_indices torch.triu_indices torch.vander torch.zeros "
-    "torch.Tensor.__delitem__ torch.Tensor._conj torch.Tensor._neg_view torch.Tensor.eig torch.Tensor.lstsq "
-    "torch.Tensor.solve torch.Tensor.symeig torch.Tensor.new torch.Tensor.new_empty "
-    "torch.Tensor.new_empty_strided torch.Tensor.new_full torch.Tensor.new_ones torch.Tensor.new_tensor "
-    "torch.Tensor.new_zeros torch.Tensor.stride torch.Tensor.unflatten"
+#: functions that stand in ``torch.functional``, too, and are written in C++ or do not ask
+_IN_FUNCTIONAL = ("istft", "broadcast_shapes")
+
+#: methods that ask, and do not count as overridable for PyTorch; of functions their rows say it
+_UNLISTED_METHODS = frozenset(
+    (
+        "__delitem__",
+        "_conj",
+        "_neg_view",
+        "eig",
+        "lstsq",
+        "solve",
+        "symeig",
+        "new",
+        "new_empty",
+        "new_empty_strided",
+        "new_full",
+        "new_ones",
+        "new_tensor",
+        "new_zeros",
+        "stride",
+        *(f"to_sparse_{kind}" for kind in ("bsc", "bsr", "coo", "csc", "csr")),
+        "unflatten",
+    )
 )
+
+
+def _is_unlisted(prefix: str, name: str) -> bool:
+    """Whether a function that asks does not count as overridable for PyTorch."""
+    if prefix == "torch.Tensor":
+        return name in _UNLISTED_METHODS
+    row = TABLE.get(f"{prefix}.{name}".removeprefix("torch."))
+    return row is not None and row.dispatch is not None and not row.dispatch.listed
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:

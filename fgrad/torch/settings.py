@@ -8,8 +8,7 @@ import os
 
 from attrs import define
 
-from fgrad.mutable.context.first_time import once
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import once, warn
 from fgrad.run.policy import POLICIES, enforce
 
 _MODES = {"default": 0, "warn": 1, "error": 2}

@@ -6,7 +6,7 @@ from typing import Any
 from fgrad.mutable.tensor.tensor import Tensor
 
 
-def apart(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+def without_aliasing(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """The tensors in lists, to be written one list after the other: within a list no two share memory."""
     rest = list(tensors)
     while rest:

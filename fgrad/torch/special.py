@@ -18,13 +18,13 @@ from fgrad.torch.ops.elementwise.elementary import (
     sigmoid as expit,
     xlogy as xlogy,
 )
+from fgrad.torch.ops.elementwise.modified_bessel import i0 as i0
 from fgrad.torch.ops.elementwise.rounding import round as round
 from fgrad.torch.ops.elementwise.special import (
     digamma as digamma,
     erf as erf,
     erfc as erfc,
     erfinv as erfinv,
-    i0 as i0,
     igamma as gammainc,
     igammac as gammaincc,
     lgamma as gammaln,
@@ -52,7 +52,9 @@ for _name in (*__all__, *_SHARED):
 
 _PREFIX = "special."
 
-globals().update({name.removeprefix(_PREFIX): entry.call for name, entry in TABLE.items() if name.startswith(_PREFIX)})
+_OWN = {name.removeprefix(_PREFIX): TABLE[name].call for name in TABLE if name.startswith(_PREFIX)}
+globals().update(_OWN)
+__all__ += [*_SHARED, *_OWN]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
 

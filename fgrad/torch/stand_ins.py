@@ -10,21 +10,25 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ContextDecorator, contextmanager
 from enum import Enum
 from functools import wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 from urllib.parse import urlparse
+
+from fgrad.deferred import deferred
 
 _HERE = "fgrad.torch."
 
 #: by module, below ``torch``, the names that refuse: classes begin with a capital letter
 REFUSED = {
-    "": "SymBool SymFloat SymInt",
+    "": "Event Stream SymBool SymFloat SymInt empty_quantized fake_quantize_per_channel_affine "
+    "fake_quantize_per_tensor_affine from_file hsmm lobpcg quantize_per_channel quantize_per_tensor "
+    "quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d sspaddmm",
     "_C": "_ExcludeDispatchKeyGuard",
     "_C._functorch": "CInterpreter TransformType get_unwrapped _add_batch_dim _remove_batch_dim _unwrap_batched "
     "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
@@ -49,7 +53,24 @@ REFUSED = {
     "_subclasses.functional_tensor": "FunctionalTensor FunctionalTensorMode mb_unwrap_functional_tensor "
     "disable_functional_mode",
     "_subclasses.meta_utils": "MetaConverter",
+    "accelerator": "current_device_index current_stream empty_cache get_memory_info max_memory_allocated "
+    "max_memory_reserved memory_allocated memory_reserved memory_stats reset_peak_memory_stats set_device_index "
+    "set_stream",
+    "ao": "",
     "autograd.profiler": "profile emit_nvtx emit_itt EnforceUnique KinetoStepTracker",
+    "cpu": "Event Stream current_stream",
+    "cuda": "BFloat16Tensor BoolTensor ByteTensor CUDAGraph CUDAPluggableAllocator CharTensor DoubleTensor Event "
+    "ExternalStream FloatTensor HalfTensor IntTensor LongTensor MemPool ShortTensor Stream caching_allocator_alloc "
+    "caching_allocator_delete can_device_access_peer current_blas_handle current_stream default_stream "
+    "get_device_properties get_rng_state get_sync_debug_mode graph graph_pool_handle initial_seed ipc_collect "
+    "is_current_stream_capturing make_graphed_callables mem_get_info memory_snapshot memory_summary "
+    "set_per_process_memory_fraction set_rng_state set_sync_debug_mode use_mem_pool utilization",
+    "cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
+    "cuda.graphs": "CUDAGraph graph make_graphed_callables",
+    "cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
+    "cuda.nvtx": "mark range range_end range_pop range_push range_start",
+    "cuda.profiler": "profile start stop",
+    "cuda.streams": "Event ExternalStream Stream",
     "distributed": "ProcessGroup Store TCPStore FileStore HashStore P2POp Work DeviceMesh init_process_group new_group "
     "all_reduce all_gather all_gather_into_tensor all_gather_object all_to_all all_to_all_single broadcast "
     "broadcast_object_list gather gather_object reduce reduce_scatter reduce_scatter_tensor scatter send recv isend "
@@ -81,8 +102,13 @@ REFUSED = {
     "FullOptimStateDictConfig FullStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig",
     "distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
     "distributed.fsdp.wrap": "size_based_auto_wrap_policy transformer_auto_wrap_policy",
+    "distributed.launch": "main",
+    "distributed.nn": "RemoteModule",
+    "distributed.nn.functional": "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce "
+    "reduce_scatter scatter",
     "distributed.pipelining": "ScheduleGPipe SplitPoint pipeline",
     "distributed.rpc": "RRef WorkerInfo init_rpc remote rpc_async rpc_sync shutdown get_worker_info",
+    "distributed.run": "main",
     "distributed.tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
     "distributed.tensor.experimental": "context_parallel",
     "distributed.tensor.experimental._attention": "set_rotate_method",
@@ -95,23 +121,35 @@ REFUSED = {
     "fx.node": "Node",
     "fx.proxy": "Proxy",
     "hub": "download_url_to_file help list load load_state_dict_from_url",
-    "mps": "",
+    "monitor": "Aggregation Event Stat TensorboardEventHandler log_event register_event_handler",
+    "mps": "Event compile_shader current_allocated_memory driver_allocated_memory empty_cache get_rng_state "
+    "recommended_max_memory set_per_process_memory_fraction set_rng_state synchronize",
     "nested": "as_nested_tensor nested_tensor nested_tensor_from_jagged to_padded_tensor",
     "nested._internal": "",
     "nested._internal.nested_tensor": "NestedTensor ViewNestedFromBuffer _tensor_symint_registry buffer_from_jagged",
     "nested._internal.ops": "extract_kwargs",
     "nn.attention.flex_attention": "BlockMask create_block_mask create_mask flex_attention",
     "onnx": "ExportOptions export",
+    "package": "PackageExporter PackageImporter",
     "profiler": "profile schedule tensorboard_trace_handler ExecutionTraceObserver",
+    "quantization": "DeQuantStub FakeQuantize MinMaxObserver QConfig QuantStub convert default_qconfig fuse_modules "
+    "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic",
     "sparse": "addmm log_softmax mm sampled_addmm softmax spdiags sum SparseSemiStructuredTensor",
     "utils._device": "",
     "utils._python_dispatch": "TorchDispatchMode",
+    "utils.bundled_inputs": "augment_model_with_bundled_inputs",
     "utils.benchmark": "Compare Measurement Timer",
+    "utils.collect_env": "get_env_info get_pretty_env_info main",
     "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension load load_inline",
     "utils.flop_counter": "FlopCounterMode register_flop_formula",
+    "utils.model_zoo": "load_url",
+    "utils.mobile_optimizer": "optimize_for_mobile",
+    "utils.module_tracker": "ModuleTracker",
     "utils.tensorboard": "SummaryWriter",
     "utils.weak": "",
-    "xpu": "",
+    "xpu": "Event Stream current_device current_stream device get_device_capability get_device_name "
+    "get_device_properties get_rng_state max_memory_allocated mem_get_info memory_allocated memory_reserved "
+    "reset_peak_memory_stats set_device set_rng_state stream synchronize",
 }  # fmt: skip
 
 #: classes that are modules
@@ -275,6 +313,27 @@ WORKING: dict[str, dict[str, Any]] = {
     "_jit_internal": {"_copy_to_script_wrapper": _same, "is_scripting": _never},
     "_subclasses.fake_tensor": {"is_fake": _never},
     "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
+    "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
+    "cuda": {
+        "default_generators": (),
+        "device": _Nothing,
+        "device_of": _Nothing,
+        "get_arch_list": list,
+        "get_rng_state_all": list,
+        "has_half": True,
+        "has_magma": False,
+        "is_tf32_supported": _never,
+        "max_memory_cached": _number(0),
+        "max_memory_reserved": _number(0),
+        "memory_cached": _number(0),
+        "memory_stats": lambda device=None: {},
+        "reset_max_memory_allocated": _none,
+        "reset_peak_memory_stats": _none,
+        "seed": _none,
+        "set_rng_state_all": _none,
+        "set_stream": _none,
+        "stream": _Nothing,
+    },
     "distributed": {
         "ReduceOp": ReduceOp,
         "GroupMember": None,
@@ -297,23 +356,30 @@ WORKING: dict[str, dict[str, Any]] = {
     "fx.experimental.proxy_tensor": {"get_proxy_mode": _none},
     "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "get_dir": _hub_folder, "urlparse": urlparse,
             "_get_torch_home": lambda: str(Path(_hub_folder()).parent)},
-    "mps": {"is_available": _never, "device_count": _number(0)},
+    "mps": {"is_available": _never, "device_count": _number(0), "manual_seed": _none, "seed": _none},
+    "mtia": {"is_available": _never, "device_count": _number(0)},
     "onnx": {"is_in_onnx_export": _never},
     "profiler": {"ProfilerActivity": ProfilerActivity},
     "utils._contextlib": {"_DecoratorContextManager": _DecoratorContextManager},
     "utils._device": {"DeviceContext": _on_device},
+    "utils.deterministic": {"fill_uninitialized_memory": True},
     "utils._python_dispatch": {"is_traceable_wrapper_subclass": _never},
     "utils.weak": {"WeakIdKeyDictionary": _WeakIdKeys, "WeakTensorKeyDictionary": _WeakIdKeys},
-    "xpu": {"is_available": _never, "device_count": _number(0)},
+    "xpu": {"is_available": _never, "device_count": _number(0), "empty_cache": _none, "is_initialized": _never,
+            "manual_seed": _none, "manual_seed_all": _none},
 }  # fmt: skip
 
 #: modules that have another name here
 ALIASES = {
     "_tensor": "_utils",
+    "ao.quantization": "quantization",
+    "cuda.memory": "cuda",
+    "cuda.random": "cuda",
     "nn.modules.channelshuffle": "nn.modules.reshaping",
     "nn.modules.flatten": "nn.modules.reshaping",
     "nn.modules.fold": "nn.modules.reshaping",
     "nn.modules.pixelshuffle": "nn.modules.reshaping",
+    "nn.utils.clip_grad": "nn.utils",
     "nn.utils.convert_parameters": "nn.utils",
     "torch_version": "version",
     "utils.data._utils": "utils.data",
@@ -360,8 +426,11 @@ class _Finder:
         """There are none."""
 
 
-def submodules(package: str, others: frozenset[str] = frozenset()) -> Callable[[str], ModuleType]:
-    """The ``__getattr__`` of a package: its modules in the table, and others, are imported when they are asked for.
+def submodules(package: str, names: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """``__getattr__`` and ``__dir__`` of a package: its modules in the table, and other names, are imported late.
+
+    Arguments:
+      names: as ``fgrad.deferred.deferred`` takes them; these are listed, those of the table are not.
 
     >>> import fgrad.torch as torch
     >>> torch.fx
@@ -370,14 +439,8 @@ def submodules(package: str, others: frozenset[str] = frozenset()) -> Callable[[
     inner = package.removeprefix(_HERE.rstrip(".")).lstrip(".")
     start = f"{inner}." if inner else ""
     found = {place.removeprefix(start) for place in (*REFUSED, *WORKING, *ALIASES) if place.startswith(start)}
-    known = others | {place for place in found if "." not in place}
-
-    def __getattr__(name: str) -> ModuleType:
-        if name in known:
-            return importlib.import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-
-    return __getattr__
+    modules = [place for place in found if place and "." not in place]
+    return deferred(package, names, modules)
 
 
 if not any(isinstance(each, _Finder) for each in sys.meta_path):

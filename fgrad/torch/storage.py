@@ -15,8 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fgrad.mutable.context.first_time import due
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import first_time, warn
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.tensor.exported import address_of, in_order, is_resizable, over
 from fgrad.mutable.tensor.storage import Storage
@@ -36,7 +35,7 @@ _DEPRECATED = (
 
 def warn_of_types() -> None:
     """Say once that storages with a type will go."""
-    if due(_DEPRECATED):
+    if first_time(_DEPRECATED):
         warn(_DEPRECATED)
 
 

@@ -13,6 +13,14 @@ from tests.api.compare import every_pytree, same, total
 X = jnp.array([0.5, -1.5, 2.0])
 FLOAT0 = jax.dtypes.float0
 
+
+@jax.custom_jvp
+def doubled(x):
+    return jnp.sin(x)
+
+
+doubled.defjvp(lambda primals, tangents: (doubled(*primals), 2 * jnp.cos(primals[0]) * tangents[0]))
+
 CASES = {
     "weak": (jnp.sin, (1.0,), (1.0,)),
     "weak, strong tangent": (jnp.sin, (1.0,), (jnp.float32(1.0),)),
@@ -31,6 +39,7 @@ CASES = {
     "scan": (lambda x: jax.lax.scan(lambda c, a: (c * a, c + a), x[0], x), (X,), (X + 1,)),
     "cond": (lambda x: jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x), (X,), (X + 1,)),
     "custom_jvp": (jax.nn.relu, (X,), (X,)),
+    "custom_jvp, weak": (doubled, (3.0,), (1.0,)),
     "remat": (jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))), (X,), (X,)),
 }  # fmt: skip
 

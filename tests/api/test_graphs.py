@@ -168,6 +168,13 @@ def test_parts():
     assert make_graph(lambda x: x)(X)
 
 
+@pytest.mark.parametrize("options", [{"source": X}, {"source": None}, {"limit": -1}, {"limit": 1.5}, {"limit": True}])
+def test_listings_with_wrong_options(options):
+    (name,) = options
+    with pytest.raises(TypeError, match=f"to_text: {name} "):
+        fgrad.make_graph(jnp.sin)(X).to_text(**options)
+
+
 def test_seen(tmp_path):
     assert str(GRAPH) == GRAPH.to_text()
     assert "%2 x: f32[3]" in repr(GRAPH)
@@ -233,3 +240,10 @@ def test_pytree_classes_are_pickled_but_not_saved(tmp_path):
     assert found == graph
     close(found(Pair(X, 1.0)), Pair(1.0, X * 2.0))
     assert pickle.loads(pickle.dumps(GRAPH)) == GRAPH
+
+
+def test_jax_compiles_a_graph_without_printing_it(monkeypatch):
+    printed = []
+    monkeypatch.setattr(Graph, "to_text", lambda self, *args, **kwargs: printed.append(self) or "")
+    assert float(jax.jit(GRAPH)(PARAMS, X)) == pytest.approx(float(loss(PARAMS, X)))
+    assert not printed

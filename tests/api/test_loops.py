@@ -73,6 +73,8 @@ def test_the_bound_is_hit():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="max_steps"):
         fgrad.bounded_while(lambda x: x > 0, lambda x: x - 1, 1.0, max_steps=0)
+    with pytest.raises(errors.ArgumentTypeError, match=r"bounded_while: init\['x'\] is not an array"):
+        fgrad.bounded_while(lambda x: True, lambda x: x, {"x": "a"}, max_steps=4)
     with pytest.raises(TypeError, match="cond"):
         fgrad.bounded_while(None, lambda x: x - 1, 1.0, max_steps=4)
     with pytest.raises(errors.MismatchError, match=r"result of body, \[0\], has"):

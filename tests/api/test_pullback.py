@@ -27,6 +27,16 @@ def test_what_is_kept_is_there_to_be_seen_and_replaced():
     assert pull.in_tree == jax.tree.structure(({"a": 0, "b": 0}, 0)) and pull.out_tree == jax.tree.structure(0)
 
 
+def test_what_only_repeats_something_smaller_is_made_anew():
+    def scaled(x, scale):
+        return x * jax.lax.broadcast_in_dim(jnp.exp(scale), x.shape, (0,))
+
+    x, scale = jnp.ones((3, 4)), jnp.arange(3.0)
+    out, pull = fgrad.vjp(scaled, x, scale)
+    assert sorted(kept.size for kept in jax.tree.leaves(pull)) == [3, 12]
+    same(pull(out), jax.vjp(scaled, x, scale)[1](out))
+
+
 def test_cotangents_are_added_to_references():
     def run(of):
         ref = jax.new_ref(jnp.ones(2))

@@ -154,7 +154,9 @@ CONSTANT_LOOPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CONSTANT_LOOPS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "random")) for name in CONSTANT_LOOPS]
+)
 def test_loops_that_give_constants_have_reverse_mode(name):
     f = CONSTANT_LOOPS[name]
     same(fgrad.grad(f)(1.5), jax.grad(f)(1.5))

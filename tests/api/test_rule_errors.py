@@ -80,6 +80,7 @@ def test_rules_of_jaxs_custom_vjp(rule):
     text = told(lambda: fgrad.grad(loss)(jnp.ones(3), jnp.ones(3)))
     assert f"The operation was called at {__file__}:" in text and "\n    hidden = f(x, y)\n" in text
     assert "Its derivative was asked for at" in text
+    assert f"This was in the bwd rule of '{f.__name__}': " in text and f", at {__file__}:" in text
 
 
 def test_a_forward_rule_and_a_rule_for_forward_mode():

@@ -35,6 +35,12 @@ SHOWN = {
         ("softmax of 32x32, recorded", "PyTorch eager", "one softmax"),
         ("first row of 32x32, recorded", "PyTorch eager", "one view"),
     ),
+    "fgrad.torch, a step as one program, beside PyTorch": (
+        ("compiled step, 16-16-16-1 MLP, SGD with momentum, batch 8", "PyTorch eager", "tiny MLP"),
+        ("compiled step, small transformer, Adam", "PyTorch eager", "small transformer"),
+        ("compiled step, LSTM, Adam", "PyTorch eager", "LSTM"),
+        ("compiled step, conv net with BatchNorm and dropout, Adam", "PyTorch eager", "convolutions"),
+    ),
 }
 #: ground, text, faint text, quicker, slower, in light and in dark surroundings
 LIGHT = ("#ffffff", "#1f2937", "#6b7280", "#2563eb", "#d97706")

@@ -323,13 +323,23 @@ def main() -> None:
     if options.captured:
         print(measured.table(captured.rows(rounds, seconds, torch)))
         return
-    rows = unjitted(rounds, seconds) + jitted(rounds, seconds) + first_call(3 if options.quick else 9)
-    rows += recording(rounds, options.quick) + namespaces(rounds, seconds) + mutable_layer(rounds, seconds)
-    rows += summary(single_operations(rounds)) + noting_lines(rounds, seconds)
-    rows += captured.rows(rounds, seconds, torch)
-    found = measured.Measured(machine(), rows)
-    print(found.table())
+    rows: list[Row] = []
+    for measure in (
+        lambda: unjitted(rounds, seconds),
+        lambda: jitted(rounds, seconds),
+        lambda: first_call(3 if options.quick else 9),
+        lambda: recording(rounds, options.quick),
+        lambda: namespaces(rounds, seconds),
+        lambda: mutable_layer(rounds, seconds),
+        lambda: summary(single_operations(rounds)),
+        lambda: noting_lines(rounds, seconds),
+        lambda: captured.rows(rounds, seconds, torch),
+    ):
+        part = measure()
+        print(measured.table(part), end="\n\n", flush=True)
+        rows += part
     if options.write:
+        found = measured.Measured(machine(), rows)
         measured.write(found)
         measured.write_documents(found)
 

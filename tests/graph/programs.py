@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 from fgrad.graph.graph import Graph
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 
 
 @jax.custom_jvp

@@ -22,7 +22,10 @@ def test_an_answer_prints_shows_and_counts():
     assert answer
     assert str(answer) == repr(answer) == "Kept for <backward>:\nname   bytes\nh     12,000\nloss       4"
     shown = answer._repr_html_()
-    assert shown.startswith("<pre>Kept for &lt;backward&gt;:</pre><table>") and "<td>loss</td>" in shown
+    assert shown.startswith("<pre>Kept for &lt;backward&gt;:</pre><table>")
+    # a notebook sets all cells flush right
+    assert '<td style="text-align:left">loss</td><td style="text-align:right">4</td>' in shown
+    assert '<th style="text-align:left">name</th><th style="text-align:right">bytes</th>' in shown
 
 
 def test_an_empty_answer_is_false():
@@ -31,4 +34,18 @@ def test_an_empty_answer_is_false():
 
 def test_a_title_stands_above():
     assert Table(("a",), [("x",)], "Title").text() == "Title\na\nx"
-    assert "<caption>Title</caption>" in Table(("a",), [], "Title").html()
+    assert ">Title</caption>" in Table(("a",), [], "Title").html()
+
+
+@frozen(repr=False)
+class _Lines(Answer):
+    def findings(self):
+        return (1,)
+
+    def parts(self):
+        yield from ("one", "  two", Table(("a",), [("x",)]), "three")
+
+
+def test_lines_that_follow_each_other_are_one_paragraph():
+    shown = _Lines()._repr_html_()
+    assert shown.count("<pre>") == 2 and "<pre>one\n  two</pre>" in shown

@@ -1,5 +1,6 @@
 """What is different between two graphs: aligned by structure, printed with names and lines."""
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -35,6 +36,44 @@ def test_a_changed_operation():
     assert lines[0] == "0 removed, 0 added, 1 changed"
     assert [line[:22] for line in lines if line[0] in "+-"] == ["- h: f32[3] = tanh z  ", "+ h: f32[3] = sin z   "]
     assert "test_difference.py:" in lines[3]
+
+
+def ruled(slope=2.0, outer=1.0):
+    @jax.custom_jvp
+    def square(x):
+        return x * x
+
+    @square.defjvp
+    def _(primals, tangents):
+        return square(*primals), slope * primals[0] * tangents[0]
+
+    @jax.custom_vjp
+    def clipped(x):
+        return jnp.clip(x, -1.0, 1.0)
+
+    clipped.defvjp(lambda x: (clipped(x), x), lambda x, g: (g * outer,))
+
+    def program(x):
+        _, y = jax.lax.scan(lambda c, t: (c, square(t)), 0.0, clipped(x))
+        return jnp.sum(y)
+
+    return fgrad.make_graph(program)(X)
+
+
+def test_other_functions_with_the_same_rules_are_no_difference():
+    found = ruled().diff(ruled())
+    assert ruled() != ruled() and not found
+    assert sorted(found.other_functions) == ["clipped", "square"]
+    assert "which do the same by the same rules: " in str(found)
+    assert ruled().diff(ruled(slope=3.0)) and ruled().diff(ruled(outer=3.0))
+    assert not ruled().diff(ruled()).moved and ruled().diff(ruled(slope=3.0)).moved
+
+
+def test_a_program_that_is_written_out_is_the_same():
+    graph = ruled()
+    scope = {}
+    exec(graph.to_python(), scope)
+    assert not graph.diff(fgrad.make_graph(scope["program"])(X))
 
 
 def test_what_was_put_in_and_taken_out():

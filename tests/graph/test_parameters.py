@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from fgrad.errors import GraphFileError
+from fgrad.graph.check import Misfit
 from fgrad.graph.parameters import check_parameters, schema
 from fgrad.graph.regions import REGIONS, custom_vmap, scan
 from fgrad.graph.saving import dump, encoded, load
@@ -45,6 +46,11 @@ def test_a_precision_that_is_a_number():
     refused(DOT, "dot_general", change, "parameter 'precision' of dot_general is 1 and must be a precision")
 
 
+def test_what_is_filled_with_is_a_number():
+    data = written(lambda x: x.at[jnp.array([7])].get(mode="fill", fill_value=0.0), jnp.ones(3))
+    refused(data, "gather", lambda op: op["params"].update(fill_value=None), "'fill_value' of gather is None")
+
+
 @pytest.mark.parametrize(
     ("change", "part"),
     [
@@ -80,6 +86,49 @@ def test_what_others_may_not_be(name):
     primitive, parameter, value = OTHERS[name]
     data = written({**PROGRAMS, **MORE, "reduce": jnp.max}[name])
     refused(data, primitive, lambda op: op["params"].update({parameter: value}), f"parameter '{parameter}'")
+
+
+OPERANDS = {
+    "ormqr": (
+        lambda a, taus: jax.lax.linalg.ormqr(a, taus, a, left=True, transpose=False),
+        lambda types: [types[0], types[1].update(shape=(4,)), types[2]],
+        "no more reflections than rows",
+    ),
+    "reduce_window_min": (
+        lambda a, taus: jax.lax.reduce_window(a, jnp.inf, jax.lax.min, (1, 2), (1, 1), "VALID"),
+        lambda types: [types[0].update(dtype=jax.dtypes.float0)],
+        "windows of numbers",
+    ),
+    "sort": (
+        lambda a, taus: jax.lax.sort([a, a], num_keys=1),
+        lambda types: [types[0], types[1].update(shape=(2, 3))],
+        "do not fit each other",
+    ),
+    "gather": (
+        lambda a, taus: a[jnp.array([0, 2])],
+        lambda types: [types[0], types[1].update(dtype=jnp.int4)],
+        "do not fit each other",
+    ),
+    "mul": (
+        lambda a, taus: a * a,
+        lambda types: [t.update(dtype=jax.dtypes.float0) for t in types],
+        "mul does not take float0",
+    ),
+    "erfc": (
+        lambda a, taus: jax.lax.erfc(a),
+        lambda types: [types[0].update(dtype=jnp.float8_e5m2)],
+        "do not fit each other",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_operands_that_jax_itself_does_not_look_at(name):
+    function, change, part = OPERANDS[name]
+    (op,) = [node.op for node in graph_of(function, jnp.ones((3, 2)), jnp.ones(2)) if node.op.name == name]
+    check_parameters(op.primitive, op.params, op.in_types)
+    with pytest.raises(Misfit, match=part):
+        check_parameters(op.primitive, op.params, change(op.in_types))
 
 
 def test_an_adding_scatter_adds():

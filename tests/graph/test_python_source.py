@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 import fgrad
 from fgrad.api.graph_source import python_program
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from tests.graph.corpus import MORE, graphs
 from tests.graph.programs import PROGRAMS, graph_of, random_graphs
 

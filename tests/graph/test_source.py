@@ -1,5 +1,6 @@
 """Every node has the user's line: never one of JAX's or of this package."""
 
+import linecache
 import os
 
 import jax
@@ -136,3 +137,58 @@ def test_functions_of_jax_between_lines_of_the_user():
     assert lines == sorted(lines)
     assert len(set(lines)) == 3
     assert {node.source.function.rsplit(".", 1)[-1] for node in graph} == {"f"}
+
+
+def first(x):
+    return jnp.sin(x) * 2.0
+
+
+def second(x):
+    y = jnp.sin(x)
+    return y * 2.0
+
+
+def pulled(f):
+    _, pull = fgrad.vjp(f, X)
+    return pull
+
+
+def pushed(f):
+    _, push = fgrad.linearize(f, X)
+    return push
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        pulled,
+        pushed,
+        lambda f: fgrad.grad(lambda x: jnp.sum(f(x))),
+        lambda f: lambda x: fgrad.jvp(f, (x,), (x,)),
+        lambda f: fgrad.jacrev(f),
+        lambda f: lambda x: fgrad.grad(lambda w: jnp.sum(f(w * x)))(2.0),
+    ],
+)
+def test_equal_functions_have_lines_of_their_own(transform):
+    """They share what is compiled."""
+    for f in (first, second, second):
+        derived = transform(f)
+        graph = fgrad.make_graph(derived)(X)
+        start = f.__code__.co_firstlineno
+        own = {node.source.line for node in graph.core if node.source and node.source.function == f.__name__}
+        assert own and own <= {start + 1, start + 2}
+        others = {first, second} - {f}
+        assert not {node.source.function for node in graph.core if node.source} & {g.__name__ for g in others}
+
+
+def test_a_string_that_was_executed_has_no_text():
+    """Many strings share the name ``<string>``; what Python 3.13 knows by it is the text of ``python -c``."""
+    linecache.cache["<string>"] = (0, None, ["not this\n", "nor this\n"], "<string>")
+    try:
+        scope = {"jnp": jnp}
+        exec("def f(x):\n    return jnp.log(x)", scope)
+        source = next(iter(fgrad.make_graph(scope["f"])(1.0))).source
+        assert (source.file, source.line, source.text) == ("<string>", 2, "")
+        assert "in log, at <string>:2, in f.\n" in str(fgrad.nonfinite(scope["f"])(0.0))
+    finally:
+        del linecache.cache["<string>"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fgrad
+from fgrad.graph.graph import Const
 
 X = jnp.array([0.3, -1.2, 0.7])
 PARAMS = {"w": jnp.ones((3, 3)) * 0.1, "b": jnp.array([0.1, 0.2, 0.3])}
@@ -96,3 +97,11 @@ def test_what_does_not_fit():
         GRAPH.replace("h", lambda v: v, "loss")
     with pytest.raises(TypeError, match="replaced by a function"):
         GRAPH.replace("h", 3.0)
+
+
+def test_a_constant_stays_of_its_type_whatever_the_flag():
+    with jax.enable_x64(False):
+        graph = fgrad.make_graph(lambda x: jax.lax.add(x, np.int64(2)))(np.int32(1))
+        assert Const.of(np.arange(2)).value.dtype == np.int32
+    with jax.enable_x64(True):
+        assert graph(np.int32(1)).dtype == np.int32

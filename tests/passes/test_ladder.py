@@ -15,6 +15,7 @@ from fgrad.passes.ladder import ladder
 from fgrad.run.executable import run
 from tests.graph.drawing.models import MODELS
 from tests.graph.programs import PROGRAMS, graph_of
+from tests.oracle import compiled
 
 
 def arrays(tree, seed=0):
@@ -34,8 +35,8 @@ def test_computes_values_and_gradients(name):
     args = arrays(types)
     found = made(fun, args)
     check(found.graph)
-    value, gradients = jax.value_and_grad(fun, argnums=tuple(range(len(args))))(*args)
-    got = run(found.graph, [*jax.tree.leaves(args), jnp.ones(())])
+    value, gradients = compiled(jax.value_and_grad(fun, argnums=tuple(range(len(args)))))(*args)
+    got = jax.jit(lambda *args: run(found.graph, args))(*jax.tree.leaves(args), jnp.ones(()))
     numbers = dict(zip(found.graph.outputs, got, strict=True))
     np.testing.assert_allclose(numbers[found.results[0].value], value, rtol=1e-5)
     for pair, expected in zip(found.arguments, jax.tree.leaves(gradients), strict=True):

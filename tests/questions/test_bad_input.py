@@ -27,6 +27,11 @@ def test_no_function(name):
         (NUMBERS | TYPES)[name](3)(X)
 
 
+def test_only_the_second_program_may_be_recorded_gradients():
+    with pytest.raises(TypeError, match="compare: one takes a function, got {}"):
+        fgrad.compare({}, loss)
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("transform", [jax.jit, fgrad.jit, fgrad.grad])
 def test_numbers_that_are_not_known(name, transform):

@@ -21,9 +21,9 @@ ARGS = ({"w": jnp.ones((3, 2))}, jnp.ones((5, 3)))
 
 def test_prints_as_a_table():
     assert str(fgrad.draw(loss)(*ARGS)).splitlines()[:3] == [
-        "arguments    forward                   saved                backward         gradients",
-        "params['w']  dot_general               params['w']  24 B    d dot_general    d loss / d params['w']",
-        "x                                      x  60 B                               d loss / d x",
+        "arguments    forward      saved                backward         gradients",
+        "params['w']  dot_general  params['w']  24 B    d dot_general    d loss / d params['w']",
+        "x                         x  60 B                               d loss / d x",
     ]
 
 

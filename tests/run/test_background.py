@@ -14,7 +14,7 @@ import pytest
 
 import fgrad
 from fgrad.jaxcore import ShapedArray
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from fgrad.run import background
 from fgrad.run.background import in_background, wait_for_compilations, when_called
 from fgrad.run.executable import Executable
@@ -24,16 +24,6 @@ X = np.arange(4, dtype="float32")
 TYPES = (ShapedArray((4,), np.dtype("float32")),)
 #: interpreted twice, and then as long as a program is not there
 SOON = Policy(operations=Pace(runs=2, compile=in_background))
-
-
-@pytest.fixture
-def held() -> Iterator[threading.Event]:
-    """What is compiled in the background waits until this is set."""
-    opened = threading.Event()
-    background._worker.submit(opened.wait)
-    yield opened
-    opened.set()
-    wait_for_compilations()
 
 
 def of_cosine() -> Executable:
@@ -52,21 +42,23 @@ def test_a_program_takes_over_when_it_is_there(held):
         assert runs.compiled is not None
 
 
-def compilations() -> list[str]:
-    """Grows with every program that XLA compiles."""
+@pytest.fixture
+def compilations() -> Iterator[list[str]]:
+    """Grows with every program that XLA compiles; what other tests have left to the background is not in it."""
     found: list[str] = []
 
     def listen(event: str, *_: Any, **__: Any) -> None:
         if event.endswith("backend_compile_duration"):
             found.append(threading.current_thread().name)
 
+    wait_for_compilations()
     jax.monitoring.register_event_duration_secs_listener(listen)
-    return found
+    yield found
+    jax.monitoring.unregister_event_duration_listener(listen)
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_it_is_compiled_once(wide):
-    found = compilations()
+def test_it_is_compiled_once(wide, compilations):
     x, y = X.astype("float64") if wide else X, np.full(4, 3.0, "float32")
     types = [ShapedArray(a.shape, a.dtype) for a in (x, y)]
     with fgrad.policy(SOON), jax.enable_x64(wide):
@@ -76,10 +68,17 @@ def test_it_is_compiled_once(wide):
             runs([x, y])
             wait_for_compilations()
         assert runs.compiled is not None
-    assert found.count("fgrad compiles") == 1
     # node by node JAX compiles what NumPy has no kernel of, before
-    del found[: found.index("fgrad compiles") + 1]
-    assert not found
+    assert compilations.count("fgrad compiles") == 1 and compilations[-1] == "fgrad compiles"
+
+
+def test_who_asks_whether_it_is_ready_does_not_compile_it_again(compilations):
+    with fgrad.policy(Policy(operations=Pace(compile=in_background))):
+        runs = of_cosine()
+        while not runs.ready():
+            wait_for_compilations()
+        np.testing.assert_allclose(runs([X])[0], 2 * np.cos(X), rtol=1e-6)
+    assert compilations == ["fgrad compiles"]
 
 
 def test_what_cannot_run_otherwise_is_waited_for(held):
@@ -169,3 +168,17 @@ def test_the_interpreter_ends_while_something_is_compiled():
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=120, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "over\n", "")
+
+
+def test_stretches_are_compiled_behind_the_calls_too(compilations, held):
+    graph = stage_closed(lambda x: [jnp.cos(jnp.cos(jnp.cos(x)))], TYPES)
+    with fgrad.policy(Policy(operations=Pace(compile=in_background), stretch=1, stretch_runs=1, long_runs=100)):
+        runs = Executable(graph, lambda policy: policy.operations)
+        for _ in range(6):
+            np.testing.assert_allclose(runs([X])[0], np.cos(np.cos(np.cos(X))), rtol=1e-6)
+        assert not compilations
+        held.set()
+        wait_for_compilations()
+        for _ in range(2):
+            np.testing.assert_allclose(runs([X])[0], np.cos(np.cos(np.cos(X))), rtol=1e-6)
+    assert compilations == ["fgrad compiles"]

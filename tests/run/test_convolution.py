@@ -1,5 +1,6 @@
 """Convolutions and reductions of windows by NumPy: XLA's numbers, whatever the parameters are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -47,10 +48,12 @@ def numbers(generator: Any, low: int, high: int, count: int) -> list[int]:
     return [int(n) for n in generator.integers(low, high, count)]
 
 
-def drawn(generator: Any) -> tuple[Any, list[np.ndarray]]:
-    """A convolution of small whole numbers, which no order of adding rounds."""
+def drawn(
+    generator: Any, kinds: Sequence[str] = ("none", "feature", "batch"), fewest: int = 1
+) -> tuple[Any, list[np.ndarray]]:
+    """A convolution of small whole numbers, which no order of adding rounds, in groups of some kinds."""
     dims = int(generator.choice([1, 2, 2, 3]))
-    kind, groups = generator.choice(["none", "feature", "batch"]), int(generator.integers(1, 4))
+    kind, groups = generator.choice(kinds), int(generator.integers(fewest, 4))
     features, batches = (groups if kind == k else 1 for k in ("feature", "batch"))
     n, c, o = numbers(generator, 1, 4, 3)
     sizes = (
@@ -119,6 +122,20 @@ def test_depthwise(channels):
         w = image(outputs * channels, 1, 3, 2)
         assert_same(conv(feature_group_count=channels), x, w)
         assert_same(conv(feature_group_count=channels, strides=(2, 1), lhs_dilation=(1, 2)), x, w)
+
+
+def test_groups_in_several_blocks(monkeypatch):
+    """Where a depthwise convolution has many results, it is a product of matrices, some groups at a time."""
+    monkeypatch.setattr(convolution, "FEW", 0)
+    monkeypatch.setattr(convolution, "GROUPED", 2000)
+    monkeypatch.setattr(convolution, "BLOCK", 500)
+    x = image(2, 10, 6, 7)
+    for outputs in (1, 2):
+        w = image(outputs * 10, 1, 3, 2)
+        assert_same(conv(feature_group_count=10), x, w)
+        assert_same(conv(feature_group_count=10), x, w[:, :, ::-1, ::-1])
+        assert_same(conv(feature_group_count=10, strides=(2, 1), lhs_dilation=(1, 2)), x, w)
+    assert_same(conv(batch_group_count=5), image(5, 2, 6, 7), image(10, 2, 4, 5))
 
 
 def test_operands_as_they_lie_in_memory():

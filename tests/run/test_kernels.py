@@ -11,7 +11,7 @@ from jax import lax
 import fgrad
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import typeof
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from fgrad.run.interpreter import interpret
 from fgrad.run.kernels.table import TABLE, exact_kernel, kernel, kernel_as_xla
 from tests.rules.samples import Sample
@@ -213,6 +213,17 @@ def test_results_do_not_share_memory_with_arguments():
     y = fgrad.grad(lambda x: (x.reshape(2, 2) * 1.0).sum() + x[0] * 0)(x)
     x.delete()
     np.testing.assert_array_equal(y, np.ones(4))
+
+
+def test_steps_that_are_not_taken_may_be_longer_than_any_array():
+    x, far = np.arange(6.0, dtype="float32"), 2**62
+    for window, steps in ((4, {"window_strides": (far,)}), (1, {"window_dilation": (far,)})):
+        (found,) = interpret(*graph_of(lambda x, w=window, s=steps: windows(x, w, **s), (x,)), kernel_as_xla)
+        np.testing.assert_array_equal(found, windows(x, window, **steps))
+
+
+def windows(x, length, window_strides=(1,), **options):
+    return jax.lax.reduce_window(x, 0.0, jax.lax.add, (length,), window_strides, "VALID", **options)
 
 
 def test_first_run_compiles_nothing_for_what_numpy_computes(monkeypatch):

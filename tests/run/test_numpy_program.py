@@ -11,7 +11,7 @@ from jax import lax
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import ShapedArray, typeof
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from fgrad.run.executable import Executable
 from fgrad.run.numpy_program import BEGUN, LARGEST, LINE, numpy_program
 from fgrad.run.policy import POLICIES, operations

@@ -10,7 +10,7 @@ from jax.extend.core import Primitive
 
 import fgrad
 from fgrad.jaxcore import ShapedArray, typeof
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from fgrad.run.executable import Executable
 from fgrad.run.numpy_program import numpy_program
 from fgrad.run.policy import operations
@@ -36,6 +36,32 @@ def test_a_compiled_program_takes_over():
     values = [f(2.0) for _ in range(3)]
     assert fgrad.cache_info().compiled >= 1
     assert np.allclose(values, jax.grad(lambda x: jnp.sin(x) * x)(2.0))
+
+
+@pytest.mark.parametrize("policy", ["compiled", "stretches"])
+def test_what_was_interrupted_is_compiled_anew(policy, monkeypatch):
+    """See NOTE [Interrupted in XLA]."""
+    made = []
+
+    class Program:
+        def __init__(self, function, **options):
+            made.append(self)
+            self.program = jit(function, **options)
+
+        def __call__(self, *args):
+            if made == [self]:
+                raise KeyboardInterrupt
+            return self.program(*args)
+
+    jit = jax.jit
+    monkeypatch.setattr(jax, "jit", Program)
+    x = jnp.linspace(0.1, 0.9, 23)
+    executable = Executable(stage_closed(lambda x: [jnp.tan(jnp.tan(jnp.tan(x)))], [typeof(x)]), operations)
+    with fgrad.policy(policy):
+        with pytest.raises(KeyboardInterrupt):
+            executable([x])
+        for _ in range(2):
+            np.testing.assert_allclose(executable([x])[0], np.tan(np.tan(np.tan(x))), 1e-5)
 
 
 def test_what_another_policy_compiled_does_not_run_where_numpy_does():

@@ -13,7 +13,7 @@ import json
 import random
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -431,13 +431,22 @@ def random_program(seed: int, length: int = 14) -> list[Step]:
     return program
 
 
+def played(program: Sequence[Step], torch: Any) -> Iterator[Any]:
+    """What a library shows after each step of a program."""
+    player = Player(torch)
+    return (player.play(step) for step in program)
+
+
 def difference(program: Sequence[Step], ours: Any, theirs: Any) -> str | None:
     """Where two libraries differ first when they play a program, None if they never do."""
-    us, them = Player(ours), Player(theirs)
-    for at, step in enumerate(program):
-        seen, wanted = us.play(step), them.play(step)
-        if not alike(seen, wanted):
-            return described(program, at, seen, wanted)
+    return difference_from(program, ours, played(program, theirs))
+
+
+def difference_from(program: Sequence[Step], torch: Any, wanted: Iterable[Any]) -> str | None:
+    """Where a library first shows something else than is wanted."""
+    for at, (seen, expected) in enumerate(zip(played(program, torch), wanted, strict=True)):
+        if not alike(seen, expected):
+            return described(program, at, seen, expected)
     return None
 
 

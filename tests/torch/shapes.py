@@ -161,16 +161,23 @@ def played(seed: int, torch: Any, runs: int) -> list[np.ndarray]:
     return [np.zeros(0) if x is None else np.array(x.tolist(), "float64").reshape(tuple(x.shape)) for x in found]
 
 
+Outcome = tuple[list[np.ndarray], Exception | None]
+
+
 def check(seed: int, ours: Any, theirs: Any, runs: int = 3) -> None:
     """Raise AssertionError where two libraries, or two lanes, show different numbers."""
-    wanted, error = _attempt(seed, theirs, runs)
-    mine, my_error = _attempt(seed, ours, runs)
+    compare(seed, outcome(seed, ours, runs), outcome(seed, theirs, runs))
+
+
+def compare(seed: int, found: Outcome, wanted: Outcome) -> None:
+    (mine, my_error), (others, error) = found, wanted
     assert type(my_error) is type(error), f"{seed}: {my_error!r} and {error!r}"
-    for k, (a, b) in enumerate(zip(mine, wanted, strict=True)):
+    for k, (a, b) in enumerate(zip(mine, others, strict=True)):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=f"seed {seed}, value {k}")
 
 
-def _attempt(seed: int, torch: Any, runs: int) -> tuple[list[np.ndarray], Exception | None]:
+def outcome(seed: int, torch: Any, runs: int = 3) -> Outcome:
+    """What a program gives, or the error that it raises."""
     try:
         return played(seed, torch, runs), None
     except (RuntimeError, IndexError) as error:

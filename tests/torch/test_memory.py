@@ -1,6 +1,8 @@
 """Memory that others look at: addresses, arrays of NumPy's that share it, and sizes that no memory holds."""
 
+import copy
 import ctypes
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -115,6 +117,31 @@ def test_backward_reads_what_was_written_through_an_array():
     x.detach().numpy()[0] = 5
     y.backward()
     assert x.grad.tolist() == [10, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: torch.ones(2, requires_grad=True), lambda: torch.ones(3)[1:], lambda: torch.nn.Parameter(torch.ones(2))],
+)
+def test_a_shallow_copy_shares_memory_and_counts_its_own_versions(make: Any):
+    x = make()
+    y = copy.copy(x)
+    with torch.no_grad():
+        y[0] = 5
+    assert y is not x and type(y) is type(x) and y.requires_grad == x.requires_grad
+    assert x.tolist() == y.tolist() == [5, 1] and x._version == 0
+    z = pickle.loads(pickle.dumps(x))
+    z.detach()[0] = 7
+    assert x.tolist() == [5, 1]
+
+
+def test_a_shallow_copy_is_an_inference_tensor_where_it_is_made_in_inference_mode():
+    with torch.inference_mode():
+        x = torch.ones(2)
+        assert copy.copy(x).is_inference()
+    y = copy.copy(x)
+    assert not y.is_inference() and x.is_inference()
+    (y * torch.ones(2, requires_grad=True)).sum().backward()
 
 
 def test_lent_memory_keeps_its_size():

@@ -117,19 +117,35 @@ def shorter(ladder: Ladder, most: int = DRAWN_ROWS) -> Ladder:
     return evolve(ladder, rows=(*ladder.rows[: most - most // 2], *ladder.rows[-(most // 2) :]), left_out=count)
 
 
+def sides(name: str) -> tuple[str, str]:
+    """The two sides of a derivative's name; of any other name, the name and nothing.
+
+    >>> sides("d loss / d w"), sides("d (d f / d x) / d x"), sides("w")
+    (('d loss', 'w'), ('d (d f / d x)', 'x'), ('w', ''))
+    """
+    of, sign, by = name.partition(" / d ")
+    while sign and of.count("(") > of.count(")"):  # within parentheses
+        more, sign, by = by.partition(" / d ")
+        of = f"{of} / d {more}"
+    return of, by
+
+
 def numbers_of(graph: Graph) -> list[range]:
     """The numbers of the values that each node makes."""
-    found, number = [], len(graph.in_types) + len(graph.consts)
-    for node in graph.nodes:
-        found.append(range(number, number + len(node.op.out_types)))
-        number += len(node.op.out_types)
-    return found
+    return [outs for _, outs in graph.numbered()]
 
 
 def wires(ladder: Ladder) -> tuple[Wire, ...]:
     """The wires of a ladder, in the order of their values; what nobody reads has none."""
-    graph = ladder.graph
-    outs = ladder.outs
+    starts, ends = _starts(ladder), _ends(ladder)
+    cotangents = _Cotangents.of(ladder, ladder.outs)
+    # neither a scalar, which is written where it is used, nor a value of a row that is left out has a start
+    values = [value for value in sorted(ends) if value in starts]
+    return tuple([wire for i in values for wire in _wires_of(ladder, i, starts[i], ends[i], cotangents)])
+
+
+def _starts(ladder: Ladder) -> dict[int, End]:
+    """Where the wire of each value begins."""
     starts: dict[int, End] = {}
     for k, pair in enumerate(ladder.arguments):
         if pair.value is not None:
@@ -137,12 +153,19 @@ def wires(ladder: Ladder) -> tuple[Wire, ...]:
     for k, pair in enumerate(ladder.results):
         if pair.partner is not None:
             starts[pair.partner] = SEED, k
+    for r, row in enumerate(ladder.rows):
+        for side, nodes in ((FORWARD, row.forward), (BACKWARD, row.backward)):
+            starts.update({i: (side, r) for node in nodes for i in ladder.outs[node]})
+    return starts
+
+
+def _ends(ladder: Ladder) -> dict[int, list[End]]:
+    """Where each value is read: in rows from the first to the last, as a result, as a gradient."""
     ends: dict[int, list[End]] = {}
     for r, row in enumerate(ladder.rows):
         for side, nodes in ((FORWARD, row.forward), (BACKWARD, row.backward)):
-            own = {i for node in nodes for i in outs[node]}
-            starts.update(dict.fromkeys(own, (side, r)))
-            for i in dict.fromkeys([i for node in nodes for i in graph.nodes[node].inputs]):
+            own = {i for node in nodes for i in ladder.outs[node]}
+            for i in dict.fromkeys([i for node in nodes for i in ladder.graph.nodes[node].inputs]):
                 if i not in own:
                     ends.setdefault(i, []).append((side, r))
     for k, pair in enumerate(ladder.results):
@@ -151,24 +174,25 @@ def wires(ladder: Ladder) -> tuple[Wire, ...]:
     for k, pair in enumerate(ladder.arguments):
         if pair.partner is not None:
             ends.setdefault(pair.partner, []).append((GRADIENT, k))
-    cotangents = _Cotangents.of(ladder, outs)
-    found: list[Wire] = []
-    for value in sorted(ends):
-        if value not in starts:  # a scalar, which is written where it is used, or of a row that is left out
-            continue
-        start, name = starts[value], ladder.names[value]
-        left = [end for end in ends[value] if end[0] in (FORWARD, RESULT)]
-        right = [end for end in ends[value] if end[0] in (BACKWARD, GRADIENT)]
-        if start[0] in (BACKWARD, SEED):
-            found += cotangents.wires(value, start, right)
-            right = []
-        elif given := [end for end in right if end[0] == GRADIENT and ladder.rows]:
-            # a gradient that is a value of the forward pass: as if backward passed it on
-            row = start[1] if start[0] == FORWARD else min([r for place, r in left if place == FORWARD], default=0)
-            found.append(Wire(value, ladder.arguments[given[0][1]].name, (BACKWARD, row), tuple(given)))
-            right = list(dict.fromkeys([*[end for end in right if end not in given], (BACKWARD, row)]))
-        found += [Wire(value, name, start, tuple(some)) for some in (left, right) if some]
-    return tuple(found)
+    return ends
+
+
+def _wires_of(ladder: Ladder, value: int, start: End, ends: Sequence[End], cotangents: "_Cotangents") -> Iterator[Wire]:
+    """The wires of one value: on the left, and to the right or on it."""
+    name = ladder.names[value]
+    left = [end for end in ends if end[0] in (FORWARD, RESULT)]
+    right = [end for end in ends if end[0] in (BACKWARD, GRADIENT)]
+    if start[0] in (BACKWARD, SEED):
+        yield from cotangents.wires(value, start, right)
+        right = []
+    elif given := [end for end in right if end[0] == GRADIENT and ladder.rows]:
+        # a gradient that is a value of the forward pass: as if backward passed it on
+        row = start[1] if start[0] == FORWARD else min([r for side, r in left if side == FORWARD], default=0)
+        yield Wire(value, ladder.arguments[given[0][1]].name, (BACKWARD, row), tuple(given))
+        right = list(dict.fromkeys([*[end for end in right if end not in given], (BACKWARD, row)]))
+    for some in (left, right):
+        if some:
+            yield Wire(value, name, start, tuple(some))
 
 
 @frozen(eq=False)
@@ -206,7 +230,7 @@ class _Cotangents:
         name = self.ladder.names[value]
         if every:
             yield Wire(value, name, start, tuple(sorted(every, key=lambda end: -end[1])))
-        of = name.partition(" / d ")[0]
+        of, _ = sides(name)
         for giver, several in given.items():
             for place, i in several:
                 yield Wire(value, f"{of} / d {self.ladder.names[i]}", giver, (place,))
@@ -238,7 +262,7 @@ def ladder_of(graph: Graph, names: Sequence[str] | None = None, outputs: Sequenc
     results = []
     for k, i in enumerate(graph.outputs):
         name = outputs[k] if k < len(outputs) else f"output {k}" if len(graph.outputs) > 1 else "output"
-        owner = owners.get(name.partition(" / d ")[2])
+        owner = owners.get(sides(name)[1])
         if owner is not None and owner not in partners:
             partners[owner] = i, name
         elif i in late:

@@ -7,7 +7,8 @@ from attrs import frozen
 from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
 from fgrad.graph.drawing.ladder import ARGUMENT, FORWARD, GRADIENT, RESULT, SEED, End, Ladder, ladder_of
 from fgrad.graph.drawing.svg import LIGHT
-from fgrad.graph.drawing.units import Box, Unit, bytes_text, results, unit, wired
+from fgrad.graph.drawing.units import Box, Unit, results, unit, wired
+from fgrad.graph.drawing.wording import bytes_text
 from fgrad.graph.text import subgraphs, type_text
 
 #: Mermaid draws no more edges than this unless its configuration is changed

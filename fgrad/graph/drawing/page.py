@@ -12,7 +12,8 @@ from fgrad.graph.drawing.ladder import ARGUMENT, GRADIENT, Ladder, ladder_of
 from fgrad.graph.drawing.layout import Columns, arrange, columns, depth_of
 from fgrad.graph.drawing.svg import drawn, style, titles, to_svg
 from fgrad.graph.drawing.turns import turns
-from fgrad.graph.drawing.units import GAP, Unit, Wired, bytes_text, made_by, results, unit, wired
+from fgrad.graph.drawing.units import GAP, Unit, Wired, made_by, results, unit, wired
+from fgrad.graph.drawing.wording import bytes_text
 from fgrad.graph.text import literals_of, node_line, render, subgraphs, type_text
 
 HERE = Path(__file__).parent

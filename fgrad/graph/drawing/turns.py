@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from fgrad.graph.drawing.ladder import Ladder, Pair, Row, aligned, numbers_of
+from attrs import frozen
+
+from fgrad.graph.drawing.ladder import Ladder, Pair, Row, aligned, numbers_of, sides
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.regions import scan, strong
@@ -14,129 +16,181 @@ def turns(ladder: Ladder) -> Iterator[tuple[str, Ladder]]:
     for row in ladder.rows:
         loops = [[k for k in side if nodes[k].op.primitive is scan] for side in (row.forward, row.backward)]
         if list(map(len, loops)) == [1, 1]:
-            length = nodes[loops[0][0]].params["length"]
-            yield f"one turn of scan, x{length}", _turn(ladder, loops[0][0], loops[1][0])
+            loop, derivative = [_Loop.of(ladder, k) for (k,) in loops]
+            yield f"one turn of scan, x{loop.length}", _Turn.of(ladder, loop, derivative).ladder()
 
 
-def _turn(ladder: Ladder, first: int, second: int) -> Ladder:
-    """The two bodies in one graph: what the first gives to the second, turn by turn, is a value of it."""
-    forward, backward = ladder.graph.nodes[first], ladder.graph.nodes[second]
-    one, other = forward.params["body"], backward.params["body"]
-    carried, consts = forward.params["num_carry"], forward.params["num_consts"]
-    outs = ladder.outs[first]
-    # inputs of both, constants of both, nodes of both
-    known = {}  # by the value outside: which input or output of the first body it is
-    for k, i in enumerate(forward.inputs):
-        if not consts <= k < consts + carried:
-            known[i] = ("in", k)
-    known.update({i: ("out", k) for k, i in enumerate(outs) if k >= carried})
-    own = [k for k, i in enumerate(backward.inputs) if i not in known]
-    count = len(one.in_types) + len(own)
-    numbers = [*range(len(one.in_types)), *range(count, count + len(one.consts))]
-    at = count + len(one.consts) + len(other.consts)
-    nodes = []
-    for node in one.nodes:
-        nodes.append(Node(node.op, tuple([numbers[i] for i in node.inputs]), node.source))
-        numbers += range(at, at + len(node.op.out_types))
-        at += len(node.op.out_types)
-    places = {"in": numbers, "out": [numbers[i] for i in one.outputs]}
-    theirs = [
-        len(one.in_types) + own.index(k) if i not in known else places[known[i][0]][known[i][1]]
-        for k, i in enumerate(backward.inputs)
-    ]
-    theirs += range(count + len(one.consts), count + len(one.consts) + len(other.consts))
-    for node in other.nodes:
-        nodes.append(Node(node.op, tuple([theirs[i] for i in node.inputs]), node.source))
-        theirs += range(at, at + len(node.op.out_types))
-        at += len(node.op.out_types)
-    types = (*one.in_types, *[other.in_types[k] for k in own])
-    outputs = (*places["out"], *[theirs[i] for i in other.outputs])
-    graph = Graph(types, (*one.consts, *other.consts), tuple(nodes), outputs)
-    names = _names(ladder, first, second, graph, own)
-    start = backward.params["num_consts"]
-    later = [k for k in own if start <= k < start + carried and other.in_types[k] == strong(one.out_types[k - start])]
-    made = dict(zip(ladder.outs[second], [theirs[i] for i in other.outputs], strict=True))
-    owners = {ladder.names[i]: k for k, i in enumerate(forward.inputs)}
-    # first what is carried backward: the cotangents of what is carried forward
-    partners = {consts + k: (made[i], i) for k, i in enumerate(ladder.outs[second][: len(later)])}
-    for i, n in list(made.items())[len(later) :]:
-        partners[owners.get(ladder.names[i].partition(" / d ")[2], -1 - i)] = n, i
-    arguments = [Pair(k, *_gradient(ladder, second, *partners.get(k, (None, None)))) for k in range(count)]
-    arguments += [Pair(None, *_gradient(ladder, second, *pair)) for k, pair in partners.items() if k < 0]
-    # the results of a turn, each with the cotangent that backward is given for it
-    given = [k for k in own if not k < backward.params["num_consts"] + backward.params["num_carry"]]
-    cotangents = {backward.inputs[k]: k for k in given}
-    results = []
-    for k, i in enumerate(outs):
-        own_place = later[k] if k < min(carried, len(later)) else cotangents.get(ladder.cotangents.get(i, -1))
-        partner = None if own_place is None else theirs[own_place]
-        if k < carried or partner is not None:
-            name = ladder.names[outs[k]] if k >= carried else f"{names[places['out'][k]]}, carried on"
-            results.append(Pair(places["out"][k], partner, f"{name}[t]" if k >= carried else name))
-    for pair in results:
-        if pair.partner is not None:
-            names[pair.partner] = f"cotangent of {pair.name}"
-    arguments = [
-        Pair(pair.value, pair.partner, f"cotangent of {names[pair.value]}")
-        if pair.value is not None and consts <= pair.value < consts + carried and pair.partner is not None
-        else pair
-        for pair in arguments
-    ]
-    seeds = {pair.partner for pair in results}
-    rows = aligned(graph, numbers_of(graph), set(range(len(one.nodes), len(nodes))))
-    return Ladder(
-        graph,
-        tuple(names),
-        tuple(_joined(graph, rows)),
-        tuple([pair for pair in arguments if pair.value is None or pair.value not in seeds]),
-        tuple(results),
-    )
+@frozen(eq=False)
+class _Loop:
+    """A ``scan`` of a program.
+
+    Attributes:
+      inputs, outputs: the numbers of the values outside.
+      carry: the positions of the inputs that are carried from turn to turn; constants stand before, sequences after.
+    """
+
+    body: Graph
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    carry: range
+    length: int
+
+    @staticmethod
+    def of(program: Ladder, position: int) -> "_Loop":
+        node = program.graph.nodes[position]
+        first = node.params["num_consts"]
+        carry = range(first, first + node.params["num_carry"])
+        return _Loop(node.params["body"], node.inputs, program.outs[position], carry, node.params["length"])
 
 
-def _gradient(ladder: Ladder, second: int, value: int | None, outside: int | None) -> tuple[int | None, str]:
-    """A gradient's value in a turn, and its name: that of the value outside; of a sequence, an element."""
-    if value is None or outside is None:
-        return None, ""
-    backward = ladder.graph.nodes[second]
-    element = outside >= ladder.outs[second].start + backward.params["num_carry"]
-    return value, ladder.names[outside] + "[t]" * element
+@frozen(eq=False)
+class _Turn:
+    """The bodies of a loop and of its derivative as one graph: what the first gives to the second is a value of it.
 
+    Attributes:
+      program: the ladder in which both loops stand.
+      own: the positions of those inputs of the derivative that the loop does not give it.
+      graph: its inputs are those of the loop's body, then the derivative's own; its outputs those of both bodies.
+      forward, backward: the numbers that the values of the two bodies have in the graph.
+    """
 
-def _names(ladder: Ladder, first: int, second: int, graph: Graph, own: Sequence[int]) -> list[str]:
-    """The names of values of a turn; what a loop goes along is called by what it goes along."""
-    forward, backward = ladder.graph.nodes[first], ladder.graph.nodes[second]
-    body = forward.params["body"]
-    carried = value_names(body)
+    program: Ladder
+    loop: _Loop
+    derivative: _Loop
+    own: Sequence[int]
+    graph: Graph
+    forward: Sequence[int]
+    backward: Sequence[int]
 
-    def outside(node: Node, k: int) -> str:
-        consts, number = node.params["num_consts"], node.params["num_carry"]
-        name = ladder.names[node.inputs[k]]
-        if k >= consts + number:
-            return f"{name}[t]"
-        if k < consts:
-            return name
-        if node is backward:
-            return f"{ladder.names[ladder.outs[second][k - consts]]} so far"
-        name = carried[body.outputs[k - consts]]
-        return "the carry" if name.startswith("%") else f"{name} before"
+    @staticmethod
+    def of(program: Ladder, loop: _Loop, derivative: _Loop) -> "_Turn":
+        one, other = loop.body, derivative.body
+        # by its number outside, the value of the loop's body that the derivative reads
+        given = {i: k for k, i in enumerate(loop.inputs) if k not in loop.carry}
+        for k in range(len(loop.carry), len(loop.outputs)):
+            given[loop.outputs[k]] = one.outputs[k]
+        own = [k for k, i in enumerate(derivative.inputs) if i not in given]
+        # the graph has the inputs of both, then the constants of both, then what the nodes of both make
+        consts = len(one.in_types) + len(own)
+        consts_of_other = consts + len(one.consts)
+        made = consts_of_other + len(other.consts)
+        made_by_other = made + len(one.types) - len(one.in_types) - len(one.consts)
+        forward = [*range(len(one.in_types)), *range(consts, consts_of_other), *range(made, made_by_other)]
+        fresh = iter(range(len(one.in_types), consts))
+        backward = [forward[given[i]] if i in given else next(fresh) for i in derivative.inputs]
+        backward += range(consts_of_other, made)
+        backward += range(made_by_other, made_by_other + len(other.types) - len(backward))
+        graph = Graph(
+            (*one.in_types, *[other.in_types[k] for k in own]),
+            (*one.consts, *other.consts),
+            (*_renumbered(one, forward), *_renumbered(other, backward)),
+            (*[forward[i] for i in one.outputs], *[backward[i] for i in other.outputs]),
+        )
+        return _Turn(program, loop, derivative, own, graph, forward, backward)
 
-    inputs = [outside(forward, k) for k in range(len(forward.inputs))]
-    return list(value_names(graph, [*inputs, *[outside(backward, k) for k in own]]))
+    def ladder(self) -> Ladder:
+        names = self._names()
+        results = tuple(self._results(names))
+        for pair in results:
+            if pair.partner is not None:
+                names[pair.partner] = f"cotangent of {pair.name}"
+        seeds = {pair.partner for pair in results}
+        arguments = [pair for pair in self._arguments(names) if pair.value is None or pair.value not in seeds]
+        nodes_of_other = set(range(len(self.loop.body.nodes), len(self.graph.nodes)))
+        rows = aligned(self.graph, numbers_of(self.graph), nodes_of_other)
+        return Ladder(self.graph, tuple(names), _joined(self.graph, rows), tuple(arguments), results)
 
+    def _names(self) -> list[str]:
+        """The names of values; an element of a sequence is called by the sequence."""
+        loop, derivative, names = self.loop, self.derivative, self.program.names
+        inside = value_names(loop.body)
 
-def _joined(graph: Graph, rows: Iterator[Row]) -> Iterator[Row]:
-    """Rows in which what is worked out for backward stands with the operation that it is a derivative of."""
-    found: list[Row] = []
-    for row in rows:
-        source = graph.nodes[row.forward[0]].source if row.forward and not row.backward else None
-        if source is not None and source.of is not None:
-            for k in reversed(range(len(found))):
-                own = graph.nodes[found[k].forward[0]] if found[k].forward else None
-                if own is not None and own.source is not None and own.op.name == source.of:
-                    found[k] = Row((*found[k].forward, *row.forward), found[k].backward)
-                    break
+        def entering(owner: _Loop, k: int) -> str:
+            if k not in owner.carry:
+                return names[owner.inputs[k]] + "[t]" * (k >= owner.carry.stop)
+            out = k - owner.carry.start
+            if owner is derivative:
+                return f"{names[derivative.outputs[out]]} so far"
+            name = inside[loop.body.outputs[out]]
+            return "the carry" if name.startswith("%") else f"{name} before"
+
+        inputs = [entering(loop, k) for k in range(len(loop.inputs))]
+        return list(value_names(self.graph, [*inputs, *[entering(derivative, k) for k in self.own]]))
+
+    def _cotangents_of_carry(self) -> list[int]:
+        """The inputs of the derivative that are cotangents of what the loop carries, and of its types."""
+        types, carry = self.derivative.body.in_types, self.derivative.carry
+        carried = [strong(type) for type in self.loop.body.out_types]
+        return [k for k in self.own if k in carry and types[k] == carried[k - carry.start]]
+
+    def _arguments(self, names: Sequence[str]) -> Iterator[Pair]:
+        """The inputs with their gradients, and the gradients of what is no input."""
+        loop, derivative = self.loop, self.derivative
+        outside = [self.program.names[i] for i in derivative.outputs]
+        inside = [self.backward[i] for i in derivative.body.outputs]
+        owners = {self.program.names[i]: k for k, i in enumerate(loop.inputs)}
+        carried = len(self._cotangents_of_carry())
+        # by input, the output of the derivative that is its gradient
+        gradients = {loop.carry.start + out: out for out in range(carried)}
+        unowned = []
+        for out in range(carried, len(outside)):
+            owner = owners.get(sides(outside[out])[1])
+            if owner is None:
+                unowned.append(out)
             else:
-                found.append(row)
-            continue
-        found.append(row)
-    yield from found
+                gradients[owner] = out
+        called = [name + "[t]" * (out >= len(derivative.carry)) for out, name in enumerate(outside)]
+        for k in range(len(self.graph.in_types)):
+            if k not in gradients:
+                yield Pair(k)
+            else:
+                out = gradients[k]
+                yield Pair(k, inside[out], f"cotangent of {names[k]}" if k in loop.carry else called[out])
+        for out in unowned:
+            yield Pair(None, inside[out], called[out])
+
+    def _results(self, names: Sequence[str]) -> Iterator[Pair]:
+        """The results of a turn, each with the cotangent that backward is given for it."""
+        loop, derivative = self.loop, self.derivative
+        of_carry = self._cotangents_of_carry()
+        of_sequence = {derivative.inputs[k]: k for k in self.own if k >= derivative.carry.stop}
+        for k, (inside, outside) in enumerate(zip(loop.body.outputs, loop.outputs, strict=True)):
+            is_carried = k < len(loop.carry)
+            if is_carried and k < len(of_carry):
+                given = of_carry[k]
+            else:
+                given = of_sequence.get(self.program.cotangents.get(outside, -1))
+            partner = None if given is None else self.backward[given]
+            if is_carried:
+                yield Pair(self.forward[inside], partner, f"{names[self.forward[inside]]}, carried on")
+            elif partner is not None:
+                yield Pair(self.forward[inside], partner, f"{self.program.names[outside]}[t]")
+
+
+def _renumbered(graph: Graph, numbers: Sequence[int]) -> list[Node]:
+    """The nodes of a graph among other values."""
+    return [Node(node.op, tuple([numbers[i] for i in node.inputs]), node.source) for node in graph.nodes]
+
+
+def _joined(graph: Graph, rows: Iterator[Row]) -> tuple[Row, ...]:
+    """Rows in which what is worked out for backward stands with the operation that it is a derivative of."""
+    joined: list[Row] = []
+    for row in rows:
+        k = _row_of_operation(graph, row, joined)
+        if k is None:
+            joined.append(row)
+        else:
+            joined[k] = Row((*joined[k].forward, *row.forward), joined[k].backward)
+    return tuple(joined)
+
+
+def _row_of_operation(graph: Graph, row: Row, above: Sequence[Row]) -> int | None:
+    """The row of the operation that a row of the forward pass alone is a derivative of; None if it is of none."""
+    source = graph.nodes[row.forward[0]].source if row.forward and not row.backward else None
+    if source is None or source.of is None:
+        return None
+    for k in reversed(range(len(above))):
+        node = graph.nodes[above[k].forward[0]] if above[k].forward else None
+        if node is not None and node.source is not None and node.op.name == source.of:
+            return k
+    return None

@@ -3,12 +3,12 @@
 A unit looks the same whatever is folded around it, so a page that folds need only move it.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 
 from attrs import field, frozen
 
 from fgrad.graph.drawing.folding import Block, source_of
+from fgrad.graph.drawing.joining import joined
 from fgrad.graph.drawing.ladder import (
     ARGUMENT,
     BACKWARD,
@@ -22,21 +22,28 @@ from fgrad.graph.drawing.ladder import (
     shorter,
     wires,
 )
-from fgrad.graph.graph import Node
-from fgrad.graph.text import literals_of, params_text, type_text
+from fgrad.graph.drawing.wording import (
+    LABEL,
+    NAME,
+    PLAIN,
+    TITLE,
+    bytes_text,
+    called,
+    cut,
+    derivative_of,
+    differentiated,
+    operations,
+    shortened,
+    telling,
+)
+from fgrad.graph.text import type_text
 
 #: heights in pixels: a box, a pair of argument and gradient, a rung's label, the end of a wire; and the space between
 BOX, PAIR, PILL, PORT, GAP = 36, 42, 22, 8, 30
 #: so many arguments of a unit are drawn one by one, so many where there are more; so many rungs
 MOST_ARGUMENTS, FEW_ARGUMENTS, MOST_PILLS = 5, 2, 4
-#: the longest texts, in letters
-TITLE, NAME, LABEL = 30, 30, 44
 #: the kinds of blocks that are called by their labels
 NAMED = frozenset({"function", "module", "repeat", "turn", "more"})
-#: operations that only shape their operand, which are left out of a title that has others
-PLAIN = frozenset({
-    "broadcast_in_dim", "convert_element_type", "copy", "expand_dims", "pjit", "reshape", "squeeze", "stop_gradient",
-})  # fmt: skip
 
 
 @frozen
@@ -130,7 +137,7 @@ class Wired:
 
 def wired(ladder: Ladder) -> Wired:
     """The wires of a ladder; an argument stands at the first row that reads it."""
-    ladder = shorter(ladder)
+    ladder = shorter(joined(ladder))
     found = wires(ladder)
     readers: dict[int, list[tuple[bool, int]]] = {}
     for w in found:
@@ -279,19 +286,6 @@ def _box(kind: str, name: str, note: str) -> Box:
     return Box(kind, shortened(name, most), shortened(note, most), f"{name}: {note}")
 
 
-def shortened(text: str, most: int) -> str:
-    """A text of so many letters at most; of a path the end is kept."""
-    if len(text) <= most:
-        return text
-    head = 12 if text.startswith("d ") else 3
-    return text[:head] + "…" + text[len(text) - most + head + 1 :]
-
-
-def cut(text: str, most: int) -> str:
-    """The beginning of a text."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
     ladder = wiring.ladder
     saved = [k for k in wiring.near(inside) if wiring.wires[k].saved]
@@ -308,64 +302,34 @@ def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
         size = bytes_text(sizes[k])
         name = wire.name
         if name.startswith("%") and wire.start[0] == FORWARD:  # what nobody named is known by its operation
-            name = f"{_maker(ladder, wire)} {name}"
+            name = f"{_kind(ladder, wire)} {name}"
         text = f"{shortened(name, 30 - len(size))}  {size}"
         held = wire.start[0] == ARGUMENT
         yield Pill(text, hints[k] + (", an argument" if held else ""), held, (k,))
 
 
-def _maker(ladder: Ladder, wire: Wire) -> str:
-    """The operation that makes the value of a wire from the forward side."""
-    outs = ladder.outs
-    return next(called(ladder.graph.nodes[k]) for k in ladder.rows[wire.start[1]].forward if wire.value in outs[k])
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes in a few letters.
-
-    >>> bytes_text(80), bytes_text(1 << 10), bytes_text(3 << 19)
-    ('80 B', '1.0 KiB', '1.5 MiB')
-    """
-    if count < 1 << 10:
-        return f"{count} B"
-    power = min(int(math.log2(count)) // 10, 4)
-    return f"{count / (1 << 10 * power):.1f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+def _kind(ladder: Ladder, wire: Wire) -> str:
+    """What to call a value without a name, from the forward side: by its use, or by the operation that makes it."""
+    dtype = ladder.graph.types[wire.value].dtype
+    if dtype.kind in "iub":
+        return "mask" if dtype.kind == "b" else "indices"
+    row = ladder.rows[wire.start[1]].forward
+    maker = next(k for k in row if wire.value in ladder.outs[k])
+    return called(ladder.graph.nodes[maker if maker in telling(ladder, row) else telling(ladder, row)[-1]])
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # what a box says
 
 
-def called(node: Node) -> str:
-    """The name of a function with its own rule, else of the primitive."""
-    label = node.op.params.get("label")
-    return label.strip("_") if isinstance(label, str) and label.isidentifier() else node.op.name
-
-
-def operation_text(node: Node, literals: dict[int, str]) -> str:
-    """The primitive, and what fits beside it: scalars in their places, or parameters."""
-    text = called(node)
-    if any(i in literals for i in node.inputs):
-        text += f"({', '.join(literals.get(i, '·') for i in node.inputs)})"
-    params = params_text(node)
-    return f"{text} [{params}]" if params and len(text) + len(params) + 3 <= TITLE else text
-
-
-def _operations(ladder: Ladder, nodes: Sequence[int]) -> list[str]:
-    literals = literals_of(ladder.graph)
-    found = [ladder.graph.nodes[k] for k in nodes]
-    telling = [node for node in found if node.op.name not in PLAIN] or found
-    return [operation_text(node, literals) for node in telling] if len(found) == 1 else [called(n) for n in telling]
-
-
 def _forward_box(wiring: Wired, block: Block) -> Box | None:
     ladder = wiring.ladder
     rows = ladder.rows[block.start : block.stop]
-    own = [k for row in rows for k in row.forward if _of(ladder, k) is None]
+    own = [k for row in rows for k in row.forward if derivative_of(ladder, k) is None]
     nodes = own or [k for row in rows for k in row.forward]
     if not nodes:
         return None
-    texts = _operations(ladder, nodes)
+    texts = operations(ladder, nodes)
     where = _where(ladder, block)
     hint = f"{', '.join(ladder.graph.nodes[k].op.name for k in nodes)}\n{where}"
     if block.kind in NAMED:
@@ -381,7 +345,7 @@ def _backward_box(wiring: Wired, block: Block) -> Box | None:
     if not nodes:
         inside = range(block.start, block.stop)
         if any(wiring.wires[k].start[0] == BACKWARD for k in wiring.near(inside) if wiring.wires[k].start[1] in inside):
-            names = dict.fromkeys(name for row in rows for name in _of_row(ladder, row.forward))
+            names = dict.fromkeys(name for row in rows for name in differentiated(ladder, row.forward))
             title = cut(", ".join(f"d {name}" for name in names), TITLE)
             return Box("passes", title, "passes it on", f"{title}: the cotangent is passed on as it is")
         return None
@@ -389,23 +353,10 @@ def _backward_box(wiring: Wired, block: Block) -> Box | None:
     if block.kind in NAMED:
         title = f"d {block.label}" if block.kind != "more" else f"the same, {block.label}"
         return Box("backward", cut(title, TITLE), _count(texts.split(", "), len(nodes)), texts)
-    names = dict.fromkeys(name for row in reversed(rows) for name in _of_row(ladder, row.forward, row.backward))
-    telling = [name for name in names if name not in PLAIN] or list(names)
-    title = ", ".join(f"d {name}" for name in telling) or texts
+    names = dict.fromkeys(name for row in reversed(rows) for name in differentiated(ladder, row.forward, row.backward))
+    said = [name for name in names if name not in PLAIN] or names
+    title = ", ".join(f"d {name}" for name in said) or texts
     return Box("backward", cut(title, TITLE), cut(texts, TITLE + 4), f"{title}\n{texts}\n{_where(ladder, block)}")
-
-
-def _of(ladder: Ladder, k: int) -> str | None:
-    source = ladder.graph.nodes[k].source
-    return None if source is None else source.of
-
-
-def _of_row(ladder: Ladder, forward: Sequence[int], backward: Sequence[int] = ()) -> Iterator[str]:
-    """The operations that a row's derivatives are of."""
-    nodes = ladder.graph.nodes
-    names = {nodes[k].op.name: called(nodes[k]) for k in forward if _of(ladder, k) is None}
-    found = [names.get(name, name) for k in backward if (name := _of(ladder, k)) is not None]
-    yield from found or names.values()
 
 
 def _count(names: Sequence[str], count: int) -> str:

@@ -1,8 +1,5 @@
 """The engine: walks the backward graph from its roots, and adds up, hooks, captures and accumulates gradients.
 
-Longer than most files: it is one loop and what each of its steps does.  The order of nodes, the calls of hooks and
-backwards that run as one program stand in files of their own.
-
 NOTE [Hook order]
 For each node, in this order: hooks of the tensors that it made, in order of registration; then what retains their
 gradients, so that ``.grad`` holds what the hooks returned; then the node's pre-hooks; the node itself; its post-hooks.
@@ -27,24 +24,19 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.backward.fused_backward import described
+from fgrad.mutable.backward.accumulate import accumulate_grad
+from fgrad.mutable.backward.fit import validated
+from fgrad.mutable.backward.fused_backward import fusible_backward
 from fgrad.mutable.backward.run_hooks import post_hooks, pre_hooks, tensor_hooks
-from fgrad.mutable.context.modes import modes
-from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
+from fgrad.mutable.context.modes import modes, unusual
+from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import apply
-from fgrad.mutable.operation.operation_node import OperationNode, zeros
-from fgrad.mutable.operation.reduction import ADD, CAST, COPY, SUM_TO
+from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.operation.reduction import ADD, CAST
+from fgrad.mutable.ports import NAN_SOURCE, RAISED
 from fgrad.mutable.tensor.node import Edge, Node
-from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, alias, beside, gradient_function, is_tracked, new_tensor
-from fgrad.mutable.tensor.tensor_type import TensorType
-from fgrad.mutable.values.device_of_value import elsewhere
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.seam import here
-
-CAPTURED = (
-    "functionalize: backward() inside the function would set the .grad of a tensor from outside. Pass the tensor as an "
-    "argument, or say with inputs= which gradients are wanted."
-)
-
 
 _numbers = itertools.count()
 
@@ -66,6 +58,7 @@ class GraphTask:
         "source",
         "roots",
         "held",
+        "modes",
     )
 
     def __init__(self, keep: bool):
@@ -86,6 +79,8 @@ class GraphTask:
         #: where gradients start, with these; and in anomaly mode the nodes to let go of at the end
         self.roots: Sequence[tuple[Edge, Tensor | None]] = ()
         self.held: list[Node] = []
+        #: the modes of the thread that it runs on
+        self.modes: dict[str, Any] = vars(modes)
         #: what multi-grad hooks note during this backward
         self.notes: dict[Any, Any] = {}
 
@@ -122,26 +117,6 @@ class _Running(threading.local):
 running: _Running = _Running()
 
 
-class _Anomaly:
-    """What an error in backward is told of the forward call, in anomaly mode."""
-
-    report: Any = staticmethod(lambda node: None)
-    #: where a NaN in this backward comes from, as a text; ``fgrad.mutable.explain.nonfinite`` enters it
-    explain: Any = staticmethod(lambda task: "")
-
-
-anomaly: _Anomaly = _Anomaly()
-
-
-class _Explanation:
-    """What lengthens an error of backward; ``fgrad.mutable.explain.backward_errors`` enters it when it is defined."""
-
-    raised: Any = staticmethod(lambda error, node, asked: None)
-
-
-explanation: _Explanation = _Explanation()
-
-
 def run_backward(
     roots: Sequence[tuple[Edge, Tensor | None]],
     keep_graph: bool,
@@ -163,8 +138,8 @@ def run_backward(
         return on_fresh_stack(lambda: run_backward(roots, keep_graph, create_graph, inputs, accumulate))
     task = GraphTask(keep_graph)
     task.roots = roots
-    graph = described(roots) if accumulate and inputs is None and not create_graph else None
-    if graph is not None and graph.run(keep_graph, task.source):
+    fusible = fusible_backward(roots) if accumulate and inputs is None and not create_graph else None
+    if fusible is not None and fusible.run(keep_graph, task.source):
         return []
     count_dependencies(task, [edge[0] for edge, _ in roots])
     captured: list[Tensor | None] = []
@@ -191,20 +166,20 @@ def run_backward(
         running.tasks = before
         for node in task.held:
             node.release(task.source)
-    if graph is not None:
-        graph.note()
+    if fusible is not None:
+        fusible.note()
     return captured
 
 
 def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> None:
-    """Take the nodes that are ready, the latest first, until none is left; then what was asked to be called last."""
+    """Run the nodes that are ready, the latest first, until none is left; then the final callbacks."""
     while ready:
         node = heapq.heappop(ready).node
         task.node = node
         try:
             found = step(task, node, task.buffers.pop(node, None), captured)
         except Exception as error:
-            explanation.raised(error, node, task.source)
+            RAISED.call(error, node, task.source)
             raise
         for edge, grad in zip(node.next_edges, found, strict=False) if found is not None else ():
             if edge is None:
@@ -263,7 +238,7 @@ def count_dependencies(task: GraphTask, roots: Sequence[Node]) -> None:
 
 
 def find_needed(task: GraphTask, inputs: Sequence[Edge | None], accumulate: bool) -> None:
-    """Which nodes lead to a wanted edge; what is captured at which."""
+    """Find the nodes that lead to a wanted edge, and what is captured at each."""
     captures: dict[Node, list[tuple[int, int]]] = {}
     needed: set[Node] = set()
     for place, edge in enumerate(inputs):
@@ -293,7 +268,8 @@ def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> No
     """Add a gradient to those that wait at a node."""
     buffer = task.buffers.get(node)
     if buffer is None:
-        buffer = task.buffers[node] = [None] * max(len(node.out_types), number + 1)
+        count = len(node.out_types)
+        buffer = task.buffers[node] = [None] * (count if number < count else number + 1)
     if grad is not None:
         old = buffer[number]
         if old is None:
@@ -327,29 +303,31 @@ def step(
             captured[place] = grads[number]
     if not runs:
         return None
-    grads = tensor_hooks(node, [*grads])
+    if node.tensor_hooks is not None or node.retains is not None or isinstance(node, AccumulateGrad):
+        grads = tensor_hooks(node, [*grads])
     if node.pre_hooks:
         grads = pre_hooks(node, grads)
-    before = modes.evaluating
+    held = task.modes
+    before = held.get("evaluating")
     try:
-        modes.evaluating = node
+        held["evaluating"] = node
         if isinstance(node, AccumulateGrad):
             accumulate_grad(node.variable, grads[0])
             found: Sequence[Tensor | None] = ()
         else:
             found = node.apply(grads)
     except Exception:
-        anomaly.report(node)
+        _warn_of_forward(node)
         raise
     finally:
-        modes.evaluating = before
+        held["evaluating"] = before
     if found:
         found = validated(node, found)
     if node.post_hooks:
         if task.needed is not None and isinstance(node, OperationNode):
             found = asked_for(task, node, found)
         found = post_hooks(node, found, grads)
-    if modes.anomaly and modes.check_nan:
+    if unusual.on and modes.anomaly and modes.check_nan:
         if not task.keep:
             task.held.append(node)  # what it saved tells where a NaN comes from
         check_nan(task, node, found)
@@ -359,7 +337,7 @@ def step(
 
 
 def asked_for(task: GraphTask, node: OperationNode, found: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """The gradients that somebody wants: PyTorch computes no others, which the node's hooks see.
+    """The gradients that are wanted: PyTorch computes no others, and the node's hooks see None for them.
 
     Those of a sequence of tensors (``cat``) are computed together.
     """
@@ -369,101 +347,6 @@ def asked_for(task: GraphTask, node: OperationNode, found: Sequence[Tensor | Non
     return [g if w else None for g, w in zip(found, wanted, strict=True)]
 
 
-def validated(node: Node, found: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """Gradients made to fit the tensors that they go to: summed over broadcast axes, in their type."""
-    edges = node.next_edges
-    if len(found) != len(edges):
-        raise RuntimeError(
-            f"{node.name()} returned an incorrect number of gradients (expected {len(edges)}, got {len(found)})"
-        )
-    for i, (edge, grad) in enumerate(zip(edges, found, strict=True)):
-        if edge is None or grad is None:
-            continue
-        type = edge[0].out_types[edge[1]]
-        if grad._type is not type:
-            found = [*found[:i], fitted(node, i, grad, type), *found[i + 1 :]]
-    return found
-
-
-def fitted(node: Node, place: int, grad: Tensor, type: TensorType) -> Tensor:
-    shape = grad._type.shape
-    if shape != type.shape:
-        if not expands_to(type.shape, shape):
-            raise RuntimeError(
-                f"Function {node.name()} returned an invalid gradient at index {place} - got {list(shape)} but "
-                f"expected shape compatible with {list(type.shape)}"
-            )
-        grad = apply(SUM_TO, (grad,), (type.shape,))
-    return grad if grad._type.dtype is type.dtype else apply(CAST, (grad,), (type.dtype,))
-
-
-def expands_to(shape: Sequence[int], desired: Sequence[int]) -> bool:
-    """Whether a shape broadcasts to another."""
-    if len(shape) > len(desired):
-        return False
-    return all(a in (b, 1) for a, b in zip(reversed(shape), reversed(desired), strict=False))
-
-
-def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
-    """Add a gradient to a leaf's ``.grad``: in place, unless the sum is itself recorded; then run its hooks."""
-    if grad is None:
-        return
-    if modes.level:
-        if leaf._level < modes.capture:
-            raise RuntimeError(CAPTURED)
-        if modes.capturing is not None:
-            modes.capturing.meet(leaf)
-    if gradient_function(leaf) is not None:
-        raise RuntimeError("leaf variable has been moved into the graph interior")
-    if elsewhere.exist:
-        grad = beside(leaf, grad)
-    old = leaf._grad
-    if not is_tracked(leaf):
-        pass  # a leaf that requires grad no more takes none, yet its hooks run
-    elif old is None:
-        leaf._grad = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
-    elif not modes.grad:
-        old._overwrite(apply(ADD, (old, grad))._value(), "add_", None)
-    else:
-        leaf._grad = apply(ADD, (old, grad))
-    for hook in list((leaf._post_accumulate_grad_hooks or {}).values()):
-        found = hook(leaf)
-        if found is not None and not isinstance(found, Tensor):
-            raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
-        if found is not None and found is not leaf:
-            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-
-
-def layout(leaf: Tensor) -> Ints:
-    """The strides of a leaf's ``.grad``: its own if it leaves no gaps, else row-major.
-
-    Source: PyTorch: torch/csrc/autograd/functions/accumulate_grad.h, "Gradient Layout Contract".
-    """
-    g = leaf._geometry_of()
-    return g.strides if is_dense(g.sizes, g.strides) else contiguous_strides(g.sizes)
-
-
-def copied(grad: Tensor, strides: Ints) -> Tensor:
-    """A gradient to keep as ``.grad`` that can be differentiated: a tensor into which it was copied."""
-    target = new_tensor(zeros(grad._type)._value(), grad._type, strides)
-    made = apply(COPY, (target, grad))
-    made._bump("copy_", None)
-    return made
-
-
-def kept(grad: Tensor, strides: Ints) -> Tensor:
-    """A gradient to keep as ``.grad``: the tensor that came in if nobody else holds it, else a copy.
-
-    The array is immutable, so that the copy is a new storage only.
-    """
-    # references: two lists and two variables of the engine, the parameter, the argument below
-    if sys.getrefcount(grad) <= 6 and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
-        given = grad._geometry_of()
-        if all(n == 1 or s == t for n, s, t in zip(given.sizes, given.strides, strides, strict=True)):
-            return alias(grad)
-    return new_tensor(grad._value(), grad._type, strides)
-
-
 def check_nan(task: GraphTask, node: Node, found: Sequence[Tensor | None]) -> None:
     for i, grad in enumerate(found):
         if (
@@ -471,9 +354,9 @@ def check_nan(task: GraphTask, node: Node, found: Sequence[Tensor | None]) -> No
             and grad._type.inexact
             and bool(np.isnan(np.asarray(grad._value()).astype(np.complex128)).any())
         ):
-            anomaly.report(node)
+            _warn_of_forward(node)
             text = f"Function '{node.name()}' returned nan values in its {i}th output."
-            raise RuntimeError("\n\n".join(filter(None, (text, anomaly.explain(task)))))
+            raise RuntimeError("\n\n".join(filter(None, (text, NAN_SOURCE.call(task)))))
 
 
 def call(node: Node, *grads: Any, **named: Any) -> Any:
@@ -492,9 +375,6 @@ def call(node: Node, *grads: Any, **named: Any) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-Node.__call__ = call  # type: ignore[attr-defined]
-
-
 def queue_callback(callback: Callable[[], Any]) -> None:
     """Call something when the backward that is running has ended.
 
@@ -504,3 +384,28 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     if not running.tasks:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
     running.tasks[-1].callbacks.append(callback)
+
+
+def _warn_of_forward(node: Node) -> None:
+    """Anomaly mode: warn with the traceback of a failing node's forward call, and of the call that made that node."""
+    if not modes.anomaly:
+        return
+    if node.forward_trace is None:
+        warn(
+            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information.",
+            UserWarning,
+        )
+        return
+    warn(
+        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
+        + "".join(node.forward_trace),
+        UserWarning,
+    )
+    parent = node.parent
+    if parent is not None and parent.forward_trace is not None:
+        warn(
+            f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced the previous "
+            "calculation:\n" + "".join(parent.forward_trace),
+            UserWarning,
+        )

@@ -2,11 +2,11 @@
 
 NOTE [A backward met often is one program]
 Node by node, backward is a program and a handful of Python calls for each operation.  A training loop builds the same
-graph at every step, and so ``Whole`` counts how often a structure was met (the pull-backs in the order of the engine,
-their edges, the leaves), and from some number on it runs the pull-backs as one program, in which XLA fuses them: from
-the saved arrays, the roots' gradients and the leaves' old ``.grad`` to their new one.
+graph at every step.  So it is counted how often a structure was met (the pull-backs in the order of the engine, their
+edges, the leaves), and from some number on the pull-backs run as one program, in which XLA fuses them: from the saved
+arrays, the roots' gradients and the leaves' old ``.grad`` to their new one.
 
-Nothing that the user could see may depend on it, so what it cannot do like the engine it leaves to the engine: hooks,
+The user must not be able to tell.  So it falls back to the engine whenever results could differ: hooks,
 ``retain_grad``, saved-tensor hooks, anomaly mode, ``create_graph``, ``inputs=``, nodes of custom Functions and writes
 through views, narrow floats (whose intermediate values XLA keeps wider).  Where a saved tensor was written, freed or
 detached, the engine runs and raises at the node where PyTorch raises.  What the engine does with memory (the strides
@@ -15,10 +15,12 @@ and the version of a fresh ``.grad``) is noted when it runs, and done alike.
 
 import operator
 from collections.abc import Iterator, Sequence
+from math import inf
+from time import perf_counter
 from typing import Any
 
 from attrs import define, frozen
-from jax import lax
+from jax import block_until_ready, lax
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints, Reading
@@ -26,13 +28,13 @@ from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.tensor.node import Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor, unread
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.evaluation import Routine, recorded
-from fgrad.seam import Cache, RawSource, ShapedArray, active, evaluate, pieces, simplify
+from fgrad.seam import Cache, RawSource, ShapedArray, Size, active, evaluate, pieces, prices, simplify
 
-#: from so many nodes on it runs node by node for longer, since XLA's time grows with the square of a program's length
-MANY = 150
+#: how often XLA may be slower than the engine was before the engine keeps a structure
+TRIALS = 4
 #: graphs of more nodes than this are never compiled whole: XLA's time grows with the square of a program's length
 LONGEST = 300
 #: the bytes of the narrowest elements whose operations XLA rounds one by one
@@ -59,72 +61,127 @@ class Step:
     saved: tuple[Reading | None, ...]
 
 
+@frozen(eq=False)
+class Program:
+    """A backward as one program, and which leaves it gives a gradient."""
+
+    routine: Routine
+    reached: tuple[int, ...]
+
+
 @define(eq=False)
 class Backward:
     """The backward of one structure: how often it was met and, once it is compiled, its program."""
 
     met: int = 0
-    routine: Routine | None = None
-    #: the leaves that get a gradient, and of each the strides and the version of a fresh ``.grad``
-    reached: tuple[int, ...] = ()
+    program: Program | None = None
+    #: the seconds that the engine may still take in all, unless NumPy does everything; see NOTE [Rent or buy]
+    unspent: float | None = None
+    #: the fewest seconds that it has taken while the program was compiled, and how often the program has taken more
+    fastest: float = inf
+    slower: int = 0
+    #: the strides and the version of each leaf's ``.grad``, where the engine made it
     memory: tuple[tuple[Ints | None, int] | None, ...] = ()
-    #: whether something in it can only be done node by node
+    #: whether only the engine can do it
     refused: bool = False
 
 
 _backwards: Cache[Key, Backward] = Cache(KEPT)
 
+#: an edge, and the gradient that is sent into it
+Root = tuple[Edge, Tensor | None]
 
-class Graph:
-    """The graph that a backward is about to walk, if its structure is one that could be compiled."""
 
-    __slots__ = ("roots", "nodes", "leaves", "places", "backward", "fresh")
+class FusibleBackward:
+    """A backward that is about to run, and whose structure could be compiled."""
+
+    __slots__ = ("roots", "nodes", "leaves", "places", "backward", "fresh", "began")
 
     def __init__(
         self,
-        roots: Sequence[tuple[Edge, Tensor | None]],
+        roots: Sequence[Root],
         nodes: list[OperationNode],
         leaves: list[Tensor],
         places: dict[Node, int],
         backward: Backward,
     ):
-        self.roots: Sequence[tuple[Edge, Tensor | None]] = roots
+        self.roots: Sequence[Root] = roots
         #: in the order of the engine
         self.nodes: list[OperationNode] = nodes
         self.leaves: list[Tensor] = leaves
-        #: where each node stands, from 0 up, and each leaf's, from -1 down
+        #: the place of each node, from 0 up, and of each leaf, from -1 down
         self.places: dict[Node, int] = places
         self.backward: Backward = backward
         #: the leaves that had no gradient before
         self.fresh: list[bool] = [leaf._grad is None for leaf in leaves]
+        #: when the engine began
+        self.began: float = 0
 
     def run(self, keep: bool, source: RawSource | None) -> bool:
-        """Run it whole; False, with nothing done, if the engine has to."""
+        """Run it as one program; False, with nothing done, if the engine has to."""
+        done = self._run(keep, source)
+        self.began = perf_counter()
+        return done
+
+    def _run(self, keep: bool, source: RawSource | None) -> bool:
         backward = self.backward
         backward.met += 1
-        trials = active().backward_runs * (1 + len(self.nodes) // MANY) ** 2
-        if backward.met <= trials or backward.refused or len(backward.memory) != len(self.leaves):
+        if backward.met <= active().backward_runs or backward.refused or len(backward.memory) != len(self.leaves):
+            return False
+        if backward.unspent is None:
+            backward.unspent = self._price()
+        if backward.unspent > 0:
             return False
         values = self._values()
         if values is None:
             return False
-        if backward.routine is None:
-            self._compile()
-            if backward.refused:
+        program = backward.program
+        if program is None:
+            try:
+                program = backward.program = self._recorded()
+            except Unfit:
+                backward.refused = True
                 return False
-        if not backward.routine.ready():  # type: ignore[union-attr]
+        if not program.routine.ready():
             return False
         values += [leaf._grad._value() for leaf in self.leaves if leaf._grad is not None]
-        for k, value in zip(backward.reached, backward.routine(values), strict=True):  # type: ignore[misc]
+        for k, value in zip(program.reached, self._found(program.routine, values), strict=True):
             self._accumulate(k, value)
         if not keep:
             for node in self.nodes:
                 node.release(source)
         return True
 
-    def note(self) -> None:
-        """After the engine has run: note how it laid out what it made."""
+    def _price(self) -> float:
+        """The seconds that the engine may take in all before the structure is compiled."""
+        routines = [node.pullback.routine for node in self.nodes]
+        if all(routine.kept for routine in routines):
+            return 0  # and NumPy will run it as a whole
+        return active().pieces.rent * prices.rent(sum([Size.of(routine.graph) for routine in routines], Size()))
+
+    def _found(self, routine: Routine, values: list[Any]) -> Sequence[Any]:
+        """The program's results; the engine keeps the structure if it was faster than XLA is."""
         backward = self.backward
+        if backward.fastest == inf or routine.compiled is None:
+            return routine(values)  # the first call of what XLA has compiled takes JAX longer
+        block_until_ready(values)
+        began = perf_counter()
+        outs = block_until_ready(routine(values))
+        if perf_counter() - began < backward.fastest:
+            backward.fastest = inf
+        else:
+            backward.slower += 1
+            backward.refused = backward.slower == TRIALS
+        return outs
+
+    def note(self) -> None:
+        """After the engine has run: note how long it took, and how it laid out what it made."""
+        backward = self.backward
+        if backward.program is not None:
+            block_until_ready([leaf._grad._value() for leaf in self.leaves if leaf._grad is not None])
+            backward.fastest = min(backward.fastest, perf_counter() - self.began)
+        elif backward.unspent is not None:
+            backward.unspent -= perf_counter() - self.began
         if backward.met >= active().backward_runs and not backward.memory:
             backward.memory = tuple([_memory(leaf, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)])
             if any(leaf._grad is not None and leaf._grad._geometry is not None for leaf in self.leaves):
@@ -141,7 +198,7 @@ class Graph:
                     tensor = s.current()
                     if tensor is None:
                         return None
-                    values.append(tensor._value() if unread(tensor) is None else tensor._storage.array)
+                    values.append(tensor._value() if deferred_read(tensor) is None else tensor._storage.array)
                 else:
                     values.append(s)
         return values
@@ -158,8 +215,12 @@ class Graph:
         leaf._grad = new_tensor(value, leaf._type, strides)
         leaf._grad._counter.value = version
 
-    def _compile(self) -> None:
-        """Record the program of this structure."""
+    def _recorded(self) -> Program:
+        """The program of this structure.
+
+        Raises:
+          Unfit: only the engine can make some gradient fit.
+        """
         places = self.places
         steps = [
             Step(
@@ -167,11 +228,10 @@ class Graph:
                 tuple(node.plan.out_types),
                 node.plan.inexact,
                 tuple([None if edge is None else (places[edge[0]], edge[1]) for edge in node.next_edges]),
-                tuple([unread(s.tensor) if isinstance(s, SavedTensor) else None for s in node.saved]),  # type: ignore[arg-type]
+                tuple([deferred_read(s.tensor) if isinstance(s, SavedTensor) else None for s in node.saved]),  # type: ignore[arg-type]
             )
             for node in self.nodes
         ]
-        roots = [(places[edge[0]], edge[1]) for edge, _ in self.roots]
         types: list[ShapedArray] = [grad._type.array for _, grad in self.roots]  # type: ignore[union-attr]
         for step in steps:
             given = step.pullback.routine.graph.in_types[: len(step.saved)]
@@ -179,34 +239,11 @@ class Graph:
                 t if how is None else ShapedArray(how.layout.sizes, t.dtype)
                 for t, how in zip(given, step.saved, strict=True)
             ]
-        leaves = [leaf._type for leaf in self.leaves]
-        backward = self.backward
-        reached: list[int] = []
-
-        def function(*flat: Any) -> list[Any]:
-            old = iter(flat[len(types) :])
-            it = iter(flat[: len(types)])
-            waiting: dict[tuple[int, int], Any] = {}
-            for root in roots:
-                receive(waiting, root, next(it))
-            for place, step in enumerate(steps):
-                run_step(step, place, it, waiting)
-            outs = []
-            for k, (type, fresh) in enumerate(zip(leaves, self.fresh, strict=True)):
-                before = None if fresh else next(old)
-                gradient = waiting.get((-1 - k, 0))
-                if gradient is not None:
-                    check(gradient, type)
-                    reached.append(k)
-                    outs.append(gradient if before is None else lax.add(before, gradient))
-            return outs
-
-        sums = [type.array for type, fresh in zip(leaves, self.fresh, strict=True) if not fresh]
-        try:
-            backward.routine = Routine(simplify(recorded(function, [*types, *sums])), pieces)
-        except Unfit:
-            backward.refused = True
-        backward.reached = tuple(reached)
+        types += [leaf._type.array for leaf, fresh in zip(self.leaves, self.fresh, strict=True) if not fresh]
+        leaves = [(leaf._type, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)]
+        recording = Recording([(places[edge[0]], edge[1]) for edge, _ in self.roots], steps, leaves)
+        routine = Routine(simplify(recorded(recording.run, types)), pieces)
+        return Program(routine, tuple(recording.reached))
 
 
 def _memory(leaf: Tensor, fresh: bool) -> tuple[Ints | None, int] | None:
@@ -216,90 +253,133 @@ def _memory(leaf: Tensor, fresh: bool) -> tuple[Ints | None, int] | None:
 
 
 class Unfit(Exception):
-    """A gradient is not of the type of what it goes to: the engine makes it fit."""
+    """Only the engine can do it."""
+
+
+class Recording:
+    """The engine's work on one structure, on values that are being recorded."""
+
+    def __init__(self, roots: list[tuple[int, int]], steps: Sequence[Step], leaves: Sequence[tuple[TensorType, bool]]):
+        self.roots: list[tuple[int, int]] = roots
+        self.steps: Sequence[Step] = steps
+        #: the type of each, and whether it had no gradient before
+        self.leaves: Sequence[tuple[TensorType, bool]] = leaves
+        #: the gradients that wait at each place, for an output's number
+        self.waiting: dict[tuple[int, int], Any] = {}
+        #: the leaves that get a gradient
+        self.reached: list[int] = []
+
+    def run(self, *flat: Any) -> list[Any]:
+        """From the roots' gradients, the saved values and the old ``.grad`` to the new ``.grad``."""
+        values = iter(flat)
+        for root in self.roots:
+            self.receive(root, next(values))
+        for place, step in enumerate(self.steps):
+            self.run_step(step, place, values)
+        sums = []
+        for k, (type, fresh) in enumerate(self.leaves):
+            before = None if fresh else next(values)
+            gradient = self.waiting.get((-1 - k, 0))
+            if gradient is not None:
+                check(gradient, type)
+                self.reached.append(k)
+                sums.append(gradient if before is None else lax.add(before, gradient))
+        return sums
+
+    def receive(self, place: tuple[int, int], gradient: Any) -> None:
+        """Add a gradient to those that wait at a place."""
+        old = self.waiting.get(place)
+        self.waiting[place] = gradient if old is None else lax.add(old, gradient)
+
+    def run_step(self, step: Step, place: int, values: Iterator[Any]) -> None:
+        """Record one node's pull-back, and send its results on."""
+        saved = [next(values) if how is None else how.get(next(values)) for how in step.saved]
+        given = [self.waiting.pop((place, k), None) for k in step.inexact]
+        if step.pullback is NOTHING or all(g is None for g in given):
+            return
+        cotangents = []
+        for g, k in zip(given, step.inexact, strict=True):
+            type = step.out_types[k]
+            if g is None:
+                g = lax.full(type.shape, 0, type.dtype.numpy)
+            check(g, type)
+            cotangents.append(g)
+        found = iter(evaluate(step.pullback.routine.graph, [*saved, *cotangents]))
+        for edge in step.edges:
+            if edge is not None:
+                self.receive(edge, next(found))
 
 
 def check(gradient: Any, type: TensorType) -> None:
+    """Refuse a gradient that is not of the type of what it goes to: the engine makes it fit."""
     if type.dtype.itemsize < SINGLE or tuple(gradient.shape) != type.shape or gradient.dtype != type.dtype.numpy:
         raise Unfit
 
 
-def receive(waiting: dict[tuple[int, int], Any], place: tuple[int, int], gradient: Any) -> None:
-    """Add a gradient to those that wait at a place."""
-    old = waiting.get(place)
-    waiting[place] = gradient if old is None else lax.add(old, gradient)
-
-
-def run_step(step: Step, place: int, it: Iterator[Any], waiting: dict[tuple[int, int], Any]) -> None:
-    """Record one node's pull-back, and send its results on."""
-    saved = [next(it) if how is None else how.get(next(it)) for how in step.saved]
-    given = [waiting.pop((place, k), None) for k in step.inexact]
-    if step.pullback is NOTHING or all(g is None for g in given):
-        return
-    cotangents = []
-    for g, k in zip(given, step.inexact, strict=True):
-        type = step.out_types[k]
-        if g is None:
-            g = lax.full(type.shape, 0, type.dtype.numpy)
-        check(g, type)
-        cotangents.append(g)
-    found = iter(evaluate(step.pullback.routine.graph, [*saved, *cotangents]))
-    for edge in step.edges:
-        if edge is not None:
-            receive(waiting, edge, next(found))
-
-
-def described(roots: Sequence[tuple[Edge, Tensor | None]]) -> Graph | None:
-    """The graph under some roots, if the engine's work on it could be done by one program."""
+def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
+    """The backward from some roots, if the engine's work on it could be done by one program."""
     if modes.anomaly or modes.interceptor is not None or modes.level or modes.capture or modes.dual_level >= 0:
         return None
     if modes.findings is not None or modes.snapshot or modes.release != "2.13":
         return None
-    nodes = _reachable([edge[0] for edge, _ in roots])
-    if nodes is None:
+    try:
+        nodes = _reachable([edge[0] for edge, _ in roots])
+        places: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
+        key = _root_key(roots, places)
+        leaves: list[Tensor] = []
+        for place, node in enumerate(nodes):
+            add_node(key, node, place, places, leaves)
+    except Unfit:
         return None
-    key: list[Any] = []
-    places: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
-    for edge, grad in roots:
-        if grad is None or grad._geometry is not None or grad._storage.home is not None or edge[0] not in places:
-            return None
-        if grad._type is not edge[0].out_types[edge[1]]:
-            return None
-        key += [places[edge[0]], edge[1]]
-    leaves: list[Tensor] = []
-    for place, node in enumerate(nodes):
-        key.append(node.pullback)
-        for edge in node.next_edges:
-            if edge is None:
-                key.append(None)
-                continue
-            following, number = edge
-            at = places.get(following)
-            if at is None:
-                leaf: Tensor = following.variable  # type: ignore[attr-defined]
-                state = _leaf_state(leaf, following)
-                if state is None:
-                    return None
-                leaves.append(leaf)
-                at = places[following] = -len(leaves)
-                key += state
-            elif 0 <= at <= place:
-                return None  # a node made later than one that it leads to: the engine knows their order
-            key += [at, number]
-        for k, s in enumerate(node.saved):
-            if s.__class__ is SavedTensor and s.tensor is not None and s.tensor._geometry is not None:
-                key += [k, unread(s.tensor)]
     sums = [id(leaf._grad._storage) for leaf in leaves if leaf._grad is not None]
     if len(set(sums)) < len(sums):
         return None  # what is added to one gradient changes another
     found = _backwards.get(tuple(key))
     if found is None:
         found = _backwards.enter(tuple(key), Backward(), len(nodes))
-    return Graph(roots, nodes, leaves, places, found)
+    return FusibleBackward(roots, nodes, leaves, places, found)
 
 
-def _reachable(roots: Sequence[Node]) -> list[OperationNode] | None:
-    """The nodes of operations under some roots in the engine's order; None if there are others, or too many."""
+def _root_key(roots: Sequence[Root], places: dict[Node, int]) -> list[Any]:
+    """What the program depends on of the roots: their places."""
+    key: list[Any] = []
+    for (node, number), grad in roots:
+        if grad is None or grad._geometry is not None or grad._storage.home is not None or node not in places:
+            raise Unfit
+        if grad._type is not node.out_types[number]:
+            raise Unfit
+        key += (places[node], number)
+    return key
+
+
+def add_node(key: list[Any], node: OperationNode, place: int, places: dict[Node, int], leaves: list[Tensor]) -> None:
+    """Add to a key what the program depends on of a node; a leaf that is met for the first time gets a place."""
+    key.append(node.pullback)
+    for edge in node.next_edges:
+        if edge is None:
+            key.append(None)
+            continue
+        following, number = edge
+        at = places.get(following)
+        if at is None:
+            leaf: Tensor = following.variable  # type: ignore[attr-defined]
+            key += _leaf_key(leaf, following)
+            leaves.append(leaf)
+            at = places[following] = -len(leaves)
+        elif 0 <= at <= place:
+            raise Unfit  # a node made later than one that it leads to: the engine knows their order
+        key += (at, number)
+    for k, s in enumerate(node.saved):
+        if s.__class__ is SavedTensor and s.tensor is not None and s.tensor._geometry is not None:
+            key += (k, deferred_read(s.tensor))
+
+
+def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
+    """The nodes of operations under some roots in the engine's order.
+
+    Raises:
+      Unfit: there are other nodes, or too many.
+    """
     seen: set[Node] = set(roots)
     stack = list(seen)
     nodes: list[OperationNode] = []
@@ -308,7 +388,7 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode] | None:
         if node.__class__ is AccumulateGrad:
             continue
         if not node.fusible or _is_hooked(node) or len(nodes) == LONGEST:
-            return None
+            raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
         for edge in node.next_edges:
             if edge is not None and edge[0] not in seen:
@@ -322,13 +402,17 @@ def _is_hooked(node: Node) -> bool:
     return bool(node.tensor_hooks or node.retains or node.pre_hooks or node.post_hooks)
 
 
-def _leaf_state(leaf: Tensor, node: Node) -> tuple[Any, ...] | None:
-    """What of a leaf the program depends on; None if only the engine can accumulate into it."""
+def _leaf_key(leaf: Tensor, node: Node) -> tuple[Any, ...]:
+    """What the program depends on of a leaf.
+
+    Raises:
+      Unfit: only the engine can accumulate into it.
+    """
     if not leaf._requires_grad or leaf._backward_hooks or leaf._post_accumulate_grad_hooks or _is_hooked(node):
-        return None
+        raise Unfit
     storage, grad = leaf._storage, leaf._grad
     if leaf._geometry is not None or storage.home is not None:
-        return None
-    if grad is None:
-        return leaf._type, storage.strides, True
-    return (leaf._type, storage.strides, False) if grad._type is leaf._type else None
+        raise Unfit
+    if grad is not None and grad._type is not leaf._type:
+        raise Unfit
+    return leaf._type, storage.strides, grad is None

@@ -13,74 +13,69 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.gradient_views import MOVES, Motion
-from fgrad.mutable.operation import operation_node
+from fgrad.mutable.operation.graph_operation import node_name, of_graph
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.operation.output_strides import elementwise, laid_out_in
 from fgrad.mutable.operation.plan import Pullback
+from fgrad.mutable.operation.traits import GRADIENTS, Computing, Gradients
 from fgrad.mutable.operation.views import ViewOperation, apply_view
-from fgrad.mutable.tensor.tensor import Tensor, beside, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import type_of
 from fgrad.mutable.values.evaluation import constant
-from fgrad.seam import Const, Graph, Op, evaluate
+from fgrad.seam import Const, Graph, Op
 
-#: what PyTorch calls the node of the function that does what a primitive does, where the names differ
-_NAMES = {
-    "reduce_sum": "SumBackward1",
-    "broadcast_in_dim": "ExpandBackward0",
-    "unstack": "UnbindBackward0",
-    "reshape": "ViewBackward0",
-    "convert_element_type": "ToCopyBackward0",
-    "select_n": "WhereBackward0",
-    "integer_pow": "PowBackward0",
-    "square": "PowBackward0",
-    "logistic": "SigmoidBackward0",
-    "dynamic_update_slice": "SliceBackward0",
-    "gather": "IndexBackward0",
-    "scatter-add": "IndexPutBackward0",
-    "cumsum": "CumsumBackward0",
-    "pow": "PowBackward1",
-    "atan2": "Atan2Backward0",
-    "conv_general_dilated": "ConvolutionBackward0",
-    "concatenate": "CatBackward0",
-    "pad": "ConstantPadNdBackward0",
-    "rev": "FlipBackward0",
-}
+#: primitives that work element by element, whose results lie in memory as their operands do
+_ELEMENTWISE = frozenset((
+    "add", "add_any", "sub", "mul", "div", "neg", "max", "min", "abs", "sign", "select_n", "conj", "exp",
+    "convert_element_type", "log", "sin", "cos", "tanh", "logistic", "sqrt", "rsqrt", "square", "integer_pow", "pow",
+))  # fmt: skip
 
 
-#: primitives whose results are views of gradients; those of others are row-major, so that a transpose of one is a copy
-_SHARING = MOVES.keys() - {"transpose"}
-
-
-def _node_name(op: Op) -> str:
-    name = op.name
-    if name == "transpose":
-        return "TBackward0" if len(op.in_types[0].shape) == 2 else "PermuteBackward0"
-    if name == "dot_general":
-        return "MmBackward0" if len(op.in_types[0].shape) <= 2 else "BmmBackward0"
-    return _NAMES.get(name) or name.title().replace("_", "").replace("-", "") + "Backward0"
-
-
-def _of_primitive(op: Op) -> Operation:
-    """A primitive with its parameters as an operation."""
-    found = op.derived.get("torch")
+def _of_primitive(op: Op, strides: Ints | None = None) -> Operation:
+    """A primitive with its parameters as an operation, and where its result lies if it is not row-major."""
+    found = op.derived.get(("torch", strides))
     if found is None:
         names = ("self", "other") if len(op.in_types) == 2 else ("self", "*tensors")
         outputs = ("result",) if len(op.out_types) == 1 else tuple([f"result{i}" for i in range(len(op.out_types))])
-        found = op.derived["torch"] = Operation(
-            op.name, lambda *arrays: tuple(op.bind(list(arrays))), _node_name(op), names, outputs=outputs
+        own: Any = elementwise if _goes_by_elements(op) else None
+        found = op.derived["torch", strides] = Operation(
+            op.name,
+            lambda *arrays: tuple(op.bind(list(arrays))),
+            node_name(op),
+            names,
+            outputs=outputs,
+            computing=Computing(strides=own if strides is None else lambda operands, shape: strides),
+            gradients=_of_product(op) if op.name == "dot_general" else GRADIENTS,
         )
     return found
 
 
-@lru_cache(1 << 12)
-def _whole(graph: Graph, name: str, node: str) -> Operation:
-    outputs = tuple([f"result{i}" for i in range(len(graph.outputs))])
-    read = {i for node in graph.nodes for i in node.inputs} | set(graph.outputs)
-    unread = frozenset([i for i in range(len(graph.in_types)) if i not in read])
-    return Operation(
-        name, lambda *arrays: tuple(evaluate(graph, arrays)), node, ("self", "*tensors"), fixed=unread, outputs=outputs
-    )
+def _goes_by_elements(op: Op) -> bool:
+    """Whether a result lies in memory as the operands do; powers and their like have rules of their own."""
+    shapes = [t.shape for t in (*op.in_types, *op.out_types)]
+    return op.name in _ELEMENTWISE or (op.name in _WITH_RULES and len(shapes) == 2 and shapes[0] == shapes[1])
+
+
+_WITH_RULES = ("custom_jvp", "custom_vjp")
+
+
+def _of_product(op: Op) -> Gradients:
+    """Where the gradients of a product lie: as those of ``mm`` and ``bmm``, which PyTorch gives transposed operands."""
+    ranks = {len(t.shape) for t in (*op.in_types, *op.out_types)}
+    if ranks == {2}:
+        return Gradients(columns=("self", "other"))
+    (of_self, of_other), batch = op.params["dimension_numbers"]
+    if ranks != {3} or batch != ((0,), (0,)):
+        return GRADIENTS
+    transposed = {"self": of_self == (1,), "other": of_other == (2,)}
+    return Gradients(strides={name: _columns for name, yes in transposed.items() if yes})
+
+
+def _columns(types: Sequence[Any], shape: Ints) -> Ints:
+    return laid_out_in((0, 2, 1), shape)
 
 
 def tensor_of(value: Any) -> Tensor:
@@ -98,20 +93,31 @@ def _elements(of: Const) -> Any:
 
 def _beside_all(operands: Sequence[Any], other: Tensor) -> Tensor:
     tensors = [x for x in operands if isinstance(x, Tensor)]
-    return beside(tensors[0], other) if tensors else other
+    return to_device_of(tensors[0], other) if tensors else other
 
 
-def play(graph: Graph, operands: Sequence[Any], gradients: Iterable[int] = ()) -> list[Tensor]:
-    """Run a graph on tensors, each node a recorded operation; what only moves one of ``gradients`` is a view of it."""
+def play(
+    graph: Graph, operands: Sequence[Any], gradients: Iterable[int] = (), strides: Sequence[Ints | None] = ()
+) -> list[Tensor]:
+    """Run a graph on tensors, each node a recorded operation; what only moves one of ``gradients`` is a view of it.
+
+    ``strides`` are those of the results that are no views, None for row-major.
+    """
+    results = frozenset(graph.outputs)
+    laid = dict(zip(graph.outputs, strides, strict=False))
     values: list[Any] = [*operands, *(_beside_all(operands, tensor_of(_elements(c))) for c in graph.consts)]
     shared = set(gradients)
     for node in graph.nodes:
         found = None
-        if node.op.name in _SHARING and node.inputs[0] in shared:
+        if node.op.name in MOVES and node.inputs[0] in shared:
             found = _views(node.op, values[node.inputs[0]])
             if found is not None:
                 shared.update(range(len(values), len(values) + len(found)))
-        values.extend(apply(_of_primitive(node.op), [values[i] for i in node.inputs]) if found is None else found)
+        elif node.op.name == "broadcast_in_dim" and len(values) not in results:
+            found = _views(node.op, values[node.inputs[0]])
+        if found is None:
+            found = apply(_of_primitive(node.op, laid.get(len(values))), [values[i] for i in node.inputs])
+        values.extend(found)
     return [values[i] for i in graph.outputs]
 
 
@@ -128,21 +134,29 @@ def _views(op: Op, tensor: Tensor) -> list[Tensor] | None:
 def _view_by_primitive(op: Op, k: int) -> ViewOperation:
     """A result of a primitive that moves no element, as an operation whose result is a view."""
     return ViewOperation(
-        op.name, lambda array: op.bind([array])[k], _node_name(op), ("self",), geometry=Motion(((op, k),))
+        op.name, lambda array: op.bind([array])[k], node_name(op), ("self",), geometry=Motion(((op, k),))
     )
 
 
-def _run(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> Sequence[Tensor]:
+def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> Sequence[Tensor]:
+    """The gradients of a node's wanted operands by recorded operations: what it read, then its results' gradients."""
     graph = pullback.routine.graph
     tensors = [x if isinstance(x, Tensor) else tensor_of(x) for x in operands]
     plan = node.plan
-    fused = plan.operation.fused
+    fused = plan.operation.gradients.fused
     if callable(fused):
-        fused = fused(plan.types, dict(zip(plan.operation.parameters, plan.params, strict=True)))
+        fused = fused(plan.types, plan.operation.named(plan.params))
     if fused is not None:
-        return apply(_whole(graph, f"{plan.operation.name}_backward", fused), tensors)
+        strides = _of_fused if node.broadcasts_saved else None
+        return apply(of_graph(graph, f"{plan.operation.name}_backward", fused, strides), tensors)
     first = len(tensors) - len(plan.inexact)
-    return [_of_nothing(found, tensors) for found in play(graph, tensors, range(first, len(tensors)))]
+    played = play(graph, tensors, range(first, len(tensors)), pullback.strides)
+    return [_of_nothing(found, tensors) for found in played]
+
+
+def _of_fused(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """Where the result of a backward of elements lies: PyTorch's take the incoming gradient first, here it is last."""
+    return elementwise([*operands[-1:], *operands[:-1]], shape)
 
 
 _TIED = Operation("add", lambda array, empty: array + empty.sum(), "AddBackward0", ("self", "other"))
@@ -157,6 +171,3 @@ def _of_nothing(found: Tensor, operands: Sequence[Tensor]) -> Tensor:
         if not x._type.numel and x._type.inexact and is_tracked(x) and not is_tracked(found):
             return apply(_TIED, (found, x))
     return found
-
-
-operation_node.replay.run = _run

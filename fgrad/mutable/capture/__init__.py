@@ -1,1 +1,4 @@
-"""Eighth floor: capture, by which a mutable program becomes a graph."""
+"""Eighth floor: capture, by which a mutable program becomes a graph.
+
+It uses ``context``, ``values``, ``tensor``, ``transforms``.
+"""

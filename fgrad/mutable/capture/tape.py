@@ -4,10 +4,17 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fgrad.mutable.context.modes import modes
+from fgrad.mutable.values.evaluation import array_type
 from fgrad.seam import (
+    CONST,
+    INPUT,
+    LITERAL,
     Builder,
     CaptureError,
+    Const,
     Graph,
     Op,
     RawSource,
@@ -83,6 +90,15 @@ class Tape(Stager):
             kept = self.paths[id(scope)] = scope, ".".join(reversed(names))
         return kept[1]
 
+    def number(self, value: Any) -> int:
+        if value.__class__ is not np.ndarray or value.shape:
+            return super().number(value)
+        # where views stand in memory is a part of the program, as scalars are
+        held = self.lifted.get(id(value))
+        if held is None:
+            held = self.lifted[id(value)] = super().number(value[()]), value, array_type((), value.dtype)
+        return held[0]
+
     def input(self, type: ShapedArray) -> Any:
         """A new input, as it is met."""
         tracer = self.new_input(type)
@@ -101,20 +117,35 @@ class Tape(Stager):
 
     def closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
         """The graph from some inputs to some values, in the order given; what is from nowhere is a constant of it."""
-        graph = widely(self._whole, outputs)
-        builder = Builder(graph.in_types)
-        outs = builder.splice(graph, builder.inputs)
-        places = {number: place for place, number in enumerate(self.places)}
-        return builder.finish(outs, [places[x.number] for x in inputs])
+        return widely(self._closed, inputs, outputs)
 
-    def _whole(self, outputs: Sequence[Any]) -> Graph:
-        return self.closed_graph([self.number(x) for x in outputs])
+    def _closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
+        wanted = [self.number(x) for x in outputs]
+        builder, numbers = Builder(), list[int]()
+        consts = iter(self.consts)
+        for op, args, source in self.steps():
+            if op.primitive is INPUT:
+                numbers.append(builder.input(op.out_types[0]))
+            elif op.primitive is CONST:
+                numbers.append(builder.const(Const.of(next(consts))))
+            elif op.primitive is LITERAL:
+                numbers.append(builder.const(op.params["key"]))
+            else:
+                first = builder.emit(op, tuple([numbers[i] for i in args]), source)
+                numbers.extend(range(first, first + len(op.out_types)))
+        return builder.finish([numbers[i] for i in wanted], [numbers[x.number] for x in inputs])
 
     def used(self, outputs: Sequence[Any]) -> set[int]:
-        """The numbers of the inputs that some values depend on."""
-        graph = widely(self._whole, outputs)
-        read = {i for node in graph.nodes for i in node.inputs}.union(graph.outputs)
-        return {number for place, number in enumerate(self.places) if place in read}
+        """The numbers of the inputs that some values, or effects, depend on."""
+        alive = {widely(self.number, x) for x in outputs}
+        first, end = self.count, len(self.args)
+        for op in reversed(self.ops):
+            first -= len(op.out_types)
+            start = end - len(op.in_types)
+            if op.effects or not alive.isdisjoint(range(first, first + len(op.out_types))):
+                alive.update(self.args[start:end])
+            end = start
+        return alive.intersection(self.places)
 
 
 def _asked(source: Source | None, asked: Source | None) -> str:

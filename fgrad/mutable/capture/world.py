@@ -7,25 +7,34 @@ and the user's objects, and does three things at once.  It finds the tensors and
 container that it passes (the objects' dicts are such), so that whatever the function changes in them is seen by
 comparing, and can be put back; and, walked a second time after the function has run, it shows what the function made.
 
+Methods and other attributes of the user's classes are found by name: which of them a function may mean is seen from the
+names that all functions found so far mention.  What Python or a library calls by itself is mentioned nowhere:
+operators, what overrides an attribute of a library's class, and what makes an object, of classes that the function can
+name.
+
 Classes that have names of their own for what they hold enter them in ``CHILDREN``.  What the walk does not find (a
 tensor that only a library holds) is met when an operation reads it: it has no name then, and nothing else is missing.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from attrs import define, field, frozen
 
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.capture.mentions import Mentions
+from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
+from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 
 #: containers of more elements are not gone through: they hold data and not state
 LARGEST = 10_000
 #: packages whose objects hold no tensors of the user's
 FOREIGN = ("builtins", "jax", "jaxlib", "numpy", "threading", "fgrad.mutable", "fgrad.graph", "fgrad.run", "logging")
+_FOREIGN = tuple([f"{module}." for module in FOREIGN])
 
 
 @frozen
@@ -39,7 +48,7 @@ class Place:
         return Place(f"{self.path}.{name}" if self.path else name, (*self.keys, name))
 
     def item(self, key: Any) -> "Place":
-        shown = repr(key) if key.__class__ in _PLAIN else type(key).__name__
+        shown = repr(key) if id(key.__class__) in _PLAIN else type(key).__name__
         return Place(f"{self.path}[{shown}]", (*self.keys, key))
 
 
@@ -61,10 +70,22 @@ class World:
     containers: dict[int, tuple[Any, Any]] = field(factory=dict)
     #: the containers that are not made anew for each call, by identity
     lasting: set[int] = field(factory=set)
+    #: the tensors that something else than a tensor holds, by identity
+    held: set[int] = field(factory=set)
     #: the objects that were gone into, by identity
     objects: dict[int, tuple[Place, Any]] = field(factory=dict)
     #: the variables that functions name: the scope, the name in it, and what it stood for
     variables: dict[tuple[int, str], tuple[Any, str, Any]] = field(factory=dict)
+    #: the names that functions read as attributes, and those that they only call
+    read: set[str] = field(factory=set)
+    called: set[str] = field(factory=set)
+    #: by identity, the user's classes whose attributes some function may mean, and those that it may make objects of
+    classes: dict[int, type] = field(factory=dict)
+    made: dict[int, type] = field(factory=dict)
+    #: by identity, classes with those among their bases that are the user's
+    of_user: dict[int, tuple[type, list[type]]] = field(factory=dict)
+    #: the objects of the user's classes, with these
+    instances: list[tuple[Any, type]] = field(factory=list)
 
     #: of each tensor that is a view, how it is one and the version at which its node was right
     views: dict[Any, tuple[str, int]] = field(factory=dict)
@@ -76,41 +97,92 @@ class World:
         while late:
             place, found = late.pop(0)
             self._walk([*self.children(found, place)], late)
+        while methods := self._of_classes():
+            self.walk(methods)
         return self
 
+    def _of_classes(self) -> list[tuple[Place, Any]]:
+        """What the functions found so far may mean by an attribute of a class, as far as it is not known yet."""
+        found: list[tuple[Place, Any]] = []
+        for cls in list(self.classes.values()):
+            held = ClassAttributes(cls)
+            for name, value in vars(cls).items():
+                if (id(cls), name) not in self.variables and self._is_meant(cls, name, value):
+                    self.variables[id(cls), name] = held, name, value
+                    if isinstance(value, Tensor):
+                        self.held.add(id(value))
+                    found.append((Place(f"{cls.__name__}.{name}", (cls.__name__, name)), _function_of(value)))
+        return found
+
+    def _is_meant(self, cls: type, name: str, value: Any) -> bool:
+        """Whether an attribute of a class may be used."""
+        if name in self.read or (name in self.called and not _is_data(value)):
+            return True
+        if name.startswith("__") and name.endswith("__"):
+            is_used = id(cls) in self.made if name in _MAKING else name not in _SHOWING
+            return is_used and isinstance(_function_of(value), FunctionType)
+        return any(name in vars(base) for base in cls.__mro__ if _is_given(base.__module__))
+
+    def _user_classes(self, cls: type) -> list[type]:
+        """A class and its bases, as far as they are the user's."""
+        found = self.of_user.get(id(cls))
+        if found is None:
+            found = self.of_user[id(cls)] = cls, [base for base in cls.__mro__ if not _is_given(base.__module__)]
+        return found[1]
+
+    def _enter_class(self, value: Any) -> list[type]:
+        """Note the classes of an object, or a class and its own class; those of an object that are the user's."""
+        found = self._user_classes(type(value))
+        self.classes.update([(id(base), base) for base in found])
+        if isinstance(value, type):
+            named = [(id(base), base) for base in self._user_classes(value)]
+            self.classes.update(named)
+            self.made.update(named)
+        elif found and not isinstance(value, Tensor):
+            self.instances.append((value, type(value)))
+        return found
+
     def _walk(self, roots: Iterable[tuple[Place, Any]], late: list[tuple[Place, Any]]) -> None:
-        waiting: list[Iterator[tuple[Place, Any]]] = [iter(roots)]
+        waiting: list[tuple[Any, Iterator[tuple[Place, Any]]]] = [(None, iter(roots))]
         while waiting:
-            entry = next(waiting[-1], None)
+            holder, entries = waiting[-1]
+            entry = next(entries, None)
             if entry is None:
                 waiting.pop()
                 continue
             place, value = entry
-            if value.__class__ in _PLAIN or id(value) in self.objects:
+            if isinstance(value, Tensor) and holder is not None and not isinstance(holder, Tensor):
+                self.held.add(id(value))
+            if id(value.__class__) in _PLAIN or id(value) in self.objects:
                 continue
             self.objects[id(value)] = place, value
             if isinstance(value, tuple(LATE)):
                 late.append(entry)
             else:
-                waiting.append(iter([*self.children(value, place)]))
+                waiting.append((value, iter([*self.children(value, place)])))
 
     def children(self, value: Any, place: Place) -> Iterable[tuple[Place, Any]]:
         """What something holds, with its names."""
+        of_user = self._enter_class(value)
         if isinstance(value, Tensor):
             return self._of_tensor(value, place)
         if isinstance(value, tuple(STREAMS)):
             self.streams.setdefault(value, place)
             return ()
         for cls in type(value).__mro__:
-            if cls in CHILDREN:
-                return CHILDREN[cls](self, value, place)
-        if isinstance(value, dict):
-            return [(place.item(k), v) for k, v in self.kept(value).items()] if len(value) <= LARGEST else ()
-        if isinstance(value, list | tuple | set | frozenset | deque):
-            return [(place.item(i), v) for i, v in enumerate(self.kept(value))] if len(value) <= LARGEST else ()
+            for known, children in CHILDREN.items():
+                if cls is known:
+                    return children(self, value, place)
+        if isinstance(value, dict | list | tuple | set | frozenset | deque):
+            items: list[tuple[Place, Any]] = []
+            if len(value) <= LARGEST:
+                held = dict.items(self.kept(value)) if isinstance(value, dict) else enumerate(self.kept(value))
+                items = [(place.item(k), v) for k, v in held]
+            return [*items, *self.attributes(value, place)] if of_user else items
         if isinstance(value, FunctionType):
             self.name(value)
-            return roots_of(value)
+            own = self.attributes(value, place) if vars(value) and not is_foreign(value.__module__) else []
+            return [*roots_of(value), *own]
         if isinstance(value, MethodType):
             self.name(value)
             return [(place.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
@@ -130,6 +202,8 @@ class World:
 
     def _of_tensor(self, tensor: Tensor, place: Place) -> list[tuple[Place, Any]]:
         self.tensors.setdefault(tensor, place)
+        if tensor._owner is not None:
+            tensor._owner.release()  # so that the gradient is among the fields
         self.kept(vars(tensor))
         found: list[tuple[Place, Any]] = []
         if tensor._grad is not None:
@@ -137,7 +211,7 @@ class World:
         if tensor._view is not None:
             self.views[tensor._view] = tensor._view.creation, tensor._view.version
             found.append((place.attribute("_base"), tensor._view.base))
-        return found
+        return found + [(place.attribute(k), v) for k, v in vars(tensor).items() if k not in FIELDS]
 
     def kept(self, container: Any) -> Any:
         """Copy a container, so that what becomes of it is seen; the container."""
@@ -151,12 +225,24 @@ class World:
         function = getattr(function, "__func__", function)
         if not isinstance(function, FunctionType) or is_foreign(function.__module__):
             return
-        found: list[tuple[Any, str]] = [(Variable(cell), "") for cell in function.__closure__ or ()]
-        found += [(function.__globals__, name) for name in dict.fromkeys(_names(function.__code__))]
+        found: list[tuple[Any, str]] = []
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            found.append((Variable(cell), ""))
+            if name == "__class__" and "" in Variable(cell):  # what ``super()`` asks: no object is made by it
+                self.classes.update([(id(base), base) for base in self._user_classes(cell.cell_contents)])
+        parts = Parts(function)
+        found += [(parts, part) for part in ("__code__", "__defaults__", "__kwdefaults__") if parts[part] is not None]
+        mentions = Mentions.of(function.__code__)
+        self.read |= mentions.read
+        self.called |= mentions.called
+        found += [(function.__globals__, name) for name in mentions.names]
+        for _, module in _modules(function):
+            held = vars(module)
+            found += [(held, name) for name in mentions.names if name in held]
         for scope, name in found:
             value = scope.get(name, MISSING)
             if value is not MISSING and not isinstance(value, ModuleType):
-                self.variables.setdefault((id(getattr(scope, "cell", scope)), name), (scope, name, value))
+                self.variables.setdefault((id(getattr(scope, "owner", scope)), name), (scope, name, value))
 
     def rebound(self) -> Iterator[tuple[Any, str, Any]]:
         """The variables that stand for something else by now, each with what it stood for."""
@@ -167,7 +253,7 @@ class World:
     def changed(self) -> Iterator[tuple[Any, Any]]:
         """The containers that hold something else by now, each with what it held."""
         for container, before in self.containers.values():
-            if not _same(container, before):
+            if not holds(container, before):
                 yield container, before
 
     def put_back(self) -> None:
@@ -185,68 +271,8 @@ class World:
                 container.update(before)
 
 
-@frozen
-class Slots:
-    """The attributes of an object that has slots and no dict, as a dict."""
-
-    object: Any
-    names: tuple[str, ...]
-
-    @staticmethod
-    def of(value: Any) -> "Slots | None":
-        """The slots of an object, if it has any."""
-        names = [name for cls in type(value).__mro__ for name in _slots_of(cls)]
-        return Slots(value, tuple(names)) if names else None
-
-    def items(self) -> list[tuple[str, Any]]:
-        return [(name, getattr(self.object, name)) for name in self.names if hasattr(self.object, name)]
-
-    def __len__(self) -> int:
-        return len(self.items())
-
-    def clear(self) -> None:
-        for name, _ in self.items():
-            object.__delattr__(self.object, name)
-
-    def update(self, values: dict[str, Any]) -> None:
-        for name, value in values.items():
-            object.__setattr__(self.object, name, value)
-
-
-MISSING: Any = object()
-
-
-@frozen
-class Variable:
-    """A variable of a closure, as a dict of one entry."""
-
-    cell: Any
-
-    def get(self, name: str, default: Any) -> Any:
-        try:
-            return self.cell.cell_contents
-        except ValueError:  # not bound
-            return default
-
-    def __contains__(self, name: str) -> bool:
-        return self.get(name, MISSING) is not MISSING
-
-    def __getitem__(self, name: str) -> Any:
-        return self.cell.cell_contents
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.cell.cell_contents = value
-
-
-def _slots_of(cls: type) -> list[str]:
-    names = vars(cls).get("__slots__", ())
-    names = (names,) if isinstance(names, str) else tuple(names)
-    return [
-        n for n in names if n not in ("__dict__", "__weakref__") and isinstance(vars(cls).get(n), MemberDescriptorType)
-    ]
-
-
-_PLAIN = {type(None), bool, int, float, complex, str, bytes}
+#: by identity: a class need not have a hash
+_PLAIN = frozenset(map(id, (type(None), bool, int, float, complex, str, bytes)))
 
 
 def _copied(container: Any) -> Any:
@@ -255,7 +281,8 @@ def _copied(container: Any) -> Any:
     return set(container) if isinstance(container, set) else list(container)
 
 
-def _same(container: Any, before: Any) -> bool:
+def holds(container: Any, before: Any) -> bool:
+    """Whether a container still holds what it held."""
     if len(container) != len(before):
         return False
     if isinstance(container, set):
@@ -268,7 +295,7 @@ def _same(container: Any, before: Any) -> bool:
 
 def is_foreign(module: str | None) -> bool:
     """Whether a module's objects hold nothing of the user's."""
-    return module is None or module.startswith(FOREIGN)
+    return module is None or f"{module}.".startswith(_FOREIGN)
 
 
 def roots_of(function: Any) -> list[tuple[Place, Any]]:
@@ -282,16 +309,16 @@ def roots_of(function: Any) -> list[tuple[Place, Any]]:
     found: list[tuple[Place, Any]] = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            found.append((Place(name, (name,)), cell.cell_contents))
+            if name != "__class__":
+                found.append((Place(name, (name,)), cell.cell_contents))
         except ValueError:  # not bound yet
             continue
-    scope, names = function.__globals__, _names(function.__code__)
-    for name in dict.fromkeys(names):
-        value = scope.get(name)
-        if isinstance(value, ModuleType):
-            found += _of_module(value, name, names)
-        elif name in scope:
-            found.append((Place(name, (name,)), value))
+    scope, names = function.__globals__, Mentions.of(function.__code__).names
+    known = [(name, scope[name]) for name in names if name in scope]
+    found += [(Place(name, (name,)), value) for name, value in known if not isinstance(value, ModuleType)]
+    for path, module in _modules(function):
+        held = vars(module)
+        found += [(Place(f"{path}.{k}", (path, k)), held[k]) for k in names if k in held]
     defaults = zip(reversed(_arguments(function.__code__)), reversed(function.__defaults__ or ()), strict=False)
     for name, value in chain(defaults, (function.__kwdefaults__ or {}).items()):
         found.append((Place(name, (name,)), value))
@@ -311,18 +338,44 @@ def _arguments(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]
 
 
-def _names(code: CodeType) -> list[str]:
-    """The names that a function mentions, and those of the functions inside it."""
-    found = list(code.co_names)
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            found += _names(const)
-    return found
+def _modules(function: FunctionType) -> list[tuple[str, ModuleType]]:
+    """The user's modules that a function names or imports, and those that it may mean by attributes of these."""
+    mentions = Mentions.of(function.__code__)
+    names = mentions.names
+    found: dict[int, tuple[str, ModuleType]] = {}
+    waiting: list[tuple[str, Any]] = [(name, function.__globals__.get(name)) for name in names]
+    waiting += [(name, sys.modules.get(name)) for name in mentions.imported]
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    waiting += [(name, Variable(cell).get("", None)) for name, cell in cells]
+    while waiting:
+        path, module = waiting.pop()
+        if isinstance(module, ModuleType) and id(module) not in found and not _is_library(module.__name__):
+            found[id(module)] = path, module
+            waiting += [(f"{path}.{name}", vars(module)[name]) for name in names if name in vars(module)]
+    return list(found.values())
 
 
-def _of_module(module: ModuleType, name: str, mentioned: Iterable[str]) -> list[tuple[Place, Any]]:
-    """What a function may mean by an attribute of a module of the user's."""
-    if is_foreign(module.__name__) or module.__name__.startswith("fgrad"):
-        return []
-    held = vars(module)
-    return [(Place(f"{name}.{k}", (name, k)), held[k]) for k in dict.fromkeys(mentioned) if k in held]
+def _is_library(module: str | None) -> bool:
+    return is_foreign(module) or module.partition(".")[0] == "fgrad"  # type: ignore[union-attr]
+
+
+def _is_given(module: str | None) -> bool:
+    """Whether a module is the library's or Python's."""
+    return _is_library(module) or module.partition(".")[0] in sys.stdlib_module_names  # type: ignore[union-attr]
+
+
+#: what makes an object, and what shows one or makes a class
+_MAKING = frozenset(("__init__", "__new__", "__post_init__"))
+_SHOWING = frozenset(("__repr__", "__str__", "__init_subclass__"))
+
+
+def _is_data(value: Any) -> bool:
+    """Whether an attribute of a class is no function, nor anything else that gives one."""
+    return not callable(value) and not hasattr(type(value), "__get__")
+
+
+def _function_of(value: Any) -> Any:
+    """The function that an attribute of a class stands for, if it is wrapped; else the attribute."""
+    if isinstance(value, property):
+        return value.fget
+    return value.__func__ if isinstance(value, staticmethod | classmethod) else value

@@ -1,1 +1,4 @@
-"""Second floor: what holds for a thread while code runs: modes, warnings, and who may answer a call."""
+"""Second floor: what holds for a thread while code runs: modes, warnings, and who may answer a call.
+
+It uses ``types``.
+"""

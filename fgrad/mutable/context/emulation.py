@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from fgrad.mutable.context.modes import Mode, modes
+from fgrad.mutable.context.modes import Mode, modes, unusual
 
 
 class inplace(Mode):
@@ -30,10 +30,11 @@ class inplace(Mode):
     """
 
     def __init__(self, mode: str):
-        if mode not in ("strict", "snapshot"):
+        if not isinstance(mode, str) or mode not in ("strict", "snapshot"):
             raise ValueError(f'inplace() takes "strict" or "snapshot", not {mode!r}.')
         self.mode = mode
-        self.close: Any = partial(vars(modes).update, snapshot=modes.snapshot)
+        self.close: Any = partial(vars(modes).update, snapshot=modes.snapshot, unusual=modes.unusual)
+        unusual.stay()
         modes.snapshot = mode == "snapshot"
 
     def clone(self) -> "inplace":
@@ -46,19 +47,35 @@ class inplace(Mode):
 class compat(Mode):
     """Which release of PyTorch is emulated where they differ: "2.13", the default, or "1.x".
 
-    Under "1.x" the errors and warnings have the words of that time (the leaf error's, the hint of the in-place error),
-    and ``zero_grad`` leaves zeros instead of None.
+    Under "1.x" an assignment to ``.data`` leaves saved values alone, which in 2.13 follow the tensor, and the error of
+    a write in place has the words of that time.
+
+    Arguments:
+      release: "2.13" or "1.x".
+
+    Raises:
+      ValueError: another release.
 
     >>> import fgrad.torch as torch
+    >>> def gradient():
+    ...     w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(1.0, requires_grad=True)
+    ...     product = w * x
+    ...     w.data = torch.tensor(5.0)
+    ...     product.backward()
+    ...     return x.grad
+    >>> gradient()
+    tensor(5.)
     >>> with torch.compat("1.x"):
-    ...     torch.empty(0).grad
+    ...     gradient()
+    tensor(2.)
     """
 
     def __init__(self, release: str):
-        if release not in ("2.13", "1.x"):
+        if not isinstance(release, str) or release not in ("2.13", "1.x"):
             raise ValueError(f'compat() takes "2.13" or "1.x", not {release!r}.')
         self.release = release
-        self.close: Any = partial(vars(modes).update, release=modes.release)
+        self.close: Any = partial(vars(modes).update, release=modes.release, unusual=modes.unusual)
+        unusual.stay()
         modes.release = release
 
     def clone(self) -> "compat":

@@ -1,4 +1,4 @@
-"""The port of the entrances: what adds to an error that passes one on its way to the user's code.
+"""The entrance of functions and methods that no table lists: errors are explained on their way to the user's code.
 
 See NOTE [Errors of calls] in ``fgrad/mutable/explain/calls.py``.
 """
@@ -7,21 +7,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from fgrad.mutable.ports import LAST
+
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class _Explanation:
-    """What adds to errors and warnings; ``fgrad.mutable.explain.calls`` enters it when it is defined."""
-
-    #: of an error that passes an entrance, from it, the arguments and the module, if the entrance is one
-    passing: Any = staticmethod(lambda error, args, module=None: None)
-    #: of an error at the last entrance that it passes, though the user's code be further up
-    last: Any = staticmethod(lambda error, args: None)
-    #: from the text of a warning to a longer one
-    warning: Any = staticmethod(lambda text: text)
-
-
-explanation: _Explanation = _Explanation()
 
 
 def entrance(function: Function) -> Function:
@@ -32,7 +20,7 @@ def entrance(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            explanation.last(error, ())
+            LAST.call(error, ())
             raise
 
     return public  # type: ignore[return-value]

@@ -1,11 +1,11 @@
 """The modes of autograd, one set for each thread: whether operations are recorded, inference mode, anomaly mode.
 
 NOTE [Signals]
-A signal may be handled, and raise ``KeyboardInterrupt``, where a function of Python begins, after a call and at the end
-of a loop's round.  Nothing may be left set then.  What is set for a call is therefore set inside of the ``try`` whose
-``finally`` first puts the earlier values back, by plain assignments.  A block's ``__exit__`` that is written in Python
+A signal handler may run, and raise ``KeyboardInterrupt``, where a Python function begins, after a call and after each
+iteration of a loop.  No mode may stay set then.  So what is set for a call is set inside the ``try`` whose
+``finally`` first restores the earlier values, by plain assignments.  A block's ``__exit__`` that is written in Python
 can be left before its first line; so that of ``Scope`` is not.  Other state is entered in one piece, when it is
-complete.  Python 3.13 leaves a loop's jump back out of the ``try`` around it where a condition comes last in the round,
+complete.  In Python 3.13 a loop's jump back is outside the ``try`` around it if the loop's body ends with a condition,
 so such a loop is in a function that the ``try`` calls.
 """
 
@@ -14,6 +14,7 @@ import inspect
 import io
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
 
 from fgrad.mutable.context.warning import warn
@@ -22,8 +23,14 @@ from fgrad.mutable.types.type_names import type_name
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+#: what an operation asks for only where ``unusual.on``
+_ASKED = frozenset(
+    ("level", "interceptor", "dual_level", "inference", "capturing", "anomaly", "snapshot", "release", "saved_hooks")
+)
+
+
 class Modes(threading.local):
-    """What each thread has of its own; a new thread starts with the defaults."""
+    """The modes of each thread; a new thread starts with the defaults."""
 
     grad = True
     inference = False
@@ -66,16 +73,67 @@ class Modes(threading.local):
     release = "2.13"
     #: the modes of ``torch.overrides.TorchFunctionMode`` that are entered, the innermost last
     handlers: tuple[Any, ...] = ()
-    #: whether one is entered, if only set aside for the moment, and whether ``torch.autocast`` is on
+    #: whether one is entered, if only set aside for the moment
     handled = False
-    casting = False
+    #: where ``torch.autocast`` is on, calls a function with its arguments cast as its row says
+    casting: Callable[..., Any] | None = None
     #: what ``handled`` was before each mode that was entered without a block
     pushed: tuple[bool, ...] = ()
+    #: how many blocks are open that set what ``Unusual`` is about, even if they set it back to what is usual
+    unusual = 0
     #: whether classes of arguments (1: not they) and modes (2: nobody) may answer calls: see NOTE [Overriding]
     overriding = 0
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _ASKED and value != getattr(Modes, name):
+            unusual.enter()
+        super().__setattr__(name, value)
+
 
 modes: Modes = Modes()
+
+
+class Unusual:
+    """Whether any thread may be in a mode in which an operation does more than compute and make its node.
+
+    To ask the modes of the thread, one by one, takes an operation longer than to multiply two small matrices.
+    """
+
+    __slots__ = ("on", "threads", "lock")
+
+    def __init__(self) -> None:
+        self.on = False
+        #: the threads that are in such modes, and perhaps some that have left them since
+        self.threads: set[int] = set()
+        # a signal handler may ask while it is held
+        self.lock: AbstractContextManager[Any] = threading.RLock()
+
+    def enter(self) -> None:
+        """This thread is about to set such a mode."""
+        with self.lock:
+            self.threads.add(threading.get_ident())
+            self.on: bool = True
+
+    def stay(self) -> None:
+        """This thread is about to set such a mode for more than a block."""
+        self.enter()
+        modes.unusual += 1
+
+    def within(self) -> bool:
+        """Whether this thread may be in one; that it is in none any more is found out here, and noted."""
+        if modes.unusual or modes.dual_level >= 0 or modes.snapshot or modes.anomaly or modes.inference or modes.level:
+            return True
+        if modes.saved_hooks or modes.interceptor is not None or modes.release != Modes.release:
+            return True
+        thread = threading.get_ident()
+        if thread in self.threads:
+            with self.lock:
+                self.threads.discard(thread)
+                self.on = bool(self.threads)
+        return False
+
+
+unusual: Unusual = Unusual()
 
 
 def is_grad_enabled() -> bool:
@@ -116,6 +174,9 @@ class Scope(io.IOBase):
     def __enter__(self) -> Any:
         held = vars(modes)
         values = self.values()
+        if not _ASKED.isdisjoint(values):
+            unusual.enter()
+            values["unusual"] = modes.unusual + 1
         self.close: Any = self.end({name: getattr(modes, name) for name in values})
         held |= values  # no call comes after this one
         return self if self.given is ITSELF else self.given
@@ -255,7 +316,7 @@ class enable_grad(_Flag):
 
 
 def check_switch(function: str, enabled: object) -> None:
-    """Refuse what is no bool: None would turn a mode off without a word."""
+    """Refuse what is no bool: None would silently turn a mode off."""
     if not isinstance(enabled, bool):
         raise TypeError(f"{function}(): argument 'enabled' (position 1) must be bool, not {type_name(enabled)}")
 

@@ -6,8 +6,21 @@ Python's filters show a warning once for each place: a place inside of the libra
 import sys
 import warnings
 
-from fgrad.mutable.context.entrance import explanation
+from attrs import define, field
+
+from fgrad.mutable.ports import WARNING
 from fgrad.seam import is_hidden
+
+
+@define
+class _Once:
+    """The warnings that come once in a process, as PyTorch's ``TORCH_WARN_ONCE``; ``set_warn_always`` repeats them."""
+
+    always: bool = False
+    given: set[str] = field(factory=set)
+
+
+once: _Once = _Once()
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -23,4 +36,16 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     level, frame = 2, sys._getframe(1)
     while is_hidden(frame.f_code) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
-    warnings.warn(explanation.warning(message), category, stacklevel=level)
+    warnings.warn(WARNING.call(message), category, stacklevel=level)
+
+
+def first_time(warning: str) -> bool:
+    """Whether a warning that comes once is to be given now; from then on it has been.
+
+    Source: `torch.set_warn_always <https://docs.pytorch.org/docs/2.13/generated/torch.set_warn_always.html>`_.
+    """
+    if once.always:
+        return True
+    fresh = warning not in once.given
+    once.given.add(warning)
+    return fresh

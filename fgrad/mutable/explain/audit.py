@@ -10,7 +10,6 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.explain.names import name_of, place
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
@@ -182,7 +181,8 @@ def _differences(ruled: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> 
 # -- what was written ------------------------------------------------------------------------------------------------
 
 
-def _audit(saved_tensor: SavedTensor, node: Node) -> None:
+def compare_saved(saved_tensor: SavedTensor, node: Node) -> None:
+    """Note a finding if a saved tensor was written since."""
     tensor = saved_tensor.tensor
     if tensor is not None:
         _compare(tensor, saved_tensor.array, saved_tensor.version, saved_tensor.name, node, True)
@@ -192,7 +192,7 @@ def _compare(tensor: Tensor, array: Any, version: int, value: str, node: Node, c
     """Note a finding if a tensor no longer holds an array; ``checked`` says whether PyTorch looks at its version."""
     if tensor._counter.value == version and _same(tensor._value(), array):
         return
-    writes = [w for w in tensor._counter.writes or () if w.version > version]
+    writes = [w for w in tensor._counter.last_writes() if w.version > version]
     finding = Finding(
         "raises" if checked and tensor._counter.value != version else "silent",
         node.plan.operation.name if isinstance(node, OperationNode) else node.name(),
@@ -229,6 +229,3 @@ def put_back(context: Any, kept: Sequence[tuple[str, Tensor, Any, int]]) -> None
             _compare(tensor, array, version, f"ctx.{name}", context, False)
             if not _same(tensor._value(), array):
                 setattr(context, name, new_tensor(array, tensor._type))
-
-
-saved.explanation.audit = _audit

@@ -8,15 +8,14 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from fgrad.mutable.backward import engine
 from fgrad.mutable.explain.names import name_of, place
 from fgrad.mutable.explain.wording import forward_of, line_of, operation_of, place_of
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import AccumulateGrad
-from fgrad.seam import RawSource
+from fgrad.seam import RawSource, is_hidden
 
 
-def _explain(error: Exception, node: Node, asked: RawSource | None) -> None:
+def raised(error: Exception, node: Node, asked: RawSource | None) -> None:
     """Add to an error where in the forward, by which rule and for whom it was raised: once, by the innermost node."""
     if getattr(error, "in_backward", False):
         return
@@ -40,7 +39,9 @@ def _node(node: Node) -> Iterator[str]:
 def _user_functions(node: Node) -> Iterator[str]:
     rule = node.rule()
     if rule is not None:
-        yield f"Its rule is {_defined(rule)}."
+        code = getattr(rule, "__code__", None)
+        if code is None or not is_hidden(code):  # ours refuses: there is none
+            yield f"Its rule is {_defined(rule)}."
         names = _taken(node)
         if names:
             yield f"It returns a gradient, or None, for each argument of forward: {', '.join(names)}."
@@ -73,6 +74,3 @@ def _taken(node: Node) -> list[str]:
         return []
     with_context = getattr(cls.setup_context, "__module__", "").startswith("fgrad.")
     return [str(p).partition("=")[0].partition(":")[0] for p in parameters[with_context:]]
-
-
-engine.explanation.raised = _explain

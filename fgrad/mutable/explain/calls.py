@@ -5,11 +5,11 @@ PyTorch says what is wrong with shapes and types, but not whose they are.  Every
 called through one of a few entrances; one through which an error passes on its way to the user's code knows the
 arguments.  PyTorch's text stays as it is and comes first; below it stand the user's line, the tensors among the
 arguments by the user's names, the module with its path and parameters, and what to do.  All of it is worked out when an
-error is raised, once, at the entrance that the user's own code called.
+error is raised, once, at the entrance that the user's own code called.  There the library's own frames leave the
+traceback, as JAX's do (``jax_traceback_filtering``).
 """
 
 import copy
-import linecache
 import sys
 from collections.abc import Iterable, Iterator
 from types import FrameType
@@ -17,12 +17,11 @@ from typing import Any
 
 from attrs import define
 
-from fgrad.mutable.context import entrance
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.explain.names import modules_around, name_of, path_in, place
 from fgrad.mutable.explain.ways_out import way_out
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.seam import is_hidden
+from fgrad.seam import Source, hide_frames, is_hidden
 
 #: how deep in lists arguments are looked for
 DEEPEST = 4
@@ -47,13 +46,16 @@ def passing(error: Exception, args: Iterable[Any], module: Any = None) -> None:
       args: the arguments of the call.
       module: the module, where it is one that was called.
     """
+    frame = sys._getframe(2)
+    inside = is_hidden(frame.f_code)
     explained = _explained(error)
+    if not inside:
+        hide_frames(error)
     if explained is None:
         return
-    frame = sys._getframe(2)
     if module is not None and not explained.module:
-        explained.module = tuple(_module(module, args if is_hidden(frame.f_code) else ()))
-    if not is_hidden(frame.f_code):
+        explained.module = tuple(_module(module, args if inside else ()))
+    if not inside:
         _finish(error, explained, args, frame)
 
 
@@ -65,17 +67,13 @@ def last(error: Exception, args: Iterable[Any]) -> None:
         frame = frame.f_back
     if explained is not None and frame is not None:
         _finish(error, explained, args, frame)
+    hide_frames(error)
 
 
 def warning(text: str) -> str:
     """A warning with a way out, if we know one."""
     way = way_out(text)
     return f"{text}\n\nWay out: {way}" if way else text
-
-
-entrance.explanation.passing = passing
-entrance.explanation.last = last
-entrance.explanation.warning = warning
 
 
 def _explained(error: Exception) -> Explained | None:
@@ -115,9 +113,8 @@ def _line(frame: FrameType) -> str:
     """The line of a frame; that of its caller's if it is one of ``copy.deepcopy``."""
     while frame.f_code.co_filename == copy.__file__ and frame.f_back is not None:
         frame = frame.f_back
-    found = place((frame.f_code, frame.f_lasti))
-    text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    return f"{found}: {text}" if text else found
+    source = Source(frame.f_code, frame.f_lasti)
+    return f"{place((source.code, source.offset))}{f': {source.text}' if source.text else ''}"
 
 
 def _operands(args: Iterable[Any]) -> Iterator[str]:

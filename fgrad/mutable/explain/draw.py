@@ -30,11 +30,11 @@ def draw(tensor: Tensor) -> Drawing:
     >>> x = torch.tensor([3.0, 4.0])
     >>> loss = (w * x).sum()
     >>> print(torch.draw(loss))
-    arguments  forward                saved    backward      gradients
-    w          mul                    x  8 B   d mul         d loss / d w
+    arguments  forward     saved   backward         gradients
+    w          mul         x  8 B  d mul            d loss / d w
     x
-               reduce_sum [axes=(0,)]          d reduce_sum
-               loss                            d loss / d loss
+               reduce_sum          d reduce_sum
+               loss                d loss / d loss
     """
     check_tensor(tensor, "draw")
     graph = graph_of(tensor)

@@ -8,18 +8,15 @@ the user's name of the tensor, where one can be found; and what to do, chosen fr
 
 from collections.abc import Iterator
 
-from fgrad.mutable.explain.names import name_of, name_of_node, place
+from fgrad.mutable.explain.names import name_of, place
 from fgrad.mutable.explain.reading import gradients_from, gradients_text
 from fgrad.mutable.explain.views import chain_lines, operation_of_view, writes_lines, writes_since
-from fgrad.mutable.explain.wording import forward_of, line_of, operation_of, place_of
-from fgrad.mutable.operation import operation_node
+from fgrad.mutable.explain.wording import forward_of, line_of, name_of_result, operation_of, place_of
 from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.tensor import saved
 from fgrad.mutable.tensor.node import TWICE, Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
-from fgrad.mutable.write import inplace
 
 
 def _reader(saved_tensor: SavedTensor, node: Node) -> str:
@@ -50,7 +47,7 @@ def _named(saved_tensor: SavedTensor, node: Node) -> Iterator[str]:
     assert tensor is not None
     maker = _maker(saved_tensor, node)
     name = name_of(tensor)
-    if name is None and maker is not None and (variable := name_of_node(maker)) is not None:
+    if name is None and maker is not None and (variable := name_of_result(maker)) is not None:
         name = f"'{variable}'"
     if name is not None:
         yield f"The tensor is {name}."
@@ -66,7 +63,8 @@ def _told(text: str) -> RuntimeError:
     return error
 
 
-def _changed(saved_tensor: SavedTensor, node: Node, text: str) -> RuntimeError:
+def changed(saved_tensor: SavedTensor, node: Node, text: str) -> RuntimeError:
+    """The error of a saved value that was written since."""
     tensor = saved_tensor.tensor
     assert tensor is not None
     writes = writes_since(tensor, saved_tensor.version)
@@ -106,7 +104,8 @@ def _way_out(saved_tensor: SavedTensor, writes: list[Write]) -> str:
     )
 
 
-def _twice(node: Node) -> RuntimeError:
+def released(node: Node) -> RuntimeError:
+    """The error of a second backward through what the first let go of."""
     lines = [TWICE, "", f"What was freed: the values saved by {operation_of(node)}, at {place_of(node)}."]
     lines += line_of(node.source)
     if isinstance(node, OperationNode) and isinstance(node.released, tuple):
@@ -118,9 +117,17 @@ def _twice(node: Node) -> RuntimeError:
     return _told("\n".join(lines))
 
 
-def _integers(node: Node) -> RuntimeError:
+#: what PyTorch says where a gradient would be of integers
+_INTEGERS = (
+    "isDifferentiableType(grad.scalar_type()) INTERNAL ASSERT FAILED at "
+    '"/__w/pytorch/pytorch/torch/csrc/autograd/engine.cpp":998, please report a bug to PyTorch. '
+)
+
+
+def integer_gradient(node: Node) -> RuntimeError:
+    """The error of a gradient that would be of integers: NOTE [Integers with a history]."""
     return _told(
-        f"{operation_node.INTEGERS}\n\n"
+        f"{_INTEGERS}\n\n"
         f"A gradient came to {operation_of(node)}, at {place_of(node)}, where integers have a history: a "
         "differentiable value was written into a tensor of integers, which have no gradient.\n"
         "Way out: write into a tensor of floating-point numbers, or write the value's detach()."
@@ -141,7 +148,8 @@ _WAYS_OUT = {
 }
 
 
-def _write(tensor: Tensor, text: str) -> RuntimeError:
+def refused_write(tensor: Tensor, text: str) -> RuntimeError:
+    """The error of a write that is not allowed."""
     lines = [text, ""]
     name = name_of(tensor)
     who = "The tensor" if name is None else f"The tensor, {name},"
@@ -169,9 +177,3 @@ def non_leaf(tensor: Tensor, text: str) -> str:
         f"{text}\n\n{who} was made by {operation_of(node)}, at {place_of(node)}.\n"
         "Way out: call retain_grad() on it after that line, or read the .grad of the leaf it was made from."
     )
-
-
-saved.explanation.changed = _changed
-operation_node.explanation.twice = _twice
-operation_node.explanation.integers = _integers
-inplace.explanation.write = _write

@@ -8,7 +8,7 @@ has a name, and is known to be the same tensor wherever it is met; after backwar
 no derivative reads it, it is an input of its own at each operation: ``other of add``.
 
 A write into a view is put together as its backward is: the part of the base, the operation on it, the base with the
-new part.  A custom ``Function`` is one operation by its name (``fgrad/graph/unrecorded.py``).  Each operation keeps its
+new part.  A custom ``Function`` is one operation by its name (``fgrad/graph/named_call.py``).  Each operation keeps its
 line and the path of the module that it ran in.
 """
 
@@ -30,7 +30,7 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_edge, gradient_function
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.write.inplace import CopySlices
-from fgrad.seam import Builder, Const, ShapedArray, Source, graph_by_name, intern, unrecorded
+from fgrad.seam import Builder, Const, ShapedArray, Source, graph_by_name, intern, named_call
 
 
 def graph_of(tensor: Tensor) -> Any:
@@ -43,7 +43,8 @@ def graph_of(tensor: Tensor) -> Any:
     Arguments:
       tensor: a loss, or another tensor with a ``grad_fn``.
 
-    A custom ``Function`` is one operation in it.  Such a graph can be read, drawn and differentiated, but not run.
+    A custom ``Function`` is one operation in it.  Such a graph can be read, drawn and differentiated, but not run: of
+    the call the node has kept what backward needs, and not the arguments.  ``torch.capture`` records what it does.
 
     Raises:
       RuntimeError: the tensor has no history.
@@ -205,7 +206,7 @@ class _Rebuilt:
         found = [None if edge is None else self.made[edge[0]][edge[1]] for edge in node.next_edges]
         if node.passes_on and None not in found:
             return [number for number in found if number is not None]
-        return self._unrecorded(node, [number for number in found if number is not None], source)
+        return self._named_call(node, [number for number in found if number is not None], source)
 
     def _source(self, node: Node) -> Source | None:
         return None if node.source is None else Source(*node.source, module=self.paths.of(node))
@@ -245,7 +246,7 @@ class _Rebuilt:
         put = AS_STRIDED_SCATTER.planned((type, function.plan.out_types[0], int), params, None).graph
         return self.builder.splice(put, [base, new, at], source)
 
-    def _unrecorded(self, node: Node, args: Sequence[int], source: Source | None) -> Sequence[int]:
+    def _named_call(self, node: Node, args: Sequence[int], source: Source | None) -> Sequence[int]:
         """A node of which only the name and the types are known."""
         edges = [edge for edge in node.next_edges if edge is not None]
         saved: list[Any] = []
@@ -262,7 +263,7 @@ class _Rebuilt:
                 saved.append(_type(tensor._type))
         results = [_type(type) for type in node.out_types if type is not None]
         params = {"label": node.name().removesuffix("Backward"), "results": tuple(results), "saved": tuple(saved)}
-        op = intern(unrecorded, params, [self.builder.types[i] for i in args])
+        op = intern(named_call, params, [self.builder.types[i] for i in args])
         first = self.builder.emit(op, tuple(args), source)
         places = iter(range(first, first + len(results)))
         return [-1 if type is None else next(places) for type in node.out_types]

@@ -9,6 +9,7 @@ from attrs import frozen
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function, is_tracked
+from fgrad.seam import RawSource
 
 
 @frozen(eq=False)
@@ -44,6 +45,12 @@ def cuts(y: Tensor) -> list[Origin]:
 def leaves(y: Tensor) -> list[Tensor]:
     """The leaves that a gradient of a tensor reaches."""
     return [at.variable for at, _, _ in _reached(_start(y), False) if isinstance(at, AccumulateGrad)]
+
+
+def lines(y: Tensor) -> list[RawSource]:
+    """The user's lines that computed a tensor, with history or without."""
+    found = [getattr(at, "source", None) for at, _, _ in _reached(_start(y), True)]
+    return [source for source in dict.fromkeys(found) if source is not None]
 
 
 def descends(start: Any, x: Tensor) -> bool:

@@ -40,18 +40,22 @@ def _name_of(tensor: Tensor) -> str | None:
     if tensor._label is not None:
         return tensor._label
     frame = sys._getframe(2)
+    # frames share their module's variables, and pass the same objects on: each is searched once
+    searched: set[int] = set()
     while frame is not None:
         if not is_hidden(frame.f_code):
-            for scope in (_locals(frame), list(frame.f_globals.items())):
+            for scope in (_locals(frame), _globals(frame, searched)):
                 for name, value in scope:
                     if isinstance(value, Tensor) and same(value, tensor) and name != "_":
                         return f"'{name}'"
+                others = [item for item in scope if not isinstance(item[1], Tensor) and id(item[1]) not in searched]
                 for search in (_in_module, _in_container, _in_modules):
-                    for name, value in scope:
-                        inside = None if isinstance(value, Tensor) else search(value, tensor)
+                    for name, value in others:
+                        inside = search(value, tensor)
                         if inside is not None:
                             path, _, item = inside.partition(" of ")
                             return f"'{path}' of '{name}{item}'"
+                searched.update(id(value) for _, value in others)
         frame = frame.f_back
     # as it stands: of a view whose base was written, a new one would have no name, and may be refused
     node = tensor._grad_fn
@@ -71,6 +75,15 @@ def _locals(frame: Any) -> list[tuple[str, Any]]:
     if type(found) is dict and frame.f_code.co_flags & CO_OPTIMIZED and sys.getrefcount(found) <= 3:
         found.clear()
     return variables
+
+
+def _globals(frame: Any, searched: set[int]) -> list[tuple[str, Any]]:
+    """The variables of a frame's module, unless they were ``searched`` for a frame before it."""
+    variables = frame.f_globals
+    if id(variables) in searched:
+        return []
+    searched.add(id(variables))
+    return list(variables.items())
 
 
 def same(one: Tensor, other: Tensor) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
-from fgrad.mutable.backward import engine
-from fgrad.mutable.backward.engine import GraphTask, validated
+from fgrad.mutable.backward.engine import GraphTask
+from fgrad.mutable.backward.fit import validated
 from fgrad.mutable.backward.order import order
 from fgrad.mutable.context.modes import enable_grad, modes, no_grad
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node, names_of_results, place
@@ -456,6 +456,3 @@ def _agrees(execution: Execution, cell: int, value: Any) -> bool:
         return True
     held, other = np.asarray(execution.values[cell]), np.asarray(value)
     return held is other or (held.shape == other.shape and np.allclose(held, other, 1e-3, 1e-6, equal_nan=True))
-
-
-engine.anomaly.explain = explained

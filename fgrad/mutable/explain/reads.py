@@ -1,19 +1,22 @@
 """Which reads of elements into Python or NumPy have to do with a missing gradient.
 
 NOTE [Which reads count]
-What happens to a number in Python leaves no trace, so a read is linked to what was made of it by what can be known.  If
-what was read still has its history, that must lead to the tensor in question, and no backward may have passed there
-since: then it was only shown.  If it is gone, the read must stand in a function that is running, before what it does
-now, or in one that the running ones mention.  Of several functions the one that read last counts.
+A read counts if the number can have gone into the tensor that is asked about: by the names of variables, to a line that
+computed it, or to the line of the question (NOTE [Numbers are followed by name]).  It must have been read in
+the functions of these lines, in one that they can call, or in the top-level code of a script or notebook: another
+program may use the same names.  If what was read still has its history, that must lead to the tensor whose gradient is
+missing, and no backward may have passed there since: then it was only shown.  Of several functions the one that read
+last counts.
 """
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from fgrad.mutable.explain.history import descends
+from fgrad.mutable.explain.flow import local, reaches
+from fgrad.mutable.explain.history import descends, lines
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.origin import Origin, Read, left
 from fgrad.mutable.tensor.tensor import Tensor
@@ -23,32 +26,38 @@ from fgrad.seam import RawSource, is_hidden
 FRAMES = 3
 #: how many such functions are looked into
 FUNCTIONS = 256
+#: methods that the call of an object runs
+_CALLED = frozenset({"forward", "__call__"})
 
 
-def reads(x: Tensor | None) -> list[Read]:
-    """The reads of what was made from a tensor, or of anything, the last first, each line once."""
+def reads(y: Tensor, x: Tensor | None) -> list[Read]:
+    """The reads of what was made from a tensor, or of anything, that went into another, the last first, each line once.
+
+    Arguments:
+      y: what was computed.
+      x: what has no gradient; None for whatever was read.
+    """
     running = list(_running())
-    mentioned = _mentioned(running[:FRAMES])
+    ends = [*lines(y), *[(frame.f_code, frame.f_lasti) for frame in running]]
+    among: dict[CodeType, set[Hashable]] = {frame.f_code: set() for frame in running} | _mentioned(running[:FRAMES])
+    near = among.keys() | {code for code, _ in ends}
     verdicts: dict[RawSource, Read | None] = {}
     for read in reversed(left):
         source = read.source
-        if source is not None and source not in verdicts:
-            verdicts[source] = read if _counts(read, x, running, mentioned) else None
+        if source is None or source in verdicts:
+            continue
+        if source[0] in near or source[0].co_qualname.startswith("<"):  # <module>, or a comprehension in one
+            verdicts[source] = read if _concerns(read, x) and reaches(source, ends, among) else None
     found = [read for read in verdicts.values() if read is not None]
     return [read for read in found if read.source[0] is found[0].source[0]]  # type: ignore[index]
 
 
-def _counts(read: Read, x: Tensor | None, running: list[FrameType], mentioned: set[CodeType]) -> bool:
+def _concerns(read: Read, x: Tensor | None) -> bool:
+    """Whether what was read may have been made from a tensor, and was more than shown."""
     start = read.of if isinstance(read.of, Origin) else read.of()
-    if start is not None and _was_differentiated(start):
-        return False
-    if start is not None and x is not None:
-        return descends(start, x)
-    code, offset = read.source or (None, 0)
-    for frame in running:
-        if frame.f_code is code:
-            return offset < frame.f_lasti
-    return code in mentioned
+    if start is None:
+        return True
+    return not _was_differentiated(start) and (x is None or descends(start, x))
 
 
 def _was_differentiated(start: Any) -> bool:
@@ -73,22 +82,28 @@ def _running() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _mentioned(frames: list[FrameType]) -> set[CodeType]:
-    """The code of the functions that some frames name, and of those that these name."""
-    found: set[CodeType] = set()
+def _mentioned(frames: list[FrameType]) -> dict[CodeType, set[Hashable]]:
+    """The code of the functions that some frames name, and of those that these name, with the names."""
+    found: dict[CodeType, set[Hashable]] = {}
     todo: deque[tuple[CodeType, dict[str, Any]]] = deque()
     for frame in frames:
         todo.append((frame.f_code, {**frame.f_globals, **frame.f_locals}))
     while todo and len(found) < FUNCTIONS:
         code, scope = todo.popleft()
-        todo += [(const, scope) for const in code.co_consts if isinstance(const, CodeType) and const not in found]
-        found.update([const for const in code.co_consts if isinstance(const, CodeType)])
+        inner = [const for const in code.co_consts if isinstance(const, CodeType) and const not in found]
+        todo += [(const, scope) for const in inner]
+        found.update({const: set() for const in inner})
         for name in (*code.co_names, *code.co_varnames, *code.co_freevars):
-            for function in _functions(scope.get(name)):
-                if function.__code__ not in found and not is_hidden(function.__code__):
-                    found.add(function.__code__)
+            value = scope.get(name)
+            for function in _functions(value):
+                if is_hidden(function.__code__):
+                    continue
+                if function.__code__ not in found:
+                    found[function.__code__] = set()
                     inside = dict(zip(function.__code__.co_freevars, _contents(function), strict=False))
                     todo.append((function.__code__, {**function.__globals__, **inside}))
+                if value is function or function.__name__ in _CALLED:
+                    found[function.__code__].update((name, local(code, name)))
     return found
 
 

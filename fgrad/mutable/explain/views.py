@@ -181,7 +181,7 @@ def chain_lines(tensor: Tensor, always: bool = False) -> Iterator[str]:
 
 def writes_since(tensor: Tensor, version: int) -> list[Write]:
     """The writes to a tensor's memory after a version, as many as are remembered."""
-    return [write for write in tensor._counter.writes or () if write.version > version]
+    return [write for write in tensor._counter.last_writes() if write.version > version]
 
 
 def writes_lines(tensor: Tensor, version: int, title: str) -> Iterator[str]:

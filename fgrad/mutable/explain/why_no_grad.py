@@ -9,9 +9,10 @@ from attrs import frozen
 from fgrad.mutable.explain.history import cuts, leaves, way
 from fgrad.mutable.explain.names import name_of, place
 from fgrad.mutable.explain.reads import reads
+from fgrad.mutable.explain.wording import line_of
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.node import Node
-from fgrad.mutable.tensor.origin import Origin
+from fgrad.mutable.tensor.origin import Origin, Read
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
 from fgrad.seam import Answer, RawSource, Table, is_hidden
 
@@ -89,7 +90,7 @@ class WhyTable(Answer):
             first, _, rest = why.reason.partition("\n")
             rows.append((name, "yes" if why.connected else "no", "" if why.kind == "connected" else why.kind, first))
             if why and rest:
-                reasons[f"{why.kind}: {rest}"] = None
+                reasons[f"{why.kind}:\n{rest}"] = None
         yield Table(("parameter", "gradient", "why", ""), [row[:3] + (row[3] if row[2] else "",) for row in rows])
         yield from reasons
 
@@ -156,28 +157,35 @@ def _connected(x: Tensor, path: tuple[str, ...], who: str, name: str | None) -> 
 
 
 def _unconnected(y: Tensor, x: Tensor, who: str, name: str | None) -> Why:
-    found = reads(x)
+    found = reads(y, x)
     if found:
-        lines = [f"  {read.how} at {place(read.source)}" for read in found[:SHOWN]]
-        reason = (
-            f"{who} was used by its numbers only: {found[0].how} at {place(found[0].source)}\n"
+        lines = [
+            f"{who} was used by its numbers only: {found[0].how} at {place(found[0].source)}",
+            *line_of(found[0].source),
             "What is made anew from numbers (torch.tensor(...), from_numpy, item(), tolist()) has no history. Compute "
-            "with tensors instead."
-        )
-        if len(lines) > 1:
-            reason += "\nThese read elements of it, or of what was made from it:\n" + "\n".join(lines)
-        return Why(False, (), reason, "read", name)
+            "with tensors instead.",
+        ]
+        if len(found) > 1:
+            lines += ["These read elements of it, or of what was made from it:", *_reads(found)]
+        return Why(False, (), "\n".join(lines), "read", name)
     reason = f"{who} was not used: y was not computed from x by tensors at all."
-    names = [f"{name_of(leaf) or 'a leaf without a name'}" for leaf in leaves(y)]
+    names = list(dict.fromkeys([f"{name_of(leaf) or 'a leaf without a name'}" for leaf in leaves(y)]))
     if names:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         reason += f"\nThe gradient of y reaches {', '.join(names[:SHOWN])}{more}."
     return Why(False, (), reason, "unused", name)
 
 
+def _reads(found: Sequence[Read]) -> Iterator[str]:
+    """The lines that read elements, each with its text."""
+    for read in found[:SHOWN]:
+        yield f"  {read.how} at {place(read.source)}"
+        yield from line_of(read.source)
+
+
 def _break(cut: Origin) -> str:
     reason = _REASONS.get(cut.reason or "", "its result was made a new leaf.")
-    return f"The way breaks at {cut.operation}: {place(cut.source)}\n{reason}"
+    return "\n".join([f"The way breaks at {cut.operation}: {place(cut.source)}", *line_of(cut.source), reason])
 
 
 def _shown(step: Any) -> str:
@@ -227,10 +235,10 @@ def no_history(y: Any, text: str) -> str:
     if found:
         return f"{text}\n\n" + "\n".join(dict.fromkeys(map(_break, found)))
     lines = [f"{text}\n\nNothing that it was computed from requires grad"]
-    read = reads(None)[:SHOWN]
+    read = reads(y, None)
     if read:
         lines[0] += ", or it was made anew from numbers. These lines read the elements of tensors with history:"
-        lines += [f"  {each.how} at {place(each.source)}" for each in read]
+        lines += _reads(read)
     else:
         lines[0] += (
             ": call requires_grad_() on what is to be differentiated before computing with it. If it is a gradient, "

@@ -1,8 +1,9 @@
 """How explanations speak of nodes and lines: the operation, its place and module, the text of the line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fgrad.mutable.backward.engine import running
+from fgrad.mutable.explain.call_path import call_path, name_at_call
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node, place
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.node import Node
@@ -32,7 +33,7 @@ def line_of(source: RawSource | None) -> list[str]:
 
 
 def forward_of(node: Node) -> Iterator[str]:
-    """The text of a node's line, which of several runs of that line it is, and in anomaly mode the calls to there."""
+    """The text of a node's line; of one that ran many times, which run it is and the calls that led there."""
     yield from line_of(node.source)
     runs = sorted(_runs(node), key=lambda each: each.sequence)
     if len(runs) > 1:
@@ -41,12 +42,25 @@ def forward_of(node: Node) -> Iterator[str]:
         yield "  called by:"
         for entry in node.forward_trace:
             yield from [f"  {line}" for line in entry.splitlines()]
+    elif len(runs) > 1:
+        for call in call_path(node, _running()):
+            yield f"  {'called' if call.sure else 'may have been called'} at {place(call.source)}"
+            yield from line_of(call.source)
+
+
+def name_of_result(node: Node) -> str | None:
+    """The variable that the result of a node was stored in, by its line or, where that returns it, by the caller."""
+    return name_of_node(node) or name_at_call(node, _running())
+
+
+def _running() -> Sequence[Node]:
+    """The nodes of the backward that is running."""
+    return list(running.tasks[-1].nodes) if running.tasks else ()
 
 
 def _runs(node: Node) -> list[Node]:
     """The nodes of the running backward that came of the same instruction, and of the same operation."""
-    nodes = running.tasks[-1].nodes if running.tasks else ()
-    return [each for each in nodes if each.source == node.source and type(each) is type(node)]
+    return [each for each in _running() if each.source == node.source and type(each) is type(node)]
 
 
 def name_of_gradient(node: Node, edge: int) -> str | None:

@@ -139,8 +139,8 @@ class Layout:
 class Lens:
     """How a geometry is read from and written to arrays of a layout.
 
-    ``starts`` are where its box begins: inputs of the program, so that ``x[0]``, ``x[1]``, ... share one.  ``places``
-    is, instead, the place of every element, where the strides do not nest.
+    ``starts`` are where its box begins: inputs of the program, so that ``x[0]``, ``x[1]``, ... share one.  Where the
+    strides do not nest, there is no box, and the position of every element is the input.
     """
 
     layout: Layout
@@ -188,7 +188,7 @@ class Lens:
             at = (
                 where[0]
                 if box is None
-                else places(self.sizes, self.strides, 0)
+                else element_positions(self.sizes, self.strides, 0)
                 + sum(start * step for start, step in zip(where, contiguous_strides(box.parent), strict=True))
             )
             return flat.at[at.reshape(-1)].set(lax.reshape(value, (math.prod(self.sizes),)))
@@ -217,7 +217,9 @@ def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[np.ndarray, ..
     """The lens of a geometry on a layout, and where it stands: the starts of its box, or the place of every element."""
     size = math.prod(layout.sizes) * layout.dtype.itemsize // geometry.dtype.itemsize
     found = _box(geometry.sizes, geometry.strides, geometry.offset, size)
-    box, where = (None, (places(geometry.sizes, geometry.strides, geometry.offset),)) if found is None else found
+    box, where = (
+        (None, (element_positions(geometry.sizes, geometry.strides, geometry.offset),)) if found is None else found
+    )
     made = Lens(layout, geometry.dtype, geometry.sizes, geometry.strides, geometry.conj, geometry.neg, box)
     return made, where
 
@@ -236,7 +238,7 @@ class Reading:
 
 @lru_cache(1 << 12)
 def reading(layout: Layout, geometry: Geometry) -> Reading | None:
-    """How a geometry that names every element once is read; None for any other, of which a lens tells."""
+    """How a geometry is read that names every element once; None for any other, which needs a lens."""
     sizes, strides = geometry.sizes, geometry.strides
     if geometry.offset or geometry.conj or geometry.neg or geometry.dtype is not layout.dtype:
         return None
@@ -327,12 +329,14 @@ def expanded(geometry: Geometry, sizes: Ints) -> Geometry:
     return evolve(geometry, sizes=sizes, strides=strides)
 
 
-def places(sizes: Ints, strides: Ints, offset: int) -> np.ndarray:
+def element_positions(sizes: Ints, strides: Ints, offset: int) -> np.ndarray:
     """The place in memory of every element."""
-    places = np.full(sizes, offset, np.int64)
+    positions = np.full(sizes, offset, np.int64)
     for axis, stride in enumerate(strides):
-        places = places + (np.arange(sizes[axis]) * stride).reshape([-1 if i == axis else 1 for i in range(len(sizes))])
-    return places
+        positions = positions + (np.arange(sizes[axis]) * stride).reshape(
+            [-1 if i == axis else 1 for i in range(len(sizes))]
+        )
+    return positions
 
 
 def _sized(flat: Any, count: int) -> Any:

@@ -91,8 +91,8 @@ MOVES: dict[str, Callable[[Op, int, Geometry], Geometry | None]] = {
 }  # fmt: skip
 
 
-#: those whose result has all elements of the operand
-WHOLE = frozenset(("transpose", "reshape", "broadcast_in_dim"))
+#: the movements whose result has all elements of the operand
+KEEP_ALL = frozenset(("transpose", "reshape", "broadcast_in_dim"))
 
 
 @frozen
@@ -102,9 +102,9 @@ class Motion:
     steps: tuple[tuple[Op, int], ...]
 
     @property
-    def whole(self) -> bool:
+    def keeps_all(self) -> bool:
         """Whether all elements are there."""
-        return all(op.name in WHOLE for op, _ in self.steps)
+        return all(op.name in KEEP_ALL for op, _ in self.steps)
 
     def __call__(self, geometry: Geometry, *numbers: Any) -> Geometry | None:
         return _moved(self.steps, geometry)
@@ -127,12 +127,7 @@ Passed = tuple[int, View | None]
 
 def passed(graph: Graph, before: int) -> tuple[tuple[int, Motion | None] | None, ...]:
     """For each output of a pull-back the gradient (an input from ``before`` on) that it is a view of, if it is one."""
-    made = {}
-    number = len(graph.in_types) + len(graph.consts)
-    for node in graph.nodes:
-        for k in range(len(node.op.out_types)):
-            made[number + k] = node, k
-        number += len(node.op.out_types)
+    made = {number: (node, k) for node, outs in graph.numbered() for k, number in enumerate(outs)}
     found: list[tuple[int, Motion | None] | None] = []
     for at in graph.outputs:
         steps: list[tuple[Op, int]] = []

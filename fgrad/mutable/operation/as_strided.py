@@ -14,8 +14,18 @@ import numpy as np
 from attrs import evolve
 from jax import lax, numpy as jnp
 
-from fgrad.mutable.layout.geometry import Geometry, Layout, Lens, contiguous_strides, extent, is_dense, lens, places
+from fgrad.mutable.layout.geometry import (
+    Geometry,
+    Layout,
+    Lens,
+    contiguous_strides,
+    element_positions,
+    extent,
+    is_dense,
+    lens,
+)
 from fgrad.mutable.operation.operation import Operation
+from fgrad.mutable.operation.traits import Gradients
 from fgrad.seam import define_rule
 
 
@@ -48,7 +58,7 @@ def located(base: Geometry, view: Geometry) -> tuple[int, tuple[Geometry, Geomet
 def _where(through: Lens, start: Any) -> list[Any]:
     """Where a lens stands whose first element is ``start``: the starts of its box, or the place of every element."""
     if through.box is None:
-        return [lax.add(lax.broadcast(start, through.sizes), places(through.sizes, through.strides, 0))]
+        return [lax.add(lax.broadcast(start, through.sizes), element_positions(through.sizes, through.strides, 0))]
     found = []
     for step in contiguous_strides(through.box.parent)[:-1]:
         found.append(lax.div(start, np.int64(step)))
@@ -66,9 +76,9 @@ def _positions(base: Geometry, view: Geometry) -> np.ndarray:
         raise NotImplementedError(
             "A view of other element type on a base with gaps has no derivative here; clone() it."
         )
-    of_base = places(base.sizes, base.strides, base.offset).reshape(-1)
+    of_base = element_positions(base.sizes, base.strides, base.offset).reshape(-1)
     order = np.argsort(of_base, kind="stable")
-    wanted = places(view.sizes, view.strides, view.offset)
+    wanted = element_positions(view.sizes, view.strides, view.offset)
     found = order[np.minimum(np.searchsorted(of_base, wanted, sorter=order), len(order) - 1)]
     return np.where(of_base[found] == wanted, found, len(order))
 
@@ -81,7 +91,7 @@ def _as_strided(array: Any, storage_offset: Any, base: Geometry, view: Geometry,
     def read(flat: Any) -> Any:
         return jnp.take(flat, positions, axis=0, mode="fill", fill_value=0)
 
-    of_base = places(base.sizes, base.strides, base.offset).reshape(-1)
+    of_base = element_positions(base.sizes, base.strides, base.offset).reshape(-1)
     _, first, alike, counts = np.unique(of_base, return_index=True, return_inverse=True, return_counts=True)
     if len(counts) == len(of_base):
         return read(flat)
@@ -97,7 +107,7 @@ def _as_strided(array: Any, storage_offset: Any, base: Geometry, view: Geometry,
 def _as_strided_copy(
     array: Any, seen: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None
 ) -> Any:
-    """What a view shows, of which the base's elements may be a part only; ``seen`` is read from the storage."""
+    """The elements of a view, which may reach beyond the base; ``seen`` is read from the storage."""
     found = _as_strided(array, storage_offset, base, view, through)
     return found if through else jnp.where(_positions(base, view) < math.prod(base.sizes), found, seen)
 
@@ -141,7 +151,7 @@ AS_STRIDED_SCATTER = Operation(
     ("self", "src", "storage_offset"),
     _PARAMETERS,
     frozenset((2,)),
-    gradient_views={"src": _part},
+    gradients=Gradients(views={"src": _part}),
 )
 
 

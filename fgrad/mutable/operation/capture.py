@@ -18,8 +18,8 @@ from fgrad.mutable.operation.operands import number
 from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType, type_of
-from fgrad.mutable.values.evaluation import Routine, recorded
-from fgrad.seam import here
+from fgrad.mutable.values.evaluation import Routine, at_hand, recorded
+from fgrad.seam import here, simplify
 
 #: how many functions are kept for given types
 ROUTINES_KEPT = 1024
@@ -68,7 +68,7 @@ def fused(update: Callable[..., Any], trees: Sequence[Any], numbers: dict[str, f
     else:
         _captured.move_to_end(key)
     outs = found.routine([*(x._value() for x in leaves), *map(number, numbers.values())])
-    results = [new_tensor(v, t) for v, t in zip(outs, found.types, strict=True)]
+    results = [new_tensor(at_hand(v, t.numel), t) for v, t in zip(outs, found.types, strict=True)]
     return tree_util.tree_unflatten(found.structure, results)
 
 
@@ -84,7 +84,7 @@ def _capture(update: Callable[..., Any], leaves: Sequence[Tensor], structure: An
             outs, made = flatten(update(*tree_util.tree_unflatten(structure, tensors), numbers))
         return [x._value() for x in outs]
 
-    graph = recorded(function, [*(x._type.array for x in leaves), *[NUMBER_TYPES[float].array] * len(names)])
+    graph = simplify(recorded(function, [*(x._type.array for x in leaves), *[NUMBER_TYPES[float].array] * len(names)]))
     return _Captured(Routine(graph), made, tuple([type_of(t) for t in graph.out_types]))
 
 

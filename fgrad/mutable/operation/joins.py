@@ -24,7 +24,7 @@ from fgrad.seam import Graph, checks_each_primitive
 FEW = 16
 
 
-class Deferred(Routine):
+class LazyRoutine(Routine):
     """A routine that NumPy runs without its graph, which is recorded when it is asked for."""
 
     __slots__ = ("_record", "_direct", "_recorded")
@@ -44,6 +44,10 @@ class Deferred(Routine):
             found = self._recorded = Routine(self._record())
         return found
 
+    @property
+    def kept(self) -> bool:
+        return True
+
     def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
         if elsewhere.exist or Batched.exist or checks_each_primitive() or not all(map(_in_memory, values)):
             return self.recorded()(values)
@@ -58,7 +62,7 @@ class Deferred(Routine):
         def read(values: Sequence[Any]) -> list[np.ndarray]:
             return direct([_read(order[i], x) if i in order else x for i, x in enumerate(values)])
 
-        return Deferred(lambda: self.recorded().reading(readings).graph, read)
+        return LazyRoutine(lambda: self.recorded().reading(readings).graph, read)
 
 
 def _read(how: Reading, array: np.ndarray) -> np.ndarray:
@@ -98,7 +102,7 @@ class Piece:
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """Where it lies in an array; with an ellipsis it is an array though it be one number."""
+        """Where it lies in an array; with an ellipsis it is an array, even a single number."""
         along = self.start if self.length is None else slice(self.start, self.start + self.length)
         return (*(slice(None),) * self.axis, along, ...)
 

@@ -13,16 +13,19 @@ input of the program, not a part of it: a number that changes each call compiles
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from attrs import define, evolve, field
 
-from fgrad.mutable.context.modes import modes
-from fgrad.mutable.layout.geometry import Geometry, Ints
-from fgrad.mutable.operation.joins import FEW, Deferred, Join
-from fgrad.mutable.operation.operands import OperandType, array_type_of, cast, check_cast, number, written
+from fgrad.mutable.context.modes import modes, unusual
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.array_function import ArrayFunction, half_of
+from fgrad.mutable.operation.gradient_layouts import ColumnsKept
+from fgrad.mutable.operation.joins import FEW, Join, LazyRoutine
+from fgrad.mutable.operation.operands import OperandType, array_type_of, number
 from fgrad.mutable.operation.operation_node import (
     NOT_IMPLEMENTED,
     CheckedNode,
@@ -33,25 +36,27 @@ from fgrad.mutable.operation.operation_node import (
     type_at,
 )
 from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback, planned_graph, types_of
+from fgrad.mutable.operation.traits import COMPUTING, GRADIENTS, WRITING, Computing, Gradients, Writing
+from fgrad.mutable.ports import CARRY, LIFTED, PUSH
 from fgrad.mutable.tensor.cut import constants
 from fgrad.mutable.tensor.node import Edge, named
-from fgrad.mutable.tensor.origin import origin_of
+from fgrad.mutable.tensor.origin import Origin, origin_of
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import (
     Tensor,
+    accumulator,
+    deferred_read,
     find_nodes,
-    gradient_edge,
     gradient_function,
     is_tracked,
     new_tensor,
-    unread,
 )
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
-from fgrad.mutable.types.dtypes import bfloat16, dtype as Dtype, float16, float32
+from fgrad.mutable.types.dtypes import float32
 from fgrad.mutable.values.capacity import held, memory
 from fgrad.mutable.values.device_of_value import elsewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled
-from fgrad.seam import Graph, RawSource, UndefinedDerivativeError, here
+from fgrad.seam import Graph, RawSource, UndefinedDerivativeError, visible
 
 #: how many operands the plans of an operation may have together: sequences that grow meet new ones without end
 OPERANDS_KEPT = 1 << 17
@@ -71,23 +76,9 @@ class Operation:
       parameters: the names of the static parameters.
       fixed: the positions of the operands that have no derivative and no edge (indices, masks).
       outputs: the names of the outputs as ``_saved_*`` has them; none if backward never reads one.
-      promote: how the operands' types are made one: see ``PROMOTIONS``.
-      strides: how the strides of the outputs follow from the operands'; None for row-major.
-      fused: the node's name of the gradient of the gradient, where PyTorch runs backward as one operation of its own;
-        a function as of ``node`` gives it too.
-      kept: the operands and outputs that PyTorch saves though the derivative reads nothing of them but their type.
-      auxiliary: the outputs that have no derivative.
-      single: whether half precision is computed in single precision, Python numbers too, and rounded once at the end.
-      constants: what ``_saved_*`` shows, besides, of every node of it: names and values.
-      overlap: what an in-place call checks of the memory of the tensor and the other operands; None for the usual.
-      gradient_views: by an operand's name, from the geometry of the result's gradient, the Python numbers and the
-        parameters to the geometry of the operand's, which is a view of it, where the pull-back does not show that.
-      gradient_strides: by an operand's name, how the strides of its gradient follow from the operands' types, as
-        ``strides``.
-      undefined: from the operands' types and the parameters to whether the gradients are undefined (None), not zero.
-      many: from operands' types and the parameters to how so many are joined, or None: see NOTE [Joins of many].
-      refuse: raises PyTorch's errors for gradients that an operation has no derivative for: of what was saved, by name,
-        the outputs' gradients (None for one that is undefined), and the parameters.
+      computing: how the results follow from the operands' types and layouts.
+      gradients: what a node shows, saves and gives besides what follows from the pull-back.
+      writing: what is said of in-place calls.
     """
 
     name: str
@@ -97,19 +88,9 @@ class Operation:
     parameters: tuple[str, ...] = ()
     fixed: frozenset[int] = frozenset()
     outputs: tuple[str, ...] = ("result",)
-    promote: Callable[..., Dtype | None] | None = None
-    strides: Callable[..., Ints | None] | None = None
-    fused: str | Callable[..., str] | None = None
-    kept: tuple[str, ...] = ()
-    auxiliary: tuple[str, ...] = ()
-    overlap: Callable[[Tensor, Sequence[Any]], None] | None = None
-    constants: tuple[tuple[str, Any], ...] = ()
-    single: bool = False
-    gradient_views: Mapping[str, Callable[..., Geometry | None]] = field(factory=dict)
-    gradient_strides: Mapping[str, Callable[..., Ints | None]] = field(factory=dict)
-    undefined: Callable[..., bool] | None = None
-    refuse: Callable[..., None] | None = None
-    many: Callable[..., Join | None] | None = None
+    computing: Computing = COMPUTING
+    gradients: Gradients = GRADIENTS
+    writing: Writing = WRITING
     plans: dict[Key, "Planned"] = field(factory=dict)
     #: how many operands these have together
     held: int = 0
@@ -128,8 +109,16 @@ class Operation:
 
     def node_name(self, types: tuple[OperandType, ...], params: tuple[Any, ...]) -> str:
         if callable(self.node):
-            return self.node(types, dict(zip(self.parameters, params, strict=True)))
+            return self.node(types, self.named(params))
         return self.node or f"{self.name.title().replace('_', '')}Backward0"
+
+    def named(self, params: tuple[Any, ...]) -> dict[str, Any]:
+        """The static parameters by name."""
+        return dict(zip(self.parameters, params, strict=True))
+
+    def operand(self, i: int) -> str:
+        """The name of an operand; the last name is that of all further ones."""
+        return self.operands[min(i, len(self.operands) - 1)]
 
 
 class Planned(Plan):
@@ -147,6 +136,7 @@ class Planned(Plan):
         "by_value",
         "numbers",
         "layouts",
+        "columns",
         "blank",
         "join",
     )
@@ -159,112 +149,82 @@ class Planned(Plan):
         self.params: tuple[Any, ...] = params
         #: the operands that are there
         self.present: tuple[int, ...] = tuple([i for i, t in enumerate(types) if t is not None])
-        static = dict(zip(operation.parameters, params, strict=True))
-        common = None if operation.promote is None else operation.promote(types, static)
-        half = _half(common, types) if operation.single else None
-        single = True
-
-        def function(*given: Any) -> list[Any]:
-            nonlocal single
-            arrays: list[Any] = [None] * len(types)
-            for i, x in zip(self.present, given, strict=True):
-                if half is not None and i not in operation.fixed and (common is not None or x.dtype == half.numpy):
-                    arrays[i] = cast(x, float32)
-                else:
-                    arrays[i] = x if common is None or i in operation.fixed else cast(x, common)
-            try:
-                found = operation.function(*arrays, **static)
-            except NotImplementedError:
-                # PyTorch looks first whether the result could be written at all
-                if into is not None and common is not None:
-                    check_cast(common, into.dtype)
-                raise
-            if single := not isinstance(found, tuple | list):
-                found = (found,)
-            if half is not None:
-                found = tuple([cast(x, half) for x in found])
-            if into is not None:
-                found = (written(found[0], into, common), *found[1:])
-            return list(found)
-
+        static, computing, gradients = operation.named(params), operation.computing, operation.gradients
+        common = None if computing.promote is None else computing.promote(types, static)
+        half = half_of(common, types) if computing.single else None
+        function = ArrayFunction(
+            operation.function, static, len(types), self.present, operation.fixed, common, half, into
+        )
         arrays = [array_type_of(types[i]) for i in self.present]
-        many = len(types) > FEW and operation.many is not None and into is None
-        join = operation.many(types, **static) if many and operation.many is not None else None
-        if join is not None and math.prod(join.shape) * types[0].dtype.itemsize > memory():  # type: ignore[union-attr]
-            join = None
-        self.join: Join | None = join
+        self.join: Join | None = None if into is not None else _join(operation, types, static)
         if self.join is None:
             routine: Routine = held(Routine(planned_graph(function, arrays, operation.name)))
             out_types = types_of(routine.graph)
         else:
             made = self.join.join
-            routine = Deferred(lambda: planned_graph(function, arrays, operation.name), lambda values: [made(values)])
+            routine = LazyRoutine(
+                lambda: planned_graph(function, arrays, operation.name), lambda values: [made(values)]
+            )
             out_types = (tensor_type(types[0].dtype, self.join.shape),)  # type: ignore[union-attr]
-        last = len(operation.operands) - 1
-        kept = [place for place, i in enumerate(self.present) if operation.operands[min(i, last)] in operation.kept]
-        kept += [len(self.present) + k for k, name in enumerate(operation.outputs) if name in operation.kept]
+        #: the operands that are there, with the names under which they are saved
+        self.places: tuple[tuple[int, str], ...] = tuple([(i, operation.operand(i)) for i in self.present])
+        names = [*[name for _, name in self.places], *operation.outputs]
         super().__init__(
             routine,
             out_types,
             bool(operation.outputs),
-            tuple(kept),
-            tuple([k for k, name in enumerate(operation.outputs) if name in operation.auxiliary]),
+            tuple([k for k, name in enumerate(names) if name in gradients.kept]),
+            tuple([k for k, name in enumerate(operation.outputs) if name in gradients.auxiliary]),
         )
-        self.single: bool = single or self.join is not None
+        self.single: bool = function.single
         #: what stands for the elements of a small tensor that is to be written, where they do not matter
         self.blank: Any = None
         if into is not None and into.numel <= FILLED_SIZE and not _reads_first(self.graph):
             self.blank = filled(into.shape, into.dtype.numpy, 0)
         #: the strides of the outputs where all operands are row-major; None until they were asked for
         self.layouts: tuple[Ints | None, ...] | None = None
-        name = operation.node_name(types, params)
-        base = OperationNode if operation.refuse is None else CheckedNode
-        self.node_class = named(NotDerivedNode, "NotImplemented") if name == NOT_IMPLEMENTED else named(base, name)
+        self.node_class = _node_class(operation, types, params)
         #: the operands that have an edge, with their places among those that are there, None for one left out
         place_of = {i: place for place, i in enumerate(self.present)}
         self.edges: tuple[Any, ...] = tuple(
             [(i, place_of.get(i)) for i in range(len(types)) if i not in operation.fixed]
         )
-        #: the operands that are there, with the names under which they are saved
-        self.places: tuple[tuple[int, str], ...] = tuple([(i, operation.operands[min(i, last)]) for i in self.present])
+        factors = [(at, i) for at, (i, name) in enumerate(self.places) if name in gradients.columns]
+        #: the pull-backs for operands that lie column by column, if that makes a difference
+        self.columns: ColumnsKept | None = ColumnsKept(factors) if factors else None
         #: the operands that are Python numbers
         self.numbers: tuple[int, ...] = tuple([i for i in self.present if not isinstance(types[i], TensorType)])
         #: the places of Python numbers that PyTorch saves as they are; those that have a derivative are tensors to it
-        self.by_value: frozenset[int] = frozenset(
-            [k for k, i in enumerate(self.present) if i in operation.fixed and not isinstance(types[i], TensorType)]
-        )
+        self.by_value: frozenset[int] = frozenset([place_of[i] for i in self.numbers if i in operation.fixed])
 
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
         """The pull-back with what the operation says of its gradients, where they lie in memory and if they are any."""
-        operation = self.operation
-        static = dict(zip(operation.parameters, self.params, strict=True))
+        gradients, static = self.operation.gradients, self.operation.named(self.params)
         if issubclass(self.node_class, NotDerivedNode):
             return NOTHING
-        if operation.undefined is not None and operation.undefined(self.types, static):
+        if gradients.undefined is not None and gradients.undefined(self.types, static):
             return NOTHING
-        join = self.join
-        if join is not None:
+        if self.join is not None:
             recorded = super().pulled_back
-            routine = Deferred(lambda: recorded(wanted).routine.graph, join.pulled(wanted))
-            views = tuple([(0, join.pieces[i]) for i in wanted])
+            routine = LazyRoutine(lambda: recorded(wanted).routine.graph, self.join.pulled(wanted))
+            views = tuple([(0, self.join.pieces[i]) for i in wanted])
             return Pullback(routine, wanted, (), (), views, (None,) * len(wanted), False)
         found = super().pulled_back(wanted)
-        if not (operation.gradient_views or operation.gradient_strides):
+        if not (gradients.views or gradients.strides):
             return found
-        last = len(operation.operands) - 1
         passed, strides = list(found.passed), list(found.strides)
         for k, place in enumerate(wanted):
-            name = operation.operands[min(self.present[place], last)]
-            view, layout = operation.gradient_views.get(name), operation.gradient_strides.get(name)
+            name = self.places[place][1]
+            view, layout = gradients.views.get(name), gradients.strides.get(name)
             if view is not None:
                 passed[k] = 0, partial(view, **static)
             if layout is not None:
                 strides[k] = layout(self.types, type_at(self, place).shape)
-        return evolve(found, passed=tuple(passed), strides=tuple(strides), whole=False)
+        return evolve(found, passed=tuple(passed), strides=tuple(strides), only_passes=False)
 
     def laid_out(self, operands: Sequence[Any], apart: bool) -> tuple[Ints | None, ...]:
         """The strides of the outputs; ``apart`` says that an operand is not row-major."""
-        strides = self.operation.strides
+        strides = self.operation.computing.strides
         layouts = tuple([None if strides is None else strides(operands, t.shape) for t in self.out_types])
         if not apart or strides is None:
             self.layouts = layouts
@@ -275,10 +235,22 @@ def _reads_first(graph: Graph) -> bool:
     return 0 in graph.outputs or any(0 in node.inputs for node in graph.nodes)
 
 
-def _half(common: Dtype | None, types: Sequence[OperandType]) -> Dtype | None:
-    """The type of half precision in which an operation's results are, if they are."""
-    dtype = next((t.dtype for t in types if isinstance(t, TensorType)), None) if common is None else common
-    return dtype if dtype is float16 or dtype is bfloat16 else None
+def _join(operation: Operation, types: tuple[OperandType, ...], static: dict[str, Any]) -> Join | None:
+    """How so many operands are joined, if they are many and the result has room: see NOTE [Joins of many]."""
+    many = operation.computing.many
+    if many is None or len(types) <= FEW:
+        return None
+    join = many(types, **static)
+    if join is not None and math.prod(join.shape) * types[0].dtype.itemsize > memory():  # type: ignore[union-attr]
+        return None
+    return join
+
+
+def _node_class(operation: Operation, types: tuple[OperandType, ...], params: tuple[Any, ...]) -> type[OperationNode]:
+    name = operation.node_name(types, params)
+    if name == NOT_IMPLEMENTED:
+        return named(NotDerivedNode, "NotImplemented")
+    return named(OperationNode if operation.gradients.refuse is None else CheckedNode, name)
 
 
 # -- applying --------------------------------------------------------------------------------------------------------
@@ -289,8 +261,9 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
 
     The parameters are hashable and stand in the operation's order.
     """
-    if modes.level:
-        operands = constants(levels.lifted(operands))
+    unusually = unusual.on and unusual.within()
+    if unusually and modes.level:
+        operands = constants(LIFTED.call(operands))
     if elsewhere.exist:
         check_together(operation, operands)
     types: list[OperandType] = []
@@ -302,11 +275,12 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
             types.append(x._type)
             storage = x._storage
             if x._geometry is None and storage.home is None:
-                values.append(x._value())
-                apart = apart or storage.strides is not None
+                values.append(storage.array)
+                if storage.strides is not None:
+                    apart = True
             else:
                 apart = True
-                how = unread(x) if modes.interceptor is None else None
+                how = deferred_read(x) if modes.interceptor is None else None
                 if how is None:
                     values.append(x._value())
                 else:
@@ -322,33 +296,32 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
         else:
             types.append(x.__class__)
             values.append(number(x))
-    key = (tuple(types), params)
-    plan = operation.plans.get(key)
+    plan = operation.plans.get((tuple(types), params))
     if plan is None:
         try:
-            plan = operation.planned(key[0], params, None)
+            plan = operation.planned(tuple(types), params, None)
         except Exception:
             find_nodes(operands)
             raise
-    if modes.interceptor is None:
+    if not unusually or modes.interceptor is None:
         outs = (plan.routine.reading(readings) if readings else plan.routine)(values)
     else:
         outs = modes.interceptor(operation, plan, values, operands)
     layouts = plan.layouts
-    if layouts is None or (apart and operation.strides is not None):
+    if apart or layouts is None:
         layouts = plan.laid_out(operands, apart)
     if plan.single:
         results: tuple[Tensor, ...] = (new_tensor(outs[0], plan.out_types[0], layouts[0]),)
     else:
         results = tuple([new_tensor(*of) for of in zip(outs, plan.out_types, layouts, strict=True)])
-    if modes.dual_level >= 0:
-        forward_mode.push(plan, operands, results)
+    if unusually and modes.dual_level >= 0:
+        PUSH.call(plan, operands, results)
     if tracked and modes.grad and plan.differentiable:
-        record(plan, operands, results)
+        record(plan, operands, results, visible(sys._getframe(2)))
     elif tracked or origin:
         if tracked and modes.grad:
             check_integers(plan, operands)
-        note_origin(operation.name, operands, results, here(2))
+        note_origin(operation.name, operands, results, visible(sys._getframe(2)))
     return results[0] if plan.single else results
 
 
@@ -374,8 +347,14 @@ def note_origin(
     operation: str, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None, reason: str = ""
 ) -> None:
     """Note on results without history where they came from: see NOTE [Origins]."""
-    tracked = [_maker(x) for x in operands if isinstance(x, Tensor) and is_tracked(x)]
-    parents = [x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None and not is_tracked(x)]
+    tracked: list[Any] = []
+    parents: list[Origin] = []
+    for x in operands:
+        if isinstance(x, Tensor):
+            if is_tracked(x):
+                tracked.append(_maker(x))
+            elif x._origin is not None:
+                parents.append(x._origin)
     if not reason and tracked:
         reason = "not differentiable" if modes.grad else "no_grad"
     origin = origin_of(operation, source, reason or None, tracked, parents)
@@ -398,30 +377,9 @@ def has_normal(operation: Operation, operands: Sequence[Any]) -> bool:
     )
 
 
-class _ForwardMode:
-    """What carries tangents along; ``fgrad.mutable.transforms.forward`` enters it when it is defined."""
-
-    push: Any = None
-    #: gives a tensor what a function makes of another's tangent at a level
-    carry: Any = None
-
-
-forward_mode: _ForwardMode = _ForwardMode()
-
-
-class _Levels:
-    """What operations ask inside ``torch.func.vmap``; ``fgrad.mutable.transforms.levels`` fills it."""
-
-    lifted: Any = None
-    check_write: Any = None
-
-
-levels: _Levels = _Levels()
-
-
-def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) -> None:
+def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None) -> None:
     """Make the node of an operation, and the results its outputs."""
-    node = node_of(plan, operands)
+    node = node_of(plan, operands, source=source)
     if node is None:
         return
     for k in plan.inexact:
@@ -434,9 +392,13 @@ def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) ->
 
 def check_integers(plan: Planned, operands: Sequence[Any]) -> None:
     """Raise PyTorch's error if integers would give their history on: see NOTE [Integers with a history]."""
-    at = [i for i, _ in plan.edges if isinstance(operands[i], Tensor)]
-    if not any(is_tracked(operands[i]) and not operands[i]._type.inexact for i in at):
+    for i, _ in plan.edges:
+        x = operands[i]
+        if isinstance(x, Tensor) and not x._type.inexact and is_tracked(x):
+            break
+    else:
         return
+    at = [i for i, _ in plan.edges if isinstance(operands[i], Tensor)]
     types = [tensor_type(float32, t.shape) if i in at else t for i, t in enumerate(plan.types)]  # type: ignore[union-attr]
     try:
         derived = plan.operation.planned(tuple(types), plan.params, None).differentiable
@@ -459,18 +421,29 @@ def node_of(
     integers = overwritten is not None and not overwritten._type.inexact
     for i, place in plan.edges:
         x = operands[i]
-        edge = gradient_edge(x) if isinstance(x, Tensor) and (x._type.inexact or is_tracked(x)) else None
+        edge: Edge | None = None
+        if isinstance(x, Tensor):
+            # ``gradient_edge``, spelt out
+            maker = x._grad_fn if x._view is None else gradient_function(x)
+            if maker is not None:
+                edge = maker, x._output_nr
+            elif x._requires_grad:
+                edge = accumulator(x), 0
         edges.append(edge)
-        if edge is not None and place is not None:
+        if edge is not None:
             wanted.append(place)
-            integers = integers or not x._type.inexact
+            if not x._type.inexact:
+                integers = True
     if not wanted and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
         return None
     if integers:
         return named(IntegerNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
     try:
         # a view made without recording requires grad when its base does, yet no gradient flows through it
-        pullback = plan.pullback(tuple(wanted)) if wanted else NOTHING
+        found = tuple(wanted)
+        pullback = plan.pullbacks.get(found) or plan.pullback(found) if wanted else NOTHING
+        if plan.columns is not None:
+            pullback = plan.columns.of(pullback, operands)
     except UndefinedDerivativeError:
         none = (None,) * len(wanted)
         nothing = Pullback(plan.routine, tuple(wanted), (), (), none, none, False)
@@ -488,9 +461,11 @@ def node_of(
                 saved.append(SavedTensor(before_write(x) if x is overwritten and i == 0 else x, name))
     node = plan.node_class(plan, pullback, edges, saved, source)
     if plan.numbers:
-        node.numbers = tuple([operands[i] for i in plan.numbers])
+        node.numbers = tuple(map(operands.__getitem__, plan.numbers))
     if len(wanted) < len(operands):
-        node.origins = tuple([x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None])
+        for x in operands:
+            if isinstance(x, Tensor) and x._origin is not None:
+                node.origins = (*node.origins, x._origin)
     return node
 
 
@@ -499,5 +474,5 @@ def before_write(tensor: Tensor) -> Tensor:
     made = new_tensor(tensor._value(), tensor._type)
     made._grad_fn, made._output_nr = gradient_function(tensor), tensor._output_nr
     for level in range(modes.dual_level + 1):
-        forward_mode.carry(tensor, made, level, lambda tangent: before_write(tangent))
+        CARRY.call(tensor, made, level, lambda tangent: before_write(tangent))
     return made

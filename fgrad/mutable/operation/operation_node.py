@@ -3,17 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.layout.gradient_views import View
+from fgrad.mutable.operation.gradient_layouts import saved_reads
 from fgrad.mutable.operation.output_strides import ELEMENTWISE, elementwise
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.operation.saved_attributes import saved_attribute, saved_names
-from fgrad.mutable.tensor.node import TWICE, Edge, Node
+from fgrad.mutable.ports import INTEGER_GRADIENT, RELEASED, REPLAY
+from fgrad.mutable.tensor.node import Edge, Node
 from fgrad.mutable.tensor.origin import Origin
-from fgrad.mutable.tensor.passed_gradients import passed_on, remembering
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.tensor import Tensor, lies_apart, new_tensor
-from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.tensor.tensor import Tensor, alias, has_own_strides, new_tensor
+from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.evaluation import filled
 from fgrad.seam import RawSource, here
 
@@ -39,7 +41,7 @@ class OperationNode(Node):
         saved: list[Any],
         source: RawSource | None = None,
     ):
-        super().__init__(edges, plan.out_types, source or here(3))
+        Node.__init__(self, edges, plan.out_types, source or here(3))
         self.plan: Planned = plan
         self.pullback: Pullback = pullback
         self.saved: list[Any] = saved
@@ -50,70 +52,94 @@ class OperationNode(Node):
         #: whether what was saved is gone, and the user's line whose backward let go of it
         self.released: RawSource | bool = False
 
+    @property
+    def broadcasts_saved(self) -> bool:
+        return self.plan.operation.computing.strides in ELEMENTWISE
+
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         plan = self.plan
         pullback = self.pullback
         if self.released and self.saved:
-            raise released_error(self)
-        inexact = plan.inexact
-        given = [grads[k] for k in inexact]
-        if pullback is NOTHING or all(g is None for g in given):
+            raise RELEASED.call(self)
+        cotangents: list[Tensor] = []
+        missing = 0
+        for k in plan.inexact:
+            g = grads[k]
+            if g is None:
+                missing += 1
+                g = zeros(plan.out_types[k])
+            cotangents.append(g)
+        if pullback is NOTHING or missing == len(cotangents):
             return [None] * len(self.next_edges)
-        cotangents = [zeros(plan.out_types[k]) if g is None else g for k, g in zip(inexact, given, strict=True)]
-        if modes.grad or modes.dual_level >= 0:
+        if modes.grad or (unusual.on and modes.dual_level >= 0):
             # as results of recorded operations, so that they can be differentiated again
-            found = replay.run(self, pullback, [*self._read(grads, SavedTensor.operand), *cotangents])
+            found = REPLAY.call(self, pullback, [*self._read(grads, SavedTensor.operand), *cotangents])
         else:
             found = self._computed(pullback, cotangents, grads)
-        return self._spread(found)
+        return found if len(found) == len(self.next_edges) else self._spread(found)
 
     def _read(self, grads: Sequence[Tensor | None], how: Callable[[SavedTensor, Node], Any]) -> list[Any]:
         """What was saved, each read once: hooks that unpack it run each time."""
-        return [how(s, self) if isinstance(s, SavedTensor) else s for s in self.saved]
+        found = []
+        for s in self.saved:
+            found.append(how(s, self) if isinstance(s, SavedTensor) else s)
+        return found
 
     def _computed(
         self, pullback: Pullback, cotangents: Sequence[Tensor], grads: Sequence[Tensor | None]
     ) -> Sequence[Tensor]:
         """The gradients of the wanted inputs, unrecorded."""
-        plan = self.plan
-        numbers = self.numbers
-        views = [None if p is None else passed_on(cotangents[p[0]], p[1], numbers) for p in pullback.passed]
-        if pullback.whole and not self.saved and all(view is not None for view in views):
+        views: Sequence[Tensor | None] = (None,) * len(pullback.wanted)
+        if any(pullback.passed):
+            views = self._views(pullback, cotangents)
+        if pullback.only_passes and not self.saved and all(view is not None for view in views):
             return views  # type: ignore[return-value]
         values = self._read(grads, SavedTensor.value)
-        values += [g._value() for g in cotangents]
+        for g in cotangents:
+            values.append(g._value())
         outs = pullback.routine(values)
         layouts = pullback.strides
-        if len(cotangents) == 1 and lies_apart(cotangents[0]):
+        if len(cotangents) == 1 and has_own_strides(cotangents[0]):
             layouts = self._following(pullback, cotangents[0])
-        return [
-            new_tensor(v, type_at(plan, i), strides) if view is None else remembering(view, v)
-            for view, v, i, strides in zip(views, outs, pullback.wanted, layouts, strict=True)
-        ]
+        found = []
+        types, present = self.plan.types, self.plan.present
+        for view, v, i, strides in zip(views, outs, pullback.wanted, layouts, strict=True):
+            found.append(new_tensor(v, types[present[i]], strides) if view is None else _with_value_read(view, v))
+        return found
+
+    def _views(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor | None]:
+        """The gradients that are views of incoming ones."""
+        return [None if p is None else _passed_on(cotangents[p[0]], p[1], self.numbers) for p in pullback.passed]
 
     def _following(self, pullback: Pullback, cotangent: Tensor) -> Sequence[Ints | None]:
-        """The strides of gradients that are made of a result's gradient element by element: they lie as that does."""
-        if self.plan.operation.strides not in ELEMENTWISE:
+        """The strides of gradients that are made of a result's gradient element by element: they lie as that does.
+
+        Where it is expanded, and lies nohow, they lie as what was saved and it is multiplied by.
+        """
+        if not self.broadcasts_saved:
             return pullback.strides
         shape = cotangent._type.shape
-        own = elementwise((cotangent,), shape)
+        saved = [s.tensor if isinstance(s, SavedTensor) else None for s in self.saved]
+        if any(x is not None and has_own_strides(x) and not x._geometry_of().contiguous for x in saved):
+            factors = [[saved[k] for k in read] for read in saved_reads(pullback)]
+        else:
+            factors = [[]] * len(pullback.wanted)
         return [
-            own if given is None and type_at(self.plan, i).shape == shape else given
-            for i, given in zip(pullback.wanted, pullback.strides, strict=True)
+            elementwise((cotangent, *more), shape) if given is None and type_at(self.plan, i).shape == shape else given
+            for i, given, more in zip(pullback.wanted, pullback.strides, factors, strict=True)
         ]
 
     def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
-        edges = self.next_edges
-        if len(found) == len(edges):
-            return found
+        """The gradients in the places of their edges."""
         it = iter(found)
-        return [None if edge is None else next(it) for edge in edges]
+        return [None if edge is None else next(it) for edge in self.next_edges]
 
     def release(self, source: RawSource | None = None) -> None:
         for s in self.saved:
             if isinstance(s, SavedTensor):
                 s.release()
-        if self.released or len(self.saved) == len(self.plan.by_value.intersection(self.pullback.inputs)):
+        by_value = self.plan.by_value
+        if self.released or len(self.saved) == (len(by_value.intersection(self.pullback.inputs)) if by_value else 0):
             return  # numbers alone are never let go of
         self.released = source or True
 
@@ -145,7 +171,7 @@ class NotDerivedNode(OperationNode):
 
 
 class CheckedNode(OperationNode):
-    """The node of an operation that has no derivative for some gradients: see ``Operation.refuse``."""
+    """The node of an operation that has no derivative for some gradients: see ``Gradients.refuse``."""
 
     __slots__ = ()
 
@@ -159,9 +185,10 @@ class CheckedNode(OperationNode):
             for s, x in zip(self.saved, found, strict=True)
             if isinstance(s, SavedTensor)
         }
-        static = dict(zip(operation.parameters, self.plan.params, strict=True))
-        assert operation.refuse is not None
-        operation.refuse(saved, [None if g is None else g._value() for g in grads], **static)
+        static = operation.named(self.plan.params)
+        refuse = operation.gradients.refuse
+        assert refuse is not None
+        refuse(saved, [None if g is None else g._value() for g in grads], **static)
         return found
 
 
@@ -190,7 +217,7 @@ class IntegerNode(OperationNode):
     fusible = False
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        raise explanation.integers(self)
+        raise INTEGER_GRADIENT.call(self)
 
 
 def type_at(plan: Planned, place: int) -> TensorType:
@@ -203,31 +230,21 @@ def zeros(type: TensorType) -> Tensor:
     return new_tensor(filled(type.shape, type.dtype.numpy, 0), type)
 
 
-#: what PyTorch says where a gradient would be of integers
-INTEGERS = (
-    "isDifferentiableType(grad.scalar_type()) INTERNAL ASSERT FAILED at "
-    '"/__w/pytorch/pytorch/torch/csrc/autograd/engine.cpp":998, please report a bug to PyTorch. '
-)
+def _passed_on(gradient: Tensor, view: View | None, numbers: Sequence[Any]) -> Tensor | None:
+    """A gradient itself or a view of it, or None where strides cannot say it: see NOTE [Gradients that are views]."""
+    if view is None:
+        return gradient
+    geometry = view(gradient._geometry_of(), *numbers)
+    if geometry is None:
+        return None
+    result = alias(gradient)
+    result._type = tensor_type(geometry.dtype, geometry.sizes)
+    result._geometry = geometry
+    return result
 
 
-class _Explanation:
-    """What lengthens errors of backward; ``fgrad.mutable.explain.explain`` enters it when it is defined."""
-
-    twice: Any = staticmethod(lambda node: RuntimeError(TWICE))
-    integers: Any = staticmethod(lambda node: RuntimeError(INTEGERS))
-
-
-explanation: _Explanation = _Explanation()
-
-
-def released_error(node: Node) -> Exception:
-    return explanation.twice(node)
-
-
-class _Replay:
-    """What runs a pull-back on tensors, recording it; ``fgrad.mutable.backward.replay`` fills it."""
-
-    run: Any = None
-
-
-replay: _Replay = _Replay()
+def _with_value_read(view: Tensor, value: Any) -> Tensor:
+    """A view with the value that it reads cached."""
+    if view._geometry is not None and view._cache is None:
+        view._cache = view._storage.array, value
+    return view

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_contiguous, is_dense
-from fgrad.mutable.tensor.tensor import Tensor, lies_apart
+from fgrad.mutable.tensor.tensor import Tensor, has_own_strides
 
 #: how an operand lies in memory: its sizes and its strides
 Lie = tuple[Ints, Ints]
@@ -21,7 +21,7 @@ def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
     The axes of the result lie in memory in the order in which the operands' do: an operand's strides decide in turn,
     axes of stride 0 decide nothing (PyTorch: aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
     """
-    if not any(isinstance(x, Tensor) and lies_apart(x) for x in operands):
+    if not any(isinstance(x, Tensor) and has_own_strides(x) for x in operands):
         return None
     return ordered(tuple([_lie(x) if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None]), shape)
 
@@ -51,54 +51,60 @@ def _lie(x: Tensor) -> Lie:
 @lru_cache(1 << 14)
 def ordered(lies: tuple[Lie, ...], shape: Ints) -> Ints | None:
     """``elementwise`` of operands that lie so in memory."""
-    rank = len(shape)
+    strides = _dense_like(lies, shape)
+    return None if strides == contiguous_strides(shape) else strides
+
+
+def _dense_like(lies: tuple[Lie, ...], shape: Ints) -> Ints:
     if all(sizes == shape for sizes, _ in lies):
         if all(is_contiguous(*lie) for lie in lies):
-            return None
+            return contiguous_strides(shape)
         if all(_in_channels_last(*lie) for lie in lies):
             return laid_out_in((0, 2, 3, 1), shape)
-        strides = lies[0][1]
-        if all(own == strides for _, own in lies) and is_dense(shape, strides):
-            return None if strides == contiguous_strides(shape) else strides
-    steps = [
-        [0] * (rank - len(sizes))
-        + [
-            0 if n == 1 and shape[rank - len(sizes) + i] != 1 else s
-            for i, (n, s) in enumerate(zip(sizes, strides, strict=True))
-        ]
-        for sizes, strides in lies
-    ]
-    order = list(reversed(range(rank)))
+        first = lies[0][1]
+        if all(own == first for _, own in lies) and is_dense(shape, first):
+            return first
+    order = _fastest_first([_steps(*lie, shape) for lie in lies], shape)
+    if order == [*reversed(range(len(shape)))]:
+        return contiguous_strides(shape)
+    strides, step = [0] * len(shape), 1
+    for axis in order:
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
 
-    def compare(one: int, other: int) -> int:
-        for strides in steps:
-            a, b = strides[one], strides[other]
-            if a == 0 or b == 0:
-                continue
-            if a != b:
-                return -1 if a < b else 1
-            if shape[one] > shape[other]:
-                return 1
-        return 0
 
-    for i in range(1, rank):
+def _steps(sizes: Ints, strides: Ints, shape: Ints) -> list[int]:
+    """The strides of an operand along the axes of the result, 0 where it is repeated."""
+    added = len(shape) - len(sizes)
+    own = [0 if n == 1 != m else s for n, s, m in zip(sizes, strides, shape[added:], strict=True)]
+    return [0] * added + own
+
+
+def _fastest_first(steps: Sequence[Sequence[int]], shape: Ints) -> list[int]:
+    """The axes sorted by the operands' strides; an axis passes those that say nothing about it."""
+    order = [*reversed(range(len(shape)))]
+    for i in range(1, len(shape)):
         at = i
         for j in range(i - 1, -1, -1):
-            found = compare(order[j], order[at])
+            found = _compare(steps, shape, order[j], order[at])
             if found > 0:
                 order[j], order[at] = order[at], order[j]
                 at = j
             elif found < 0:
                 break
-    if order == list(reversed(range(rank))):
-        return None
-    strides = [0] * rank
-    step = 1
-    for axis in order:
-        strides[axis] = step
-        step *= shape[axis]
-    made = tuple(strides)
-    return None if made == contiguous_strides(shape) else made
+    return order
+
+
+def _compare(steps: Sequence[Sequence[int]], shape: Ints, one: int, other: int) -> int:
+    """Whether an axis is faster (-1) or slower (1) than another, or the operands do not say."""
+    for strides in steps:
+        a, b = strides[one], strides[other]
+        if a and b and a != b:
+            return -1 if a < b else 1
+        if a and b and shape[one] > shape[other]:
+            return 1
+    return 0
 
 
 def _in_channels_last(sizes: Ints, strides: Ints) -> bool:

@@ -1,12 +1,12 @@
-"""Writes where elements share memory: which PyTorch refuses, of which it warns, and what the others come to.
+"""Writes where elements share memory: those that PyTorch refuses, those that it warns of, and the results of the rest.
 
 NOTE [Elements that share a place]
-Before a kernel writes, PyTorch looks whether elements of the written tensor share a place, as far as it sees that (an
-axis of stride 0), and whether the tensor shares a part of its memory with one that is read.  Kernels differ in what
-they do about it: most refuse, some warn, some do not look, and ``Operation.overlap`` says which.  What it does not see
-(the windows of ``unfold``) it writes, element after element: a place that stands for two elements is written twice, the
-second time from what was written first.  So it is where what is read has gaps (a tensor's own diagonal is added to it):
-an element that is read after it was written is read as it is then.
+Before a kernel writes, PyTorch checks whether elements of the written tensor share a memory location, as far as it can
+tell (an axis of stride 0), and whether the tensor partly overlaps one that is read.  Kernels differ: most refuse, some
+warn, some do not check; ``Operation.overlap`` says which.  An overlap that PyTorch does not notice (the windows of
+``unfold``) is written element by element: a location that two elements share is written twice, and the second time its
+new value is read.  The same holds where the tensor that is read has gaps (a tensor's own diagonal is added to it): an
+element that has been written is read with its new value.
 """
 
 import math
@@ -18,7 +18,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.layout.geometry import Geometry, Ints, is_dense, overlaps, places
+from fgrad.mutable.layout.geometry import Geometry, Ints, element_positions, is_dense, overlaps
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import Routine, recorded
 from fgrad.seam import Graph, evaluate
@@ -63,7 +63,7 @@ def check_repeated(tensor: Tensor, others: Sequence[Any] = ()) -> None:
 
 
 def check_copied(tensor: Tensor, others: Sequence[Any]) -> None:
-    """``check_overlap``, but a tensor may be copied to itself, of which nothing comes."""
+    """``check_overlap``, but a tensor may be copied to itself, which does nothing."""
     source = others[0]
     if source._storage is not tensor._storage:
         check_repeated(tensor)
@@ -128,7 +128,9 @@ def _is_dense(tensor: Tensor) -> bool:
 
 @lru_cache(1 << 14)
 def nested(sizes: Ints, strides: Ints) -> bool:
-    """Whether it is plain that each element has a place of its own: no axis steps into what smaller steps reach."""
+    """Whether sizes and strides alone show that no two elements overlap: each exceeds the reach of all smaller ones."""
+    if 0 in sizes:
+        return True
     reach = 0
     for stride, size in sorted(zip(strides, sizes, strict=True)):
         if size > 1:
@@ -164,7 +166,7 @@ def in_sequence(graph: Graph, expanded: Graph, written: Geometry, read: tuple[Ge
     Of the others ``read`` has the geometry, expanded to the written one's shape as in the kernel ``expanded``, and None
     for one that is apart.
     """
-    at = places(written.sizes, written.strides, written.offset).reshape(-1)
+    at = element_positions(written.sizes, written.strides, written.offset).reshape(-1)
     order = np.argsort(at)
     turn = np.empty_like(order)
     turn[order] = np.arange(len(order))
@@ -194,14 +196,14 @@ def _written_before(
     read: Geometry, at: np.ndarray, order: np.ndarray, turn: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each element the written one that it reads, and whether that has been written by then."""
-    wanted = places(read.sizes, read.strides, read.offset).reshape(-1)
+    wanted = element_positions(read.sizes, read.strides, read.offset).reshape(-1)
     element = order[np.minimum(np.searchsorted(at, wanted, sorter=order), len(order) - 1)]
     return element, (at[element] == wanted) & (turn[element] < turn)
 
 
 def _turns(sizes: Ints, strides: Ints) -> tuple[np.ndarray, list[np.ndarray]]:
     """How often each place is written, less one; for each turn, the element that writes a place then."""
-    at = places(sizes, strides, 0).reshape(-1)
+    at = element_positions(sizes, strides, 0).reshape(-1)
     order = np.argsort(at, kind="stable")
     _, first, group, count = np.unique(at[order], return_index=True, return_inverse=True, return_counts=True)
     of_place = np.empty_like(at)

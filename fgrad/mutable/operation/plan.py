@@ -50,8 +50,8 @@ class Pullback:
     passed: tuple[Passed | None, ...]
     #: the strides of each gradient that is none; None for row-major
     strides: tuple[Ints | None, ...]
-    #: whether every gradient is an incoming one, or a view of the whole of one: then no program has to run
-    whole: bool
+    #: whether every gradient is an incoming one, or a view of all of one: then no program has to run
+    only_passes: bool
 
 
 #: the pull-back of an operation through which no gradient flows
@@ -86,7 +86,7 @@ class Plan:
         "differentiable",
         "reads_outputs",
         "kept",
-        "_pullbacks",
+        "pullbacks",
         "_pushforwards",
     )
 
@@ -109,7 +109,8 @@ class Plan:
         self.reads_outputs: bool = reads_outputs
         #: the inputs, and after them the outputs, that are saved though no derivative reads them
         self.kept: tuple[int, ...] = kept
-        self._pullbacks: dict[tuple[int, ...], Pullback] = {}
+        #: those worked out so far, by what is wanted
+        self.pullbacks: dict[tuple[int, ...], Pullback] = {}
         self._pushforwards: dict[tuple[int, ...], Pushforward] = {}
 
     @property
@@ -117,9 +118,9 @@ class Plan:
         return self.routine.graph
 
     def pullback(self, wanted: tuple[int, ...]) -> Pullback:
-        found = self._pullbacks.get(wanted)
+        found = self.pullbacks.get(wanted)
         if found is None:
-            found = self._pullbacks[wanted] = self.pulled_back(wanted)
+            found = self.pullbacks[wanted] = self.pulled_back(wanted)
         return found
 
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
@@ -152,19 +153,19 @@ def _pullback(
     given = [k for k in results if k is not None]
     if len(given) == len(results) and all(t.dtype.kind != "c" for t in types):
         # it need not be recorded again, which would take as long as all the rest
-        whole = unsourced(Graph(joint.in_types, joint.consts, joint.nodes, tuple([joint.outputs[k] for k in given])))
+        full = unsourced(Graph(joint.in_types, joint.consts, joint.nodes, tuple([joint.outputs[k] for k in given])))
     else:
-        whole = recorded(function, types)
-    whole = trim(simplify(whole))
-    used = {i for node in whole.nodes for i in node.inputs} | set(whole.outputs) | set(also)
+        full = recorded(function, types)
+    full = trim(simplify(full))
+    used = {i for node in full.nodes for i in node.inputs} | set(full.outputs) | set(also)
     kept = [i for i in range(n + m) if i in used]
-    builder = Builder(whole.in_types)
-    outs = builder.splice(whole, builder.inputs)
+    builder = Builder(full.in_types)
+    outs = builder.splice(full, builder.inputs)
     cut = builder.finish(outs, [builder.inputs[i] for i in [*kept, *range(n + m, n + m + len(inexact))]])
     inputs, outputs = tuple([i for i in kept if i < n]), tuple([i - n for i in kept if i >= n])
     views = passed(cut, len(kept))
-    whole = all(p is not None and (p[1] is None or p[1].whole) for p in views)
-    return Pullback(Routine(cut), wanted, inputs, outputs, views, (None,) * len(wanted), whole)
+    only_passes = all(p is not None and (p[1] is None or p[1].keeps_all) for p in views)
+    return Pullback(Routine(cut), wanted, inputs, outputs, views, (None,) * len(wanted), only_passes)
 
 
 def _conj(x: Any) -> Any:
@@ -179,24 +180,24 @@ def _with_outputs_given(
     m = len(graph.out_types)
     inexact_set = set(inexact)
     joint = vjp(graph, list(wanted), [k in inexact_set for k in range(m)])
-    whole = joint.graph
+    full = joint.graph
     n = len(graph.in_types)
     builder = Builder([*graph.in_types, *graph.out_types])
-    cts = [builder.input(t) for t in whole.in_types[n:]]
+    cts = [builder.input(t) for t in full.in_types[n:]]
     given = {
         value: n + k
-        for k, value in reversed(list(enumerate(whole.outputs[:m])))
-        if reads_outputs and value >= len(whole.in_types)
+        for k, value in reversed(list(enumerate(full.outputs[:m])))
+        if reads_outputs and value >= len(full.in_types)
     }
-    numbers = [*builder.inputs[:n], *cts, *(builder.const(c) for c in whole.consts)]
-    for at in range(len(whole.in_types), len(numbers)):
+    numbers = [*builder.inputs[:n], *cts, *(builder.const(c) for c in full.consts)]
+    for at in range(len(full.in_types), len(numbers)):
         numbers[at] = given.get(at, numbers[at])
-    for node in whole.nodes:
+    for node in full.nodes:
         first = builder.emit(node.op, tuple([numbers[i] for i in node.inputs]), node.source)
         for k in range(len(node.op.out_types)):
             numbers.append(given.get(len(numbers), first + k))
-    wanted_outputs = [numbers[i] for i in whole.outputs[m:]]
-    return builder.finish(wanted_outputs), [None if k is None else k for k in joint.results]
+    wanted_outputs = [numbers[i] for i in full.outputs[m:]]
+    return builder.finish(wanted_outputs), list(joint.results)
 
 
 def _pushforward(graph: Graph, varied: tuple[int, ...], inexact: tuple[int, ...]) -> Pushforward:

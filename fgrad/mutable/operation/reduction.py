@@ -7,6 +7,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.operation.traits import Computing
 from fgrad.mutable.types.dtypes import dtype as Dtype
 
 
@@ -32,8 +33,8 @@ COPY = Operation(
     _copy,
     "torch::autograd::CopyBackwards",
     ("self", "src"),
-    strides=lambda operands, shape: operands[0]._geometry_of().strides,
+    computing=Computing(strides=lambda operands, shape: operands[0]._geometry_of().strides),
 )
-ADD = Operation("add", jnp.add, "AddBackward0", ("self", "other"), strides=elementwise)
+ADD = Operation("add", jnp.add, "AddBackward0", ("self", "other"), computing=Computing(strides=elementwise))
 SUM_TO = Operation("sum", _sum_to, "SumBackward1", ("self",), ("shape",))
 CAST = Operation("_to_copy", _cast, "ToCopyBackward0", ("self",), ("dtype",))

@@ -42,7 +42,11 @@ def saved_names(node: Any) -> list[str]:
         if isinstance(s, SavedTensor):
             name = s.name.lstrip("*")
             found += [f"_saved_{name}", f"_raw_saved_{name}"]
-    shown = [*_numbers(node), *(name for name in operation.parameters if name != "spec"), *dict(operation.constants)]
+    shown = [
+        *_numbers(node),
+        *(name for name in operation.parameters if name != "spec"),
+        *dict(operation.gradients.constants),
+    ]
     return found + [f"_saved_{name}" for name in shown]
 
 
@@ -53,10 +57,9 @@ def _tensors(node: Any, name: str) -> list[SavedTensor]:
 def _numbers(node: Any) -> dict[str, Any]:
     """The operands that are Python numbers; those that have a derivative are tensors to PyTorch."""
     plan = node.plan
-    last = len(plan.operation.operands) - 1
     found = {}
     for i, x in zip(plan.numbers, node.numbers, strict=False):
-        name = plan.operation.operands[min(i, last)]
+        name = plan.operation.operand(i)
         plainly = i in plan.operation.fixed or name in _SCALARS
         found[name] = (_unsigned(x, name) if name in _INTEGERS else x) if plainly else _wrapped(x)
     return found
@@ -82,7 +85,7 @@ def _saved(node: Any, name: str) -> Any:
     numbers = _numbers(node)
     if name in numbers:
         return numbers[name]
-    constants = dict(operation.constants)
+    constants = dict(operation.gradients.constants)
     if name in constants:
         return constants[name]
     sized = name.removesuffix("_sym_sizes")
@@ -96,7 +99,7 @@ def _saved(node: Any, name: str) -> Any:
 def _sequence(node: Any, saved: Sequence[SavedTensor]) -> tuple[Tensor | None, ...]:
     """A variadic operand as a tuple; of an index, None stands for the axes that no tensor indexes."""
     found = iter([s.unpack(node) for s in saved])
-    static = dict(zip(node.plan.operation.parameters, node.plan.params, strict=True))
+    static = node.plan.operation.named(node.plan.params)
     return tuple([next(found) if yes else None for yes in static.get("spec", [True] * len(saved))])
 
 

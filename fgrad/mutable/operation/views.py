@@ -1,18 +1,20 @@
 """Views: handles on the same storage with a geometry of their own, and their place in the backward graph."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Geometry
-from fgrad.mutable.operation.operation import Operation, check_integers, forward_mode, node_of, note_origin
+from fgrad.mutable.operation.operation import Operation, check_integers, node_of, note_origin
+from fgrad.mutable.ports import CARRY
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.storage import VersionCounter
 from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked
-from fgrad.mutable.tensor.tensor_type import tensor_type
-from fgrad.seam import RawSource, here
+from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.seam import RawSource, visible
 
 #: how many geometries an operation keeps
 GEOMETRIES_KEPT = 1 << 12
@@ -28,19 +30,31 @@ class ViewOperation(Operation):
     """
 
     geometry: Callable[..., Any] = lambda geometry: geometry
-    #: the geometries of the results, by those of the operand and all else that decides about them
-    found: dict[Any, Any] = field(factory=dict)
+    #: what the results are, by the operand's geometry and all else that decides about them
+    found: dict[Any, "Views"] = field(factory=dict)
 
-    def geometries(self, geometry: Geometry, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """``geometry`` of these operands and parameters, worked out once."""
+    def views(self, geometry: Geometry, rest: tuple[Any, ...], params: tuple[Any, ...]) -> "Views":
+        """The results for these operands and parameters, worked out once."""
         key = (geometry, rest, params)
         found = self.found.get(key)
         if found is None:
             if len(self.found) >= GEOMETRIES_KEPT:
                 self.found.clear()
-            static = dict(zip(self.parameters, params, strict=True))
-            found = self.found[key] = self.geometry(geometry, *rest, **static)
+            found = self.found[key] = Views.of(self.geometry(geometry, *rest, **self.named(params)))
         return found
+
+
+@frozen(eq=False)
+class Views:
+    """The geometries of views, with their types, and whether they are a list or a single one."""
+
+    geometries: tuple[tuple[Geometry, TensorType], ...]
+    several: bool
+
+    @staticmethod
+    def of(found: Geometry | list[Geometry]) -> "Views":
+        several = isinstance(found, list)
+        return Views(tuple([(g, tensor_type(g.dtype, g.sizes)) for g in (found if several else [found])]), several)
 
 
 def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -49,21 +63,20 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
     tensor: Tensor = operands[0]
     if modes.grad and tensor._view is not None:
         gradient_function(tensor)  # what may not be written, and was, is refused first: see ``find_nodes``
-    found = operation.geometries(tensor._geometry_of(), tuple(operands[1:]), params)
-    source = here(3)
-    several = isinstance(found, list)
-    if several:
-        results = [view_of(tensor, g, "multi_output", operation.name, source) for g in found]
-    else:
-        results = [view_of(tensor, found, "default", operation.name, source)]
+    found = operation.views(tensor._geometry_of(), tuple(operands[1:]), params)
+    source = visible(sys._getframe(2))
+    creation = "multi_output" if found.several else "default"
+    results = []
+    for geometry, result_type in found.geometries:
+        results.append(view_of(tensor, geometry, creation, operation.name, source, result_type))
     tracked = is_tracked(tensor) and not tensor._inference
     if not (tracked and modes.grad):
         if tracked or tensor._origin is not None:
             for result in results:
                 note_origin(operation.name, (tensor,), (result,), source)
     elif results:
-        types = tuple([x._type if isinstance(x, Tensor) else x.__class__ for x in operands])
-        plan = operation.planned(types, params, None)
+        types = (tensor._type, *map(type, operands[1:]))
+        plan = operation.plans.get((types, params)) or operation.planned(types, params, None)
         node = node_of(plan, operands, source=source) if plan.differentiable else None
         if node is not None:
             for k in plan.inexact:
@@ -71,20 +84,25 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
                 results[k]._output_nr = k
         elif not plan.differentiable:
             check_integers(plan, operands)
-    return results if several else results[0]
+    return results if found.several else results[0]
 
 
 def view_of(
-    tensor: Tensor, geometry: Geometry, creation: str = "default", operation: str = "", source: RawSource | None = None
+    tensor: Tensor,
+    geometry: Geometry,
+    creation: str = "default",
+    operation: str = "",
+    source: RawSource | None = None,
+    type: TensorType | None = None,
 ) -> Tensor:
     """A handle on the same storage that is a view, with no history as yet."""
     result = alias(tensor)
-    result._type = tensor_type(geometry.dtype, geometry.sizes)
+    result._type = type or tensor_type(geometry.dtype, geometry.sizes)
     result._geometry = geometry
     if tensor._inference:
         return result  # nothing is recorded of inference tensors, views of them neither
     parent = tensor._view
-    if modes.inference:
+    if unusual.on and modes.inference:
         creation = "inference"
         cut(result)
     elif not modes.grad:
@@ -105,11 +123,11 @@ def view_of(
     return result
 
 
-def let_go(view: Tensor) -> Tensor:
+def cut_from_base(view: Tensor) -> Tensor:
     """A view made a tensor of its own, that shares memory with its base but neither history nor count of writes."""
     for level in range(modes.dual_level, -1, -1):
         # its tangents follow from the base's until now
-        forward_mode.carry(view, view, level, lambda tangent: tangent)
+        CARRY.call(view, view, level, lambda tangent: tangent)
     view._view = None
     view._counter = VersionCounter()
     return view

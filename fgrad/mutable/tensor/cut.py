@@ -44,38 +44,38 @@ def grafted(new: Any, old: Any) -> Any:
     return _grafting(tuple(new.shape), new.dtype)((new, old))[0]
 
 
-def _of_whole(name: str) -> Any:
+def _shared(name: str) -> Any:
     """An attribute that a cut storage shares with the other."""
-    return property(lambda cut: getattr(cut.whole, name), lambda cut, value: setattr(cut.whole, name, value))
+    return property(lambda cut: getattr(cut.original, name), lambda cut, value: setattr(cut.original, name, value))
 
 
 class CutStorage(Storage):
     """The elements of another storage, with derivatives of their own: see NOTE [Cuts]."""
 
-    __slots__ = ("whole", "seen", "own")
+    __slots__ = ("original", "seen", "own")
 
-    def __init__(self, whole: Storage):
-        self.whole: Storage = whole
+    def __init__(self, original: Storage):
+        self.original: Storage = original
         #: the other's array when it was last looked at, and the same elements with the derivatives of this one
-        self.seen: Any = whole.array
+        self.seen: Any = original.array
         self.own: Any = constant_of(self.seen)
 
     @property
     def array(self) -> Any:  # type: ignore[override]
-        array = self.whole.array
+        array = self.original.array
         if array is not self.seen:
             self.seen, self.own = array, grafted(array, self.own)
         return self.own
 
     @array.setter
     def array(self, value: Any) -> None:
-        self.whole.array = self.seen = grafted(value, self.whole.array)
+        self.original.array = self.seen = grafted(value, self.original.array)
         self.own = value
 
-    strides: Any = _of_whole("strides")
-    dtype: Any = _of_whole("dtype")
-    home: Any = _of_whole("home")
-    memory: Any = _of_whole("memory")
+    strides: Any = _shared("strides")
+    dtype: Any = _shared("dtype")
+    home: Any = _shared("home")
+    memory: Any = _shared("memory")
 
 
 def cut(handle: Tensor) -> Tensor:

@@ -152,7 +152,7 @@ class Shared(Addressed):
 
 
 class Fixed(Storage):
-    """A storage that nobody looks at any more, and that keeps its size."""
+    """A storage whose memory is no longer exported, and that keeps its size."""
 
     __slots__ = ()
 
@@ -177,11 +177,13 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 
 def is_resizable(storage: Storage) -> bool:
     """Whether a storage may be given another size."""
+    storage.settle()
     return not isinstance(storage, Fixed) and (storage.memory is None or not storage.memory.lent)
 
 
 def _exported(storage: Storage) -> Memory:
     """The memory of a storage, which it gets if it has none."""
+    storage.settle()
     if not isinstance(storage, Addressed):
         storage.memory = Memory(allocated(storage.count * storage.dtype.itemsize), lent=isinstance(storage, Fixed))
         storage.__class__ = Addressed

@@ -1,5 +1,6 @@
 """Handles of hooks: what ``register_hook`` and its kin return."""
 
+import functools
 import weakref
 from collections import OrderedDict
 from typing import Any
@@ -7,9 +8,17 @@ from typing import Any
 from fgrad.mutable.context.modes import modes
 from fgrad.seam import RawSource, here
 
-#: the user's lines that registered hooks, by handle, and how many are kept
-_lines: "OrderedDict[int, RawSource | None]" = OrderedDict()
-LINES_KEPT = 1 << 14
+
+class _Registered(weakref.ref):
+    """A table of hooks, weakly, with the user's line that registered the hook of a handle in it."""
+
+    __slots__ = ("line",)
+
+    line: RawSource | None
+
+
+#: by handle, for as long as there is the table
+_registered: dict[int, _Registered] = {}
 
 
 class RemovableHandle:
@@ -29,12 +38,13 @@ class RemovableHandle:
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None):
         extras = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
         self.__setstate__((hooks_dict, RemovableHandle.next_id, tuple(extras)))
-        if len(_lines) >= LINES_KEPT:
-            _lines.popitem(last=False)
-        _lines[self.id] = here(2)
+        # who forgets it is a function in C: a signal that came inside of one of Python's would be lost
+        registered = _Registered(hooks_dict, functools.partial(_registered.pop, self.id))
+        registered.line = here(2)
+        _registered[self.id] = registered
 
     def remove(self) -> None:
-        _lines.pop(self.id, None)
+        _registered.pop(self.id, None)
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None and self.id in hooks:
@@ -75,4 +85,5 @@ def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:
 
 def registered_at(id: int | None) -> RawSource | None:
     """The user's line that registered the hook of a handle, if it is still known."""
-    return None if id is None else _lines.get(id)
+    found = None if id is None else _registered.get(id)
+    return None if found is None else found.line

@@ -6,14 +6,16 @@ input; None where no derivative flows.  Hooks live beside the node's work, in li
 [Hook order]), and are made only when somebody registers one.
 """
 
+import itertools
 import re
 import threading
 import traceback
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import modes, unusual
+from fgrad.mutable.ports import CALL_NODE
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.seam import RawSource, is_hidden
@@ -30,18 +32,18 @@ TWICE = (
 
 
 class _Sequence(threading.local):
-    """The running number of nodes, one count a thread, as PyTorch's."""
+    """The running numbers of nodes, one count a thread, as PyTorch's."""
 
-    number = 0
+    def __init__(self) -> None:
+        self.numbers: Iterator[int] = itertools.count()
 
 
 _sequence = _Sequence()
 
 
 def next_sequence() -> int:
-    number = _sequence.number
-    _sequence.number = number + 1
-    return number
+    """The number of the next node of this thread, which then is taken."""
+    return next(_sequence.numbers)
 
 
 Edge = tuple["Node", int]
@@ -82,14 +84,19 @@ class Node:
     source: RawSource | None
 
     def __init__(
-        self, next_edges: Sequence[Edge | None], out_types: Sequence[TensorType], source: RawSource | None
+        self,
+        next_edges: Sequence[Edge | None],
+        out_types: Sequence[TensorType],
+        source: RawSource | None,
+        sequence: int | None = None,
     ) -> None:
         self.next_edges = next_edges
         self.out_types = out_types
         self.source = source
         #: the modules that were being called: see NOTE [Names in the mutable layer]
         self.scope: Any = modes.module
-        self.sequence = next_sequence()
+        #: what orders nodes that are ready: the number of each in the order in which they were made
+        self.sequence: int = next(_sequence.numbers) if sequence is None else sequence
         #: (hooks of a tensor, which output it is)
         self.tensor_hooks: list[tuple[OrderedDict[int, Any], int]] | None = None
         #: which outputs retain their gradient, and what stores it
@@ -100,11 +107,16 @@ class Node:
         #: in anomaly mode: the user's stack at the forward call, and the node whose backward made this one
         self.forward_trace: list[str] | None = None
         self.parent: Node | None = None
-        if modes.anomaly:
+        if unusual.on and modes.anomaly:
             self.forward_trace = current_trace()
             self.parent = modes.evaluating
 
     # -- what the engine calls ---------------------------------------------------------------------------------------
+
+    @property
+    def broadcasts_saved(self) -> bool:
+        """Whether it works element by element, on what it has saved in any shape that can be expanded."""
+        return False
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         """Gradients of the inputs, one for each edge, None where there is none."""
@@ -143,7 +155,10 @@ class Node:
         return self.sequence
 
     def _set_sequence_nr(self, number: int) -> None:
-        self.sequence: int = number
+        self.sequence = number
+
+    def __call__(self, *grads: Any, **named: Any) -> Any:
+        return CALL_NODE.call(self, *grads, **named)
 
     def register_hook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node has run; what it returns replaces ``grad_inputs``."""

@@ -54,11 +54,12 @@ def origin_of(
 
     ``tracked`` are nodes and leaves that what went in was made from.
     """
-    if not parents:
-        return Origin(operation, source, reason, _before(tracked), (), 1)
-    kept = tuple([p for p in parents if p.length < LONGEST])
-    length = 1 + max([p.length for p in kept], default=0)
-    return Origin(operation, source, reason, _before(tracked), kept, length)
+    kept, longest = [], 0
+    for parent in parents:
+        if parent.length < LONGEST:
+            kept.append(parent)
+            longest = max(longest, parent.length)
+    return Origin(operation, source, reason, _before(tracked) if tracked else (), tuple(kept), 1 + longest)
 
 
 def _before(start: Sequence[Any]) -> tuple["weakref.ref[Any]", ...]:

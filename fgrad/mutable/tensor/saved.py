@@ -14,11 +14,12 @@ would be freed late.  ``grad_fn`` is put back when it is unpacked (PyTorch: torc
 import weakref
 from typing import Any
 
-from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.context.modes import modes, no_grad, unusual
+from fgrad.mutable.ports import AUDIT, CHANGED
 from fgrad.mutable.tensor.node import TWICE, Node, function_name
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function
-from fgrad.mutable.types.dtypes import tensor_type as legacy_name
+from fgrad.mutable.types.dtypes import native_name
 from fgrad.mutable.types.type_names import type_name
 
 INFERENCE = (
@@ -34,46 +35,49 @@ DETACHED = (
 )
 
 
-class _Explanation:
-    """What lengthens the error of a changed value; ``fgrad.mutable.explain.explain`` enters it when it is defined."""
-
-    changed: Any = staticmethod(lambda saved, node, text: RuntimeError(text))
-    audit: Any = None
-
-
-explanation: _Explanation = _Explanation()
-
-
 class SavedTensor:
     """One tensor that a node has saved."""
 
-    __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "dtype", "written", "owner", "name")
+    __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "type", "written", "owner", "name")
 
     def __init__(self, tensor: Tensor, name: str, *, output: bool = False, written: Node | None = None):
         if tensor._inference and not modes.transforms:
             raise RuntimeError(INFERENCE)
         self.name: str = name
         self.output: bool = output
-        self.leaf: bool = tensor._grad_fn is None and gradient_function(tensor) is None
+        self.leaf: bool = tensor._grad_fn is None and (tensor._view is None or gradient_function(tensor) is None)
         self.version = tensor._counter.value
         #: an output of an in-place operation on a view: its grad_fn is not the saving node but the view's own
         self.written: weakref.ref[Any] | None = None if written is None else weakref.ref(written)
         self.owner: Any = None
-        self.array = tensor._value() if modes.snapshot else None
-        if modes.snapshot and not output:
-            # a later write changes the tensor's history too
-            self.owner = gradient_function(tensor)
-        kept = tensor
-        if modes.release == "1.x" or (output and not self.leaf):
-            # the first releases saved another handle in every case, so that assigning .data left what was saved alone
-            kept = alias(tensor)
-            kept._output_nr, kept._tangents = tensor._output_nr, tensor._tangents
-            if not output:
-                kept._requires_grad, kept._accumulator = tensor._requires_grad, tensor._accumulator
-                kept._grad_fn = gradient_function(tensor)
-        self.tensor: Tensor | None = kept
+        self.array: Any = None
+        self.tensor: Tensor | None = tensor
         self.hooks: Any = None
         self.packed: Any = None
+        if output and not self.leaf:
+            self.tensor = self._alias(tensor)
+        if unusual.on:
+            self._heed_modes(tensor)
+
+    def _alias(self, tensor: Tensor) -> Tensor:
+        """Another handle on the tensor, without history."""
+        kept = alias(tensor)
+        kept._output_nr, kept._tangents = tensor._output_nr, tensor._tangents
+        return kept
+
+    def _heed_modes(self, tensor: Tensor) -> None:
+        """Save it as the modes want it that are on."""
+        if modes.snapshot:
+            self.array = tensor._value()
+            if not self.output:
+                # a later write changes the tensor's history too
+                self.owner = gradient_function(tensor)
+        if modes.release == "1.x" and self.tensor is tensor:
+            # the first releases saved another handle in every case, so that assigning .data left what was saved alone
+            kept = self.tensor = self._alias(tensor)
+            if not self.output:
+                kept._requires_grad, kept._accumulator = tensor._requires_grad, tensor._accumulator
+                kept._grad_fn = gradient_function(tensor)
         if modes.saved_hooks and not tensor._wrapped_number:
             # hooks of a context are given the tensor itself, with its history: that tells them what not to pack
             self._pack(tensor, *modes.saved_hooks[-1])
@@ -117,7 +121,7 @@ class SavedTensor:
                 "issue if you need to perform in-place operations on the input to a pack hook."
             )
         self.hooks = (pack, unpack)
-        self.dtype: Any = original._type.dtype
+        self.type: Any = original._type
         if self.leaf:
             self.owner = accumulator(original) if original._requires_grad else None
         elif not self.output:
@@ -140,12 +144,15 @@ class SavedTensor:
         Raises:
           RuntimeError: it was freed, or written since it was saved.
         """
+        tensor = self.current()
+        if tensor is not None:
+            return tensor._value()
         if self.array is not None:
             if modes.findings is not None:
-                explanation.audit(self, node)
+                AUDIT.call(self, node)
             return self.array
         if self.hooks is not None:
-            return self._as_saved(self._unpacked())._value()
+            return self._as_saved(self._unpacked(), node)._value()
         return self._attached(node)._value()
 
     def current(self) -> Tensor | None:
@@ -166,7 +173,7 @@ class SavedTensor:
         if self.hooks is None:
             self._attached(node)
             return self.unpack(node)
-        return self._as_saved(self.unpack(node))
+        return self._as_saved(self.unpack(node), node)
 
     def unpack(self, node: Node) -> Tensor:
         """The tensor that was saved, with its history."""
@@ -217,10 +224,12 @@ class SavedTensor:
         return handle
 
     def _attached(self, node: Node) -> Tensor:
-        tensor = self._checked(node)
-        if not self.leaf and not self.output and self.array is None and gradient_function(tensor) is None:
+        tensor = self.tensor
+        # as in PyTorch, before the version is looked at
+        inner = not self.leaf and not self.output and self.array is None
+        if inner and tensor is not None and gradient_function(tensor) is None:
             raise RuntimeError(DETACHED)
-        return tensor
+        return self._checked(node)
 
     def _checked(self, node: Node) -> Tensor:
         tensor = self.tensor
@@ -230,14 +239,14 @@ class SavedTensor:
             # of several, PyTorch meets the inputs before the outputs, each in the order of their names
             first = min([s for s in getattr(node, "saved", ()) if _is_changed(s)] or [self], key=SavedTensor._place)
             assert first.tensor is not None
-            raise explanation.changed(first, node, first._text(first.tensor, node))
+            raise CHANGED.call(first, node, first._text(first.tensor, node))
         return tensor
 
     def _place(self) -> Any:
         return self.output, self.name
 
     def _text(self, tensor: Tensor, node: Node) -> str:
-        name = legacy_name(tensor._type.dtype)
+        name = native_name(tensor._type.dtype)
         text = (
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[{name} {list(tensor._type.shape)}]"
@@ -261,9 +270,27 @@ class SavedTensor:
             )
         )
 
-    def _as_saved(self, found: Tensor) -> Tensor:
-        """What a hook has given, in the type that the pull-back was made for."""
-        return found if found._type.dtype is self.dtype else found.to(self.dtype)
+    def _as_saved(self, found: Tensor, node: Node) -> Tensor:
+        """What a hook has given, in the type and shape that the pull-back was made for.
+
+        Raises:
+          RuntimeError: it is of another shape, and does not stand for one tensor of that of what was packed.
+        """
+        if found._type.dtype is not self.type.dtype:
+            found = found.to(self.type.dtype)
+        given, shape = found._type.shape, self.type.shape
+        if given == shape:
+            return found
+        # the gradient is summed over axes that it has too many; over those of one element there is nothing to sum
+        more = max(len(given) - len(shape), 0)
+        inner = given[more:]
+        fits = all(a in (b, 1) for a, b in zip(reversed(inner), reversed(shape), strict=False))
+        if not node.broadcasts_saved or any(n != 1 for n in given[:more]) or not fits:
+            raise RuntimeError(
+                f"{node.name()}: the unpack hook of what was saved as {self.name!r} gave a tensor of shape "
+                f"{list(given)}, but what was packed has shape {list(shape)}. Way out: give the shape that was packed."
+            )
+        return found.reshape(inner).expand(shape)
 
     def _unpacked(self) -> Tensor:
         found = self.hooks[1](self.packed)

@@ -10,13 +10,14 @@ counter").  A counter also keeps who wrote, for the errors that explain themselv
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from jax import lax
 
-from fgrad.mutable.layout.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens
+from fgrad.mutable.layout.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens, reading
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.capacity import check_room, held
 from fgrad.mutable.values.device_of_value import Absent
@@ -39,6 +40,34 @@ class Write(NamedTuple):
     through: str
 
 
+class RepeatedWrites:
+    """The last writes of a counter that a compiled call goes on to write in the same way, without noting each.
+
+    Attributes:
+      write: the first of these; a later version that has no entry was made likewise.
+      entries: the writes of others.
+    """
+
+    __slots__ = ("write", "entries")
+
+    def __init__(self, write: Write, entries: Iterable[Write]):
+        self.write: Write = write
+        self.entries: deque[Write] = deque(entries, maxlen=WRITES_KEPT)
+
+    def append(self, write: Write) -> None:
+        self.entries.append(write)
+
+    def copy(self) -> "RepeatedWrites":
+        return RepeatedWrites(self.write, self.entries)
+
+    def until(self, version: int) -> list[Write]:
+        """The last writes up to a version."""
+        noted = {write.version: write for write in self.entries}
+        first = max(self.write.version, version - WRITES_KEPT + 1)
+        noted |= {v: self.write._replace(version=v) for v in range(first, version + 1) if v not in noted}
+        return [noted[v] for v in sorted(noted)][-WRITES_KEPT:]
+
+
 class VersionCounter:
     """How often the tensors that share it were written, and the last writes."""
 
@@ -46,13 +75,24 @@ class VersionCounter:
 
     def __init__(self) -> None:
         self.value = 0
-        self.writes: deque[Write] | None = None
+        self.writes: deque[Write] | RepeatedWrites | None = None
 
     def bump(self, operation: str, source: RawSource | None, through: str) -> None:
         self.value += 1
         if self.writes is None:
             self.writes = deque(maxlen=WRITES_KEPT)
-        self.writes.append(Write(self.value, operation, source, through))
+        # a named tuple's own constructor is a function in Python
+        self.writes.append(tuple.__new__(Write, (self.value, operation, source, through)))
+
+    def settle(self) -> None:
+        """Have the value of its own, if an owner has it: see NOTE [Owned tensors]."""
+
+    def last_writes(self) -> list[Write]:
+        """The last writes, as many as are remembered."""
+        writes = self.writes
+        if writes is None:
+            return []
+        return writes.until(self.value) if writes.__class__ is RepeatedWrites else list(writes)  # type: ignore[union-attr]
 
 
 class Storage:
@@ -100,6 +140,9 @@ class Storage:
         routine, where = _putting(array.shape, self.strides, self.dtype, geometry)
         self.array = routine((array, *where, value))[0]
 
+    def settle(self) -> None:
+        """Have the array of its own, if an owner has it: see NOTE [Owned tensors]."""
+
     def resize(self, count: int) -> None:
         """Make room for ``count`` elements, flat; what was there stays, new elements are zero.
 
@@ -140,7 +183,12 @@ def _index(place: np.ndarray) -> Any:
 #: geometries that are read and written are kept, with the values that say where they stand
 @lru_cache(1 << 14)
 def _getting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry) -> tuple[Routine, tuple[Any, ...]]:
-    through, where = lens(_layout(sizes, strides, dtype), geometry)
+    layout = _layout(sizes, strides, dtype)
+    whole = reading(layout, geometry)
+    if whole is not None:
+        type = array_type(sizes, dtype.numpy)
+        return held(Routine(simplify(recorded(lambda array: [whole.get(array)], [type])))), ()
+    through, where = lens(layout, geometry)
     return _getter(through), tuple(map(_index, where))
 
 

@@ -10,13 +10,14 @@ and no more.  The operations are methods too; ``fgrad.torch.ops`` enters them he
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import define, frozen
 
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.context.torch_function.protocol import HANDLER, disabled_torch_function_impl, plain, watch
-from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, contiguous_strides, reading
+from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, reading
+from fgrad.mutable.ports import RENEW
 from fgrad.mutable.tensor.node import LAST, Edge, Node
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
@@ -49,6 +50,16 @@ class ViewOf:
     depth: int = 0
 
 
+class _Gradient:
+    """What a tensor without a gradient of its own gives for one: None, unless it is pending (NOTE [Owned tensors])."""
+
+    def __get__(self, tensor: Any, cls: Any = None) -> Any:
+        if tensor is None:
+            return None
+        owner = tensor._owner
+        return tensor.__dict__.get("_grad") if owner is None else owner.gradient(tensor)
+
+
 class Tensor:
     """An array with PyTorch's semantics: it can be written, viewed, and differentiated.
 
@@ -63,7 +74,7 @@ class Tensor:
     _requires_grad: bool = False
     _grad_fn: Node | None = None
     _output_nr: int = 0
-    _grad: "Tensor | None" = None
+    _grad: "Tensor | None" = cast(Any, _Gradient())
     _view: ViewOf | None = None
     _inference: bool = False
     #: whether it stands for a number of a formula, which saved-tensor hooks are not given (PyTorch's wrapped numbers)
@@ -82,6 +93,8 @@ class Tensor:
     _level: int = 0
     #: where it came from, when it could have had a history and has none (NOTE [Origins])
     _origin: Origin | None = None
+    #: what has its gradient, when that may be pending
+    _owner: Any = None
     #: the user's name for it, where one is known (a parameter's place in its module)
     _label: str | None = None
 
@@ -147,7 +160,10 @@ class Tensor:
         storage, counter = self._storage, self._counter
         before = storage.array, counter.value
         try:
-            self._write(value)
+            if self._geometry is None and storage.home is None:
+                storage.array = value
+            else:
+                self._write(value)
             for _ in range(writes):
                 self._bump(operation, source)
         except BaseException:
@@ -159,9 +175,8 @@ class Tensor:
         geometry = self._geometry or self._storage.home
         if geometry is not None:
             return geometry
-        strides = self._storage.strides
-        sizes = self._type.shape
-        return Geometry(sizes, contiguous_strides(sizes) if strides is None else strides, 0, self._type.dtype)
+        strides, type = self._storage.strides, self._type
+        return type.geometry if strides is None else Geometry(type.shape, strides, 0, type.dtype)
 
     def _bump(self, operation: str, source: Any) -> None:
         """Count one write, unless the tensor was made in inference mode and has no counter."""
@@ -209,22 +224,27 @@ plain.add(Tensor)
 FIELDS = frozenset((*Tensor.__annotations__, "_grad_dtype"))
 
 
+#: makes an object whose fields are then set one by one: every operation makes several, and calls nothing for it
+new = object.__new__
+
+
 def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Tensor:
     """A tensor with a storage of its own."""
-    tensor = object.__new__(Tensor)
-    tensor._storage = Storage(value, type.dtype, strides)
-    tensor._type = type
-    tensor._counter = VersionCounter()
-    if modes.inference:
-        tensor._inference = True
-    if modes.level:
-        tensor._level = modes.level
-        if modes.capturing is not None:
-            modes.capturing.note(tensor)
+    storage, counter, tensor = new(Storage), new(VersionCounter), new(Tensor)
+    storage.array, storage.dtype, storage.strides, storage.home, storage.memory = value, type.dtype, strides, None, None
+    counter.value, counter.writes = 0, None
+    tensor._storage, tensor._type, tensor._counter = storage, type, counter
+    if unusual.on:
+        if modes.inference:
+            tensor._inference = True
+        if modes.level:
+            tensor._level = modes.level
+            if modes.capturing is not None:
+                modes.capturing.note(tensor)
     return tensor
 
 
-def beside(tensor: Tensor, other: Tensor) -> Tensor:
+def to_device_of(tensor: Tensor, other: Tensor) -> Tensor:
     """A tensor without history on the device of another."""
     if elsewhere.exist:
         where = place_of(tensor._storage.array)
@@ -233,12 +253,12 @@ def beside(tensor: Tensor, other: Tensor) -> Tensor:
     return other
 
 
-def lies_apart(tensor: Tensor) -> bool:
+def has_own_strides(tensor: Tensor) -> bool:
     """Whether a tensor may not be row-major."""
     return tensor._geometry is not None or tensor._storage.strides is not None or tensor._storage.home is not None
 
 
-def unread(tensor: Tensor) -> Reading | None:
+def deferred_read(tensor: Tensor) -> Reading | None:
     """How a program that uses a view can read it out of its storage's array; None if it is better read beforehand."""
     geometry = tensor._geometry
     if geometry is None:
@@ -283,20 +303,11 @@ def is_tracked(tensor: Tensor) -> bool:
     return view is not None and is_tracked(view.base)
 
 
-class _Renewal:
-    """What makes the ``grad_fn`` of a view anew; the views module enters it when it is defined."""
-
-    renew: Any = None
-
-
-renewal: _Renewal = _Renewal()
-
-
 def gradient_function(tensor: Tensor) -> Node | None:
     """The node that a tensor is an output of."""
     view = tensor._view
     if view is not None and not tensor._inference and view.version != tensor._counter.value:
-        renewal.renew(tensor)
+        RENEW.call(tensor)
     return tensor._grad_fn
 
 
@@ -329,8 +340,7 @@ class AccumulateGrad(Node):
     __slots__ = ("variable",)
 
     def __init__(self, variable: Tensor):
-        super().__init__((), (variable._type,), None)
-        self.sequence = LAST
+        Node.__init__(self, (), (variable._type,), None, LAST)
         self.variable: Tensor = variable
 
     def name(self) -> str:

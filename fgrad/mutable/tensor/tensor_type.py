@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides
 from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64, from_numpy, int64
 from fgrad.mutable.values.capacity import number_of_elements
 from fgrad.mutable.values.evaluation import array_type
@@ -12,7 +12,7 @@ from fgrad.seam import ShapedArray
 class TensorType:
     """An element type and a shape; made by ``tensor_type`` only, which gives the same object for the same pair."""
 
-    __slots__ = ("dtype", "shape", "numel", "inexact", "array", "number")
+    __slots__ = ("dtype", "shape", "numel", "inexact", "array", "geometry", "number")
 
     dtype: Dtype
     shape: Ints
@@ -21,6 +21,8 @@ class TensorType:
     inexact: bool
     #: the type as graphs have it
     array: ShapedArray
+    #: where the elements of a tensor of this type lie that covers its storage in row-major order
+    geometry: Geometry
     #: the Python type that a wrapped number stands for in type promotion
     number: type | None
 
@@ -46,6 +48,7 @@ def _made(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:
     made.numel = number_of_elements(shape)
     made.inexact = dtype.is_floating_point or dtype.is_complex
     made.array = array_type(shape, dtype.numpy)
+    made.geometry = Geometry(shape, contiguous_strides(shape), 0, dtype)
     made.number = number
     return made
 

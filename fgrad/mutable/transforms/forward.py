@@ -14,7 +14,6 @@ of those levels, and no level mistakes another's perturbation for its own.
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,14 +21,15 @@ from attrs import evolve
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, overlaps
-from fgrad.mutable.operation import operation as operations
 from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, located
-from fgrad.mutable.operation.operation import Operation, Planned, apply, node_of
+from fgrad.mutable.operation.graph_operation import node_name, of_read
+from fgrad.mutable.operation.operation import Planned, apply, node_of
 from fgrad.mutable.operation.operation_node import type_at, zeros
 from fgrad.mutable.operation.views import view_of
+from fgrad.mutable.ports import LIFTED
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
-from fgrad.seam import Graph, evaluate
+from fgrad.seam import Graph
 
 
 class Level:
@@ -69,7 +69,7 @@ def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
 
 def _view_of_tangent(tangent: Tensor, place: Geometry) -> Tensor:
     if modes.level:
-        (tangent,) = operations.levels.lifted((tangent,))
+        (tangent,) = LIFTED.call((tangent,))
     found = view_of(tangent, place)
     if modes.grad and is_tracked(tangent):
         start, params = located(tangent._geometry_of(), place)
@@ -139,10 +139,14 @@ def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
     return made
 
 
-@lru_cache(1 << 12)
-def _operation(graph: Graph, name: str, node: str) -> Operation:
-    outputs = tuple([f"result{i}" for i in range(len(graph.outputs))])
-    return Operation(name, lambda *arrays: tuple(evaluate(graph, arrays)), node, ("self", "*tensors"), outputs=outputs)
+def _node_name(plan: Planned, tangents: Graph) -> str:
+    """The name of the node of tangents: that of the last step of PyTorch's formula, which for a product is a sum."""
+    if isinstance(plan.operation.gradients.fused, str):
+        return plan.operation.gradients.fused
+    own = plan.graph.nodes
+    if own and own[-1].op.name in ("mul", "dot_general"):
+        return "AddBackward0"
+    return node_name(tangents.nodes[-1].op) if tangents.nodes else "AliasBackward0"
 
 
 def push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) -> None:
@@ -166,9 +170,10 @@ def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], lev
     varied = tuple([i for i, t in enumerate(tangents) if t is not None and type_at(plan, i).inexact])
     if not varied or not plan.inexact:
         return
-    push = plan.pushforward(varied)
-    operation = _operation(push.routine.graph, plan.operation.name, "AddBackward0")
-    found = apply(operation, [*present, *[tangents[i] for i in varied]])
+    graph = plan.pushforward(varied).routine.graph
+    operation, read = of_read(graph, plan.operation.name, _node_name(plan, graph))
+    given = [*present, *[tangents[i] for i in varied]]
+    found = apply(operation, [given[i] for i in read])
     for k, tangent in zip(plan.inexact, found, strict=True):
         set_tangent(results[k], tangent, level)
 
@@ -182,7 +187,3 @@ def carry(tensor: Tensor, made: Tensor, level: int, step: Callable[[Tensor], Ten
             enter_tangent(made, step(tangent), level)
         finally:
             modes.dual_level = innermost
-
-
-operations.forward_mode.push = push
-operations.forward_mode.carry = carry

@@ -21,10 +21,10 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import Scope, modes
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.mutable.operation import operation as operations
 from fgrad.mutable.tensor.node import Edge, Node
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.transforms.forward import carry
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.evaluation import Routine, array_type, concrete, constant, recorded
 
@@ -262,7 +262,7 @@ class Lift(Crossing):
 
 
 class Sum(Crossing):
-    """The sum over the examples of what was one for each."""
+    """The sum over the batch, as a crossing."""
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         return [None if grads[0] is None else lift(grads[0], self.level)]
@@ -311,7 +311,7 @@ def _crossed(
     if edge is not None:
         made._grad_fn = node(tensor, edge, level, made._type)
     for at in range(modes.dual_level + 1):
-        operations.forward_mode.carry(tensor, made, at, lambda tangent: cross(tangent, level))
+        carry(tensor, made, at, lambda tangent: cross(tangent, level))
     return made
 
 
@@ -364,7 +364,3 @@ def outgrows(tensor: Tensor, value: Any) -> bool:
         return False
     have = tensor._storage.array
     return have.__class__ is not Batched or have.level < value.level
-
-
-operations.levels.lifted = lifted
-operations.levels.check_write = check_write

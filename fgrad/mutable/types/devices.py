@@ -211,7 +211,7 @@ def settled(where: device) -> device:
     (device(type='cpu'), device(type='meta'))
     """
     if where.type in ("meta", "cpu"):
-        return device(where.type)
+        return where if where.index is None else device(where.type)
     jax_device(where)
     return device(where.type, where.index or 0)
 

@@ -157,7 +157,7 @@ _REAL = {complex32: float16, complex64: float32, complex128: float64}
 _COMPLEX = {real: each for each, real in _REAL.items()} | {bfloat16: complex64}
 
 #: the dtypes that ``dtype=float`` and the like mean
-_PYTHON_TYPES: dict[type, dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
+PYTHON_TYPES: dict[type, dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
 _OF_NUMPY = {each._numpy: each for each in ALL if each._numpy is not None}
 
 
@@ -218,8 +218,8 @@ def argument(value: Any, function: str, name: str = "dtype", position: int | Non
     """
     if type(value) is dtype:
         return value
-    if isinstance(value, type) and value in _PYTHON_TYPES:
-        return _PYTHON_TYPES[value]
+    if isinstance(value, type) and value in PYTHON_TYPES:
+        return PYTHON_TYPES[value]
     where = "" if position is None else f" (position {position})"
     raise TypeError(f"{function}(): argument '{name}'{where} must be torch.dtype, not {type_name(value)}")
 
@@ -285,6 +285,16 @@ def tensor_type(element: dtype, device_type: str = "cpu") -> str:
     """
     module = "torch" if device_type == "cpu" else f"torch.{device_type}"
     return f"{module}.{element.scalar_name}Tensor"
+
+
+def native_name(element: dtype) -> str:
+    """What errors call tensors of a dtype; a dtype that came late has no class of tensors.
+
+    >>> native_name(float32), native_name(bool_)
+    ('torch.FloatTensor', 'CPUBoolType')
+    """
+    late = element in (bool_, bfloat16) or element.is_complex
+    return f"CPU{element.scalar_name}Type" if late else tensor_type(element)
 
 
 @functools.cache

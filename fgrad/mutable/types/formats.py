@@ -1,6 +1,9 @@
 """How the elements of a tensor are laid out in memory, by name: ``torch.memory_format`` and ``torch.layout``."""
 
 from enum import Enum
+from typing import Any
+
+from fgrad.mutable.types.type_names import type_name
 
 
 class memory_format(Enum):
@@ -24,6 +27,20 @@ class memory_format(Enum):
         return f"torch.{self.name}"
 
     __str__ = __repr__
+
+
+def format_name(format: Any) -> str | None:
+    """The name of an argument ``memory_format``; None if there is none.
+
+    Raises:
+      TypeError: it is something else.
+
+    >>> format_name(memory_format.channels_last)
+    'channels_last'
+    """
+    if format is not None and not isinstance(format, memory_format):
+        raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type_name(format)}")
+    return format and format.name
 
 
 class layout(Enum):

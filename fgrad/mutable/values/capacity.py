@@ -56,7 +56,7 @@ def check_room(size: int) -> None:
 
 @lru_cache(1 << 14)
 def storage_size(sizes: Ints, strides: Ints | None, offset: int, itemsize: int) -> int:
-    """The bytes of a storage for elements that lie so in it; row-major without ``strides``.
+    """The bytes of a storage for elements of these sizes and strides; row-major without ``strides``.
 
     Raises:
       RuntimeError: the number has more than 64 bits.
@@ -99,7 +99,7 @@ def check_storage(sizes: Ints, itemsize: int) -> None:
 
 @frozen(eq=False)
 class Vast:
-    """What stands for a routine whose results no memory holds: it runs where nothing is computed, on ``meta``."""
+    """Replaces a routine whose results fit in no memory: it runs on ``meta`` only, where nothing is computed."""
 
     routine: Routine
 
@@ -119,6 +119,6 @@ class Vast:
 
 
 def held(routine: Routine) -> Any:
-    """A routine, or what stands for it where its results are too large for any memory."""
+    """A routine, or a ``Vast`` where its results are too large for the machine's memory."""
     vast = any(t.size * t.dtype.itemsize > memory() for t in routine.graph.out_types)
     return Vast(routine) if vast else routine

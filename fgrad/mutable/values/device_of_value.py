@@ -1,10 +1,10 @@
 """Where values lie: on the CPU, on an accelerator of JAX's, or nowhere (PyTorch's device ``meta``).
 
 NOTE [A value knows its place]
-A tensor's device is asked of its value.  NumPy's arrays, and those that JAX has on the CPU, are the CPU's; an array on
-an accelerator is committed to it; an ``Absent`` value has a shape and a type and no elements.  What is computed lies
-where the operands do, whatever device JAX would choose by itself.  As long as all values are the CPU's, and JAX has
-nothing else, nobody asks (``elsewhere.exist``).
+A tensor's device is that of its value.  NumPy arrays and JAX's arrays on the CPU are on the CPU; an array on an
+accelerator is committed to it; an ``Absent`` value has a shape and a type and no elements.  Results are on the device
+of the operands, whatever JAX's default device is.  While all values are on the CPU, and JAX has no other device,
+nothing is checked (``elsewhere.exist``).
 """
 
 import contextlib

@@ -6,11 +6,15 @@ Nothing in this layer computes with arrays directly.  An operation is recorded o
 back end that the policy in force says; see NOTE [Back ends in order].
 
 NOTE [NumPy begets NumPy]
-A small routine runs on NumPy's arrays where all its values are such: results of other small routines, and small arrays
-that came from the user.  A compiled program takes them as they are, in a tenth of the time in which JAX makes an array
-of one.  What a compiled program gave stays with JAX, though it be one number: reading it would wait for the program,
-and work that JAX does behind the calls would come to stand before them.  So it is the program, and not the time that
-something took, that decides who computes.
+A small routine runs on NumPy where all its values are NumPy arrays: results of other small routines, and small arrays
+that came from the user.  Where XLA runs it, since NumPy would take longer, its results are NumPy arrays all the same;
+else everything that is computed from them would go to XLA, at ten times the cost.  A compiled program takes such arrays
+as they are, ten times faster than JAX makes arrays of them.
+
+Results of large programs, and those of JAX's arrays, stay JAX arrays, even single numbers: converting one would block
+until the program is done, and JAX dispatches asynchronously.  So of what is small the values decide who computes, and
+not the time that something took, as of what is large: NOTE [Rent or buy].  Only what an optimiser has computed becomes
+NumPy's again where it is small: a step ends there, and the next one begins with it (``at_hand``).
 
 NOTE [64-bit values beside JAX's flag]
 PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, for
@@ -38,11 +42,13 @@ from fgrad.seam import (
     Region,
     ShapedArray,
     Tracer,
+    active,
     bind,
     checks_each_primitive,
     copied,
     evaluate,
     here,
+    in_memory,
     operations,
     simplify,
     stage_closed,
@@ -60,7 +66,7 @@ Readings = tuple[tuple[int, Reading], ...]
 class Routine(Executable):
     """A graph that runs on the values of tensors: arrays anywhere, batched arrays, and tracers."""
 
-    __slots__ = ("passed", "constant", "wide", "_reading")
+    __slots__ = ("passed", "constant", "wide", "small", "_reading")
 
     def __init__(self, graph: Graph, pace_of: PaceOf = operations):
         #: of a graph that does nothing, which inputs are its outputs: values are immutable, and so they may be shared
@@ -70,6 +76,8 @@ class Routine(Executable):
         self.wide: bool = any(t.dtype in WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )
+        #: whether what it makes of NumPy's arrays is NumPy's, whoever computes it
+        self.small: bool = False
         self._reading: dict[Readings, Routine] = {}
         super().__init__(graph, pace_of)
 
@@ -80,10 +88,28 @@ class Routine(Executable):
 
     def begin(self) -> None:
         super().begin()
+        self.small = max([t.size for t in self.graph.types], default=0) <= self._pace_of(active()).numpy_kept_size
         if self.numpy is not None and not _reads_inputs(self.graph):
-            self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
+            constant = self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
+            self.numpy = lambda values: constant
+
+    @property
+    def kept(self) -> bool:
+        """Whether NumPy runs it for good, or nothing has to be run."""
+        if not self.begun:
+            widely(self.begin)
+        return self.numpy is not None or self.passed is not None
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        # what runs at every operation: NumPy's arrays are on the CPU, wherever others may be
+        run = self.numpy
+        if run is not None:
+            for x in args:
+                if x.__class__ is not np.ndarray:
+                    break
+            else:
+                if not checks_each_primitive():
+                    return SILENT.copy().run(run, args)
         return self._elsewhere(args) if elsewhere.exist else self._here(args)
 
     def _elsewhere(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -104,28 +130,29 @@ class Routine(Executable):
         )
 
     def _here(self, values: Sequence[Any]) -> Sequence[Any]:
-        # what runs at every operation: no more than has to be asked before a compiled program may be called
         if self.passed is not None:
             return [values[i] for i in self.passed]
         if self.constant is not None and not Batched.exist:
             return self.constant
-        run = self.numpy
-        if run is not None:
-            for x in values:
-                if x.__class__ is not np.ndarray:
-                    break
-            else:
-                if not checks_each_primitive():
-                    return SILENT.copy().run(run, values)
+        for x in values:
+            if x.__class__ is not np.ndarray:
+                break
+        else:
+            new = self._new
+            if new is not None and self._unspent > 0 and not checks_each_primitive():
+                return self._by_numpy(new, values)
+            outs = self._by_jax(values)
+            return [x if is_abstract(x) else np.asarray(x) for x in outs] if self.small else outs
+        return self._by_jax(values)
+
+    def _by_jax(self, values: Sequence[Any]) -> Sequence[Any]:
         compiled = self.compiled
         if compiled is not None:
             for x in values:
                 if x.__class__ not in _ARRAYS:
                     break
             else:
-                if self.wide:
-                    return widely(compiled, *values)
-                return compiled(*values)
+                return widely(compiled, *values) if self.wide else compiled(*values)
         return self._run(values)
 
     def _run(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -183,7 +210,7 @@ BATCHED_KEPT = 1 << 14
 
 
 def _run_batched(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
-    """Run on values of which some are batched: see NOTE [Batching is below the tape]."""
+    """Run on values some of which are batched: see NOTE [Batching is below the tape]."""
     level = max([x.level for x in values if x.__class__ is Batched])
     mapped = tuple([x.__class__ is Batched and x.level == level for x in values])
     arrays = [x.array if m else x for x, m in zip(values, mapped, strict=True)]
@@ -221,6 +248,25 @@ def concrete(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
+def counted(value: Any, refusal: str) -> np.ndarray:
+    """The elements of a value, from which the shape of a result follows.
+
+    Raises:
+      RuntimeError: ``refusal``; under ``vmap`` each example would have a shape of its own.
+    """
+    if value.__class__ is Batched:
+        raise RuntimeError(f"vmap: {refusal}")
+    return concrete(value)
+
+
+def dynamic(function: str) -> str:
+    """Why a function whose result has a shape of its own for each example is refused."""
+    return (
+        f"We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{function}. "
+        "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+    )
+
+
 def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value: see NOTE [NumPy begets NumPy]."""
     if value.size > NUMPY_SIZE:
@@ -229,6 +275,13 @@ def constant(value: np.ndarray) -> Any:
     kept = np.array(value, order="C")
     kept.setflags(write=False)
     return kept
+
+
+def at_hand(value: Any, size: int) -> Any:
+    """A value of so many elements; a small one of JAX's as NumPy has it, for which its program is waited for."""
+    if value.__class__ in _ARRAYS and value.__class__ is not np.ndarray and size <= NUMPY_SIZE and in_memory(value):
+        return np.asarray(value)
+    return value
 
 
 def as_jax(value: Any) -> Any:
@@ -242,13 +295,13 @@ def _put(value: np.ndarray) -> Any:
 
 
 #: arrays from the user with more elements than this are given to JAX at once
-NUMPY_SIZE = 1 << 15
+NUMPY_SIZE = 1 << 17
 #: arrays of one number are kept up to this many elements, and so many of them
 FILLED_SIZE, FILLED_KEPT = 4096, 256
 
 
 def filled(shape: tuple[int, ...], dtype: np.dtype, number: int) -> Any:
-    """A value that is one number everywhere."""
+    """A constant-filled array."""
     if math.prod(shape) > FILLED_SIZE:
         return constant(np.full(shape, number, dtype))
     return _filled(shape, dtype, number)

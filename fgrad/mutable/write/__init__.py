@@ -1,1 +1,4 @@
-"""Sixth floor: in-place writes, and the history of what was written."""
+"""Sixth floor: in-place writes, and the history of what was written.
+
+It uses ``types``, ``context``, ``layout``, ``values``, ``tensor``, ``operation``.
+"""

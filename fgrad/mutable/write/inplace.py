@@ -1,20 +1,21 @@
-"""Operations that write: the checks, the write, and what becomes of the backward graph.
+"""Operations that write: the checks, the write, and the change to the backward graph.
 
 NOTE [Views that may not be written]
 A view remembers why it was made.  One made in ``no_grad`` or inference mode has no history of its own, so a recorded
 write through it would be ambiguous; one of several outputs of one operation (``unbind``) would need a node that changes
-only one of that operation's outputs.  PyTorch forbids to write such views, and so does this layer, at the write.
+only one of that operation's outputs.  PyTorch refuses to write through such views, and so does this layer.
 
 NOTE [CopySlices]
 A recorded write through a view changes its base: the base's node becomes ``CopySlices``, whose backward takes the
 gradient of the base, sends the part that the view covers through the write's own node, and passes the rest on.
 
 NOTE [Lazy grad_fn of views]
-Every view of a base that was written is another value than before, yet nobody tells it.  So a view remembers the
-version at which its ``grad_fn`` was right; asked for it later, it makes a new one that reads its elements off the base
+When a base is written, all its views change, and none is notified.  So a view remembers the version for which its
+``grad_fn`` is valid; asked for it later, it makes a new one that reads its elements from the base
 (``AsStridedBackward0``; PyTorch: torch/csrc/autograd/variable.cpp, "View + Inplace").
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,23 +28,21 @@ from fgrad.mutable.operation.operation import (
     Planned,
     apply,
     check_together,
-    forward_mode,
     has_normal,
-    levels,
     node_of,
     note_origin,
 )
 from fgrad.mutable.operation.operation_node import OperationNode, zeros
-from fgrad.mutable.operation.overlap import check_overlap, in_sequence, in_turns, nested, unchecked
+from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, nested, unchecked
 from fgrad.mutable.operation.plan import NOTHING
-from fgrad.mutable.tensor import tensor as tensors
+from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
 from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
-from fgrad.seam import RawSource, here
+from fgrad.seam import RawSource, here, visible
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
@@ -53,15 +52,6 @@ INFERENCE = (
 )
 
 
-class _Explanation:
-    """What lengthens the errors; ``fgrad.mutable.explain.explain`` enters it when it is defined."""
-
-    write: Any = staticmethod(lambda tensor, text: RuntimeError(text))
-
-
-explanation: _Explanation = _Explanation()
-
-
 def check_inplace(tensor: Tensor, recorded: bool) -> None:
     """Raise PyTorch's error if a tensor may not be written now."""
     if recorded and modes.grad:
@@ -69,33 +59,30 @@ def check_inplace(tensor: Tensor, recorded: bool) -> None:
         if view is not None:
             check_view(tensor, "is being")
             if is_tracked(tensor) and gradient_function(view.base) is None:
-                raise explanation.write(tensor, VIEW_OF_LEAF)
+                raise REFUSED_WRITE.call(tensor, VIEW_OF_LEAF)
         if is_tracked(tensor) and gradient_function(tensor) is None:
-            raise explanation.write(tensor, LEAF)
+            raise REFUSED_WRITE.call(tensor, LEAF)
 
 
 def check_written(tensor: Tensor, *others: Any) -> None:
-    """``check_inplace`` of an operation's operands, which PyTorch asks before it looks at their elements."""
+    """``check_inplace`` of an operation's operands, which PyTorch checks before it looks at their elements."""
+    if not modes.grad:
+        return
     tracked = normal = False
     for x in (tensor, *others):
         if isinstance(x, Tensor):
-            tracked = tracked or is_tracked(x)
+            if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
+                tracked = True
             normal = normal or not x._inference
     # whether autograd is asked where all are inference tensors, the operation knows: see ``has_normal``
-    check_inplace(tensor, tracked and normal)
+    if tracked and normal:
+        check_inplace(tensor, True)
 
 
-#: operations whose second operand is a tensor even where a number is given, and those that tell the two apart
-_OF_TENSORS = frozenset(("add", "sub", "mul", "div", "floor_divide"))
-_OF_EITHER = frozenset(
-    ("copysign", "eq", "fill", "float_power", "fmod", "ge", "gt", "le", "lerp", "lt", "masked_fill", "ne", "pow")
-) | frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "remainder"))
-
-
-def check_captured(tensor: Tensor, operation: str, operands: Sequence[Any] = ()) -> None:
+def check_captured(tensor: Tensor, operation: str, overload: str = "") -> None:
     """Raise PyTorch's error if a function that is differentiated is about to write a tensor from outside of it.
 
-    A capture is told of the write.
+    A capture is told of the write.  ``overload`` is PyTorch's name of the operation's overload, if it has several.
     """
     if modes.capturing is not None:
         modes.capturing.meet(tensor)
@@ -103,14 +90,10 @@ def check_captured(tensor: Tensor, operation: str, operands: Sequence[Any] = ())
     root = tensor if view is None else view.base if view.dual is None else view.dual
     if root._level >= modes.derived:
         return
-    overload = ""
-    if operation in _OF_TENSORS or (operation in _OF_EITHER and isinstance(operands[-1], Tensor)):
-        overload = ".Tensor"
-    elif operation in _OF_EITHER:
-        overload = ".Scalar"
+    called = f"{operation}_.{overload}" if overload else f"{operation}_"
     raise RuntimeError(
         "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
-        f"(aten::{operation}_{overload}) that would mutate a captured Tensor. This is not supported; please rewrite "
+        f"(aten::{called}) that would mutate a captured Tensor. This is not supported; please rewrite "
         "the function being transformed to explicitly accept the mutated Tensor(s) as inputs."
     )
 
@@ -131,7 +114,7 @@ def check_view(tensor: Tensor, what: str) -> None:
         text = f"{start} {mode} mode and {what} modified inplace {normal}. "
     else:
         text = f"Output {tensor._output_nr} of {function_name(node)} is a view and {what} modified inplace. "
-    raise explanation.write(tensor, text + _WHY_NOT[view.creation])
+    raise REFUSED_WRITE.call(tensor, text + _WHY_NOT[view.creation])
 
 
 _AMBIGUOUS = (
@@ -154,15 +137,20 @@ _WHY_NOT = {
 def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
     """Run an operation and write its result into its first operand, which is returned."""
     tensor: Tensor = operands[0]
+    writing = operation.writing
     if modes.level:
-        check_captured(tensor, operation.name, operands)
-        operands = (tensor, *levels.lifted(operands[1:]))
-    recorded = False
+        check_captured(tensor, operation.name, writing.overload(operands))
+        operands = (tensor, *LIFTED.call(operands[1:]))
+    recorded = shared = False
     types: list[OperandType] = []
+    storage = tensor._storage
     for x in operands:
         if isinstance(x, Tensor):
             types.append(x._type)
-            recorded = recorded or (is_tracked(x) and (not x._inference or has_normal(operation, operands)))
+            if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
+                recorded = recorded or not x._inference or has_normal(operation, operands)
+            if x._storage is storage and x is not tensor:
+                shared = True
         else:
             types.append(None if x is None else x.__class__)
     if recorded:
@@ -170,28 +158,42 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
         find_nodes(operands)
     if elsewhere.exist:
         check_together(operation, operands)
-    (operation.overlap or check_overlap)(tensor, operands[1:])
+    if shared or writing.overlap is not None:
+        (writing.overlap or check_overlap)(tensor, operands[1:])
+    elif tensor._geometry is not None:
+        check_repeated(tensor)
     plan = operation.planned(tuple(types), params, tensor._type)
-    routine, geometry = plan.routine, tensor._geometry
+    value = _computed(plan, operands, shared)
+    source = visible(sys._getframe(2))
+    # integers get a history, though from no copy: see NOTE [Integers with a history]
+    kept = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
+    node = node_of(plan, operands, tensor, source) if recorded and modes.grad and kept else None
+    if modes.dual_level >= 0:
+        PUSH.call(plan, operands, (tensor,))
+    write(tensor, value, operation.name, node, source)
+    if recorded and not modes.grad and tensor._requires_grad and any(map(_has_history, operands[1:])):
+        note_origin(f"{operation.name}_", operands[1:], (tensor,), source)
+    return tensor
+
+
+def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
+    """The elements that an operation writes to its first operand; ``shared`` says that others show its memory."""
+    tensor: Tensor = operands[0]
+    operation, geometry = plan.operation, tensor._geometry
+    overlap, routine = operation.writing.overlap, plan.routine
     # a part that is overwritten whole need not be read out of the storage
     read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
-    if geometry is not None and not nested(geometry.sizes, geometry.strides) and operation.overlap is not unchecked:
+    if geometry is not None and overlap is not unchecked and not nested(geometry.sizes, geometry.strides):
         own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
         routine = in_turns(plan.graph, geometry.sizes, geometry.strides, own)
         read = True
-    elif operation.overlap is None and operation.strides is not None:
-        routine = _in_sequence(operation, plan, operands, params) or routine
-    old = tensor._value() if read else plan.blank
-    outs = routine([old, *[x._value() if isinstance(x, Tensor) else number(x) for x in operands[1:] if x is not None]])
-    # integers get a history, though from no copy: see NOTE [Integers with a history]
-    kept = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
-    node = node_of(plan, operands, tensor) if recorded and modes.grad and kept else None
-    if modes.dual_level >= 0:
-        forward_mode.push(plan, operands, (tensor,))
-    write(tensor, outs[0], operation.name, node)
-    if recorded and not modes.grad and tensor._requires_grad and any(map(_has_history, operands[1:])):
-        note_origin(f"{operation.name}_", operands[1:], (tensor,), here(3))
-    return tensor
+    elif shared and overlap is None and operation.computing.strides is not None:
+        routine = _in_sequence(plan, operands) or routine
+    values = [tensor._value() if read else plan.blank]
+    for x in operands[1:]:
+        if x is not None:
+            values.append(x._value() if isinstance(x, Tensor) else number(x))
+    return routine(values)[0]
 
 
 def _has_history(x: Any) -> bool:
@@ -202,7 +204,7 @@ def _has_history(x: Any) -> bool:
 _REGISTERS = 64
 
 
-def _in_sequence(operation: Operation, plan: Planned, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def _in_sequence(plan: Planned, operands: Sequence[Any]) -> Any:
     """The routine for operands that show a part of the memory that is written; None if there are none."""
     tensor = operands[0]
     storage = tensor._storage
@@ -220,29 +222,34 @@ def _in_sequence(operation: Operation, plan: Planned, operands: Sequence[Any], p
     types = list(plan.types)
     for i in read:
         types[i] = tensor_type(operands[i]._type.dtype, written.sizes)
-    wide = operation.planned(tuple(types), params, tensor._type)
+    wide = plan.operation.planned(tuple(types), plan.params, tensor._type)
     return in_sequence(plan.graph, wide.graph, written, tuple([read.get(i) for i in plan.present[1:]]))
 
 
-def write(tensor: Tensor, value: Any, operation: str, node: OperationNode | None) -> None:
+def write(
+    tensor: Tensor, value: Any, operation: str, node: OperationNode | None, source: RawSource | None = None
+) -> None:
     """Replace a tensor's elements, count the write, and make ``node`` part of its history.
+
+    ``source`` is the user's line, where it has been looked for already.
 
     Raises:
       RuntimeError: an inference tensor is written outside of inference mode; as in PyTorch, it has been written then.
     """
     if modes.level:
         check_captured(tensor, operation)
-        levels.check_write(tensor, value)
+        CHECK_WRITE.call(tensor, value)
         value = settled(tensor, value)
     if tensor._inference:
         tensor._write(value)
         check_inference(tensor)
+    source = source or here(2)
     if node is None:
-        tensor._overwrite(value, operation + "_", here(2))
+        tensor._overwrite(value, operation + "_", source)
         return
     before = Before(tensor)
     try:
-        tensor._overwrite(value, operation + "_", here(2))
+        tensor._overwrite(value, operation + "_", source)
         rebase(tensor, node)
         save_outputs(node, tensor)
     except BaseException:
@@ -258,7 +265,8 @@ class Before:
     def __init__(self, tensor: Tensor):
         view = tensor._view
         self.tensor: Tensor = tensor
-        self.root = root = tensor if view is None else view.base
+        root = tensor if view is None else view.base
+        self.root: Tensor = root
         self.written = tensor._storage.array, tensor._counter.value
         self.looks = tensor._geometry, tensor._type, None if view is None else view.version
         self.makers = [(x, x._grad_fn, x._output_nr, x._backward_hooks) for x in (tensor, root)]
@@ -380,6 +388,3 @@ def renew(tensor: Tensor) -> None:
     plan = AS_STRIDED.planned((base._type, int), params, None)
     # a base that needs no gradient has lost one by now: the node is there, and leads nowhere
     make(tensor, node_of(plan, (base, start)) or plan.node_class(plan, NOTHING, [None], []))
-
-
-tensors.renewal.renew = renew

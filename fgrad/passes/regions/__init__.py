@@ -1,7 +1,25 @@
-"""Derivatives of regions, made from the derivatives of their bodies: one file per kind of region."""
+"""Derivatives of regions, made from the derivatives of their bodies: one file per kind of region.
 
-import importlib
-import pkgutil
+Each is imported when its rule is first asked for.
+"""
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+from fgrad.graph.foreign import foreign_linear
+from fgrad.passes.dependence import FOREIGN
+from fgrad.rules.kinds import RULES
+
+RULES.defer(
+    __name__,
+    {
+        "branches": ("cond",),
+        "custom": ("custom_jvp", "custom_vjp"),
+        "foreign": (FOREIGN, foreign_linear),
+        "linear": ("linear_call",),
+        "loops": ("scan", "while"),
+        "mapped": ("custom_vmap",),
+        "named_calls": ("named_call",),
+        "opaques": ("opaque", "python_call"),
+        "rematerialised": ("remat",),
+        "sharded": ("shard_map",),
+        "solves": ("custom_linear_solve",),
+    },
+)

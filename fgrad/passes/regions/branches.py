@@ -1,12 +1,16 @@
 """Conditionals: the derivative of a choice is the choice of the derivatives."""
 
+from collections.abc import Mapping, Sequence
+
+from attrs import frozen
+
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import cond, strong
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, tangent_type, zeros
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, applied, tangent_type, zeros
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import vjp
@@ -28,82 +32,84 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
             for k in wanted
         ]
         widened.append(builder.finish([*outs[:m], *tangents]))
-    ins = [*op.in_types, *widened[0].in_types[len(op.in_types) - 1 :]]
-    region = intern(cond, {"branches": tuple(widened)}, ins)
-    builder = Builder(ins)
-    first = builder.emit(region, tuple(builder.inputs))
-    at = {k: i for i, k in enumerate(wanted)}
-    return Local(builder.finish(range(first, first + len(region.out_types))), tuple([at.get(k) for k in range(m)]))
+    builder = PushforwardBuilder(op, live)
+    args = tuple(builder.inputs)
+    first = builder.emit(intern(cond, {"branches": tuple(widened)}, [builder.types[i] for i in args]), args)
+    return builder.pushed(range(first, first + m), {k: first + m + i for i, k in enumerate(wanted)})
+
+
+@frozen
+class _Slots:
+    """Where the residuals of all branches are kept: branches share slots of one type, since only one of them runs.
+
+    What a branch keeps of its operands as they are needs no slot.
+    """
+
+    types: list[ShapedArray]
+    #: for each branch, the slots of its residuals that are no operands, by their numbers in its forward graph
+    of: list[dict[int, int]]
+
+
+def _slots(forwards: Sequence[Graph], residuals: Sequence[Sequence[int]]) -> _Slots:
+    types: list[ShapedArray] = []
+    of: list[dict[int, int]] = []
+    for forward, numbers in zip(forwards, residuals, strict=True):
+        free = list(range(len(types)))
+        mine: dict[int, int] = {}
+        for number in numbers:
+            if number < len(forward.in_types):
+                continue
+            type = strong(forward.types[number])
+            slot = next((s for s in free if types[s] == type), None)
+            if slot is None:
+                slot = len(types)
+                types.append(type)
+            else:
+                free.remove(slot)
+            mine[number] = slot
+        of.append(mine)
+    return _Slots(types, of)
+
+
+def _keeping(forward: Graph, m: int, slots: Sequence[ShapedArray], mine: Mapping[int, int]) -> Graph:
+    """A branch that gives its ``m`` outputs and fills its slots; the others are zero."""
+    builder = Builder(forward.in_types)
+    outs = builder.splice(forward, builder.inputs)
+    filled = {mine[i]: out for i, out in zip(forward.outputs[m:], outs[m:], strict=True) if i in mine}
+    return builder.finish([*outs[:m], *(filled[s] if s in filled else zeros(builder, t) for s, t in enumerate(slots))])
 
 
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     branches: tuple[Graph, ...] = op.params["branches"]
-    n, m = len(op.in_types), len(op.out_types)
+    operands, m = op.in_types[1:], len(op.out_types)
     wrt = [i for i, yes in enumerate(needs[1:]) if yes]
     joints = [vjp(branch, wrt, live) for branch in branches]
     halves: list[Halves] = []
     for joint in joints:
-        whole = simplify(joint.graph)
-        late = list(range(n - 1, len(whole.in_types)))
-        halves.append(partition(whole, late, [k >= m for k in range(len(whole.outputs))]))
-    # residual slots are shared between branches by type; an operand that a branch keeps as it is needs no slot
-    slots: list[ShapedArray] = []
-    places: list[list[int]] = []
-    for half in halves:
-        free = list(range(len(slots)))
-        mine: list[int] = []
-        for j, number in enumerate(half.known.outputs[m:]):
-            if number < n - 1:
-                mine.append(-1 - number)
-                continue
-            type = strong(half.known.out_types[m + j])
-            found = next((s for s in free if slots[s] == type), None)
-            if found is None:
-                found = len(slots)
-                slots.append(type)
-            else:
-                free.remove(found)
-            mine.append(found)
-        places.append(mine)
+        full = simplify(joint.graph)
+        late = range(len(operands), len(full.in_types))
+        halves.append(partition(full, late, [k >= m for k in range(len(full.outputs))]))
+    residuals = [half.known.outputs[m:] for half in halves]
+    slots = _slots([half.known for half in halves], residuals)
+    forwards = [_keeping(half.known, m, slots.types, mine) for half, mine in zip(halves, slots.of, strict=True)]
+    # a cotangent that any branch gives, all must give
     wanted = [j for j in range(len(wrt)) if any(joint.results[j] is not None for joint in joints)]
-    forwards, backwards = [], []
-    for joint, half, mine in zip(joints, halves, places, strict=True):
-        builder = Builder(half.known.in_types)
-        outs = builder.splice(half.known, builder.inputs)
-        by_slot = {s: outs[m + j] for j, s in enumerate(mine) if s >= 0}
-        forwards.append(
-            builder.finish(
-                [*outs[:m], *(by_slot[s] if s in by_slot else zeros(builder, t) for s, t in enumerate(slots))]
-            )
-        )
-        ct_types = half.unknown.in_types[half.num_residuals :]
-        builder = Builder([*op.in_types[1:], *slots, *ct_types])
-        at = builder.inputs
-        residuals = [at[n - 1 + s] if s >= 0 else at[-1 - s] for s in mine]
-        cts = builder.splice(half.unknown, [*residuals, *at[n - 1 + len(slots) :]])
-        results = [joint.results[j] for j in wanted]
+    backwards = []
+    for joint, half, numbers, mine in zip(joints, halves, residuals, slots.of, strict=True):
+        builder = Builder([*operands, *slots.types, *half.unknown.in_types[half.num_residuals :]])
+        ins, kept = builder.inputs[: len(operands)], builder.inputs[len(operands) :]
+        saved = [kept[mine[i]] if i in mine else ins[i] for i in numbers]
+        cts = builder.splice(half.unknown, [*saved, *kept[len(slots.types) :]])
+        found = [joint.results[j] for j in wanted]
+        types = [tangent_type(operands[wrt[j]]) for j in wanted]
         backwards.append(
-            builder.finish(
-                [
-                    zeros(builder, tangent_type(op.in_types[1 + wrt[j]])) if r is None else cts[r]
-                    for j, r in zip(wanted, results, strict=True)
-                ]
-            )
+            builder.finish([zeros(builder, t) if r is None else cts[r] for r, t in zip(found, types, strict=True)])
         )
-    forward_op = intern(cond, {"branches": tuple(forwards)}, op.in_types)
-    builder = Builder(op.in_types)
-    first = builder.emit(forward_op, tuple(builder.inputs))
-    forward = builder.finish(range(first, first + m + len(slots)))
-    ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
-    builder = Builder([*op.in_types, *op.out_types, *slots, *ct_types])
-    at = builder.inputs
-    args = (*at[:n], *at[n + m :])
-    region = intern(cond, {"branches": tuple(backwards)}, [builder.types[i] for i in args])
-    first = builder.emit(region, args)
-    place = {j: i for i, j in enumerate(wanted)}
-    return Adjoint(
-        forward, builder.finish(range(first, first + len(wanted))), tuple([place.get(j) for j in range(len(wrt))])
-    )
+    forward = applied(intern(cond, {"branches": tuple(forwards)}, op.in_types))
+    builder = PullbackBuilder(op, live, slots.types)
+    args = (*builder.ins, *builder.residuals, *builder.cotangents.values())
+    first = builder.emit(intern(cond, {"branches": tuple(backwards)}, [builder.types[i] for i in args]), args)
+    return builder.adjoint(forward, {1 + wrt[j]: first + i for i, j in enumerate(wanted)}, needs)
 
 
 def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:

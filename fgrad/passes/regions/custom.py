@@ -18,37 +18,27 @@ from fgrad.graph.regions import Deferred, VjpRule, is_inexact, python_call_graph
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import of_integers
 from fgrad.passes.linearity import dependent_on
-from fgrad.passes.local import Adjoint, Local, adjoint, tangent_type, transpose, zeros
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, tangent_type
 from fgrad.passes.partition import partition
 from fgrad.passes.regions.mapped import plain_adjoint
 from fgrad.passes.simplify import simplify
+from fgrad.passes.walks import adjoint, transpose
 from fgrad.rules.kinds import Region, define
 
 
 def adjoint_of_tangents(op: Op, local: Local, needs: Sequence[bool], live: Sequence[bool]) -> Adjoint:
     """Reverse mode from forward mode: run what does not depend on the tangents, transpose the rest."""
     n, m = len(op.in_types), len(op.out_types)
-    whole = simplify(local.graph)
-    varied = list(range(n, len(whole.in_types)))
-    halves = partition(whole, varied, [k >= m for k in range(len(whole.outputs))])
+    full = simplify(local.graph)
+    varied = list(range(n, len(full.in_types)))
+    halves = partition(full, varied, [k >= m for k in range(len(full.outputs))])
     forward = halves.known
     wanted = [(k, local.results[k]) for k in range(m) if live[k] and local.results[k] is not None]
     residuals = halves.num_residuals
     linear = list(range(residuals, residuals + len(varied)))
     graph, results = transpose(halves.unknown, linear, [j for _, j in wanted if j is not None])
-    # its inputs are (residuals, chosen cotangents); a backward graph takes (inputs, outputs, residuals, cotangents)
-    given = [k for k in range(m) if live[k]]
-    builder = Builder(
-        [
-            *op.in_types,
-            *op.out_types,
-            *halves.unknown.in_types[:residuals],
-            *(tangent_type(op.out_types[k]) for k in given),
-        ]
-    )
-    at = builder.inputs
-    place = {k: at[n + m + residuals + i] for i, k in enumerate(given)}
-    found = builder.splice(graph, [*at[n + m : n + m + residuals], *(place[k] for k, _ in wanted)])
+    builder = PullbackBuilder(op, live, halves.unknown.in_types[:residuals])
+    found = builder.splice(graph, [*builder.residuals, *(builder.cotangents[k] for k, _ in wanted)])
     return Adjoint(forward, builder.finish(found), results)
 
 
@@ -57,55 +47,42 @@ def _jvp_tangents(op: Op, live: tuple[bool, ...], numbers: bool = True) -> Local
     k = op.params["num_consts"]
     if any(live[:k]):
         raise errors.closed_over("custom_jvp", op.params["label"])
-    types = op.in_types[k:]
     try:
         rule = op.params["rule"].of(live[k:])
     except errors.CONCRETIZATIONS:
         if not numbers or op.params["rule"].function is None:
             raise
         return _called(op, live, op.params["rule"])
-    builder = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes)])
-    given = iter(builder.inputs[len(op.in_types) :])
-    tangents = []
-    for t, yes in zip(types, live[k:], strict=True):
-        if is_inexact(t):
-            tangents.append(next(given) if yes else zeros(builder, tangent_type(t)))
-    outs = builder.splice(rule, [*builder.inputs[k : len(op.in_types)], *tangents])
-    return _checked(op, builder, outs)
+    builder = PushforwardBuilder(op, live)
+    return _checked(op, builder, builder.splice(rule, _primals_and_tangents(op, builder)))
+
+
+def _primals_and_tangents(op: Op, builder: PushforwardBuilder) -> list[int]:
+    """What a rule for forward mode takes: the primals, and the tangents of the inexact ones."""
+    k = op.params["num_consts"]
+    inexact = [i for i in range(k, len(op.in_types)) if is_inexact(op.in_types[i])]
+    return [*builder.ins[k:], *map(builder.tangent, inexact)]
 
 
 def _called(op: Op, live: tuple[bool, ...], rule: Deferred) -> Local:
     """Forward mode by calling the rule for the tangents, on numbers; the outputs are those of the function."""
-    k, n, m = op.params["num_consts"], len(op.in_types), len(op.out_types)
-    builder = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes)])
-    given = dict(zip([i for i, yes in enumerate(live) if yes], builder.inputs[n:], strict=True))
-    tangents = [
-        given[i] if i in given else zeros(builder, tangent_type(t))
-        for i, t in enumerate(op.in_types)
-        if i >= k and is_inexact(t)
-    ]
-    ins = [*builder.inputs[k:n], *tangents]
+    builder = PushforwardBuilder(op, live)
+    ins = _primals_and_tangents(op, builder)
     out_types = [*op.out_types, *(tangent_type(t) for t in op.out_types if is_inexact(t))]
     function = Deferred(("called", rule.key), lambda: rule.function)
     called = builder.splice(python_call_graph(function, [builder.types[i] for i in ins], out_types), ins)
-    return _checked(op, builder, [*builder.splice(op.params["call"], builder.inputs[:n]), *called[m:]])
+    outs = builder.splice(op.params["call"], builder.ins)
+    return _checked(op, builder, [*outs, *called[len(outs) :]])
 
 
-def _checked(op: Op, builder: Builder, outs: Sequence[int]) -> Local:
-    """A rule's outputs, their tangents given the types they must have."""
+def _checked(op: Op, builder: PushforwardBuilder, outs: Sequence[int]) -> Local:
+    """The push-forward from a rule's outputs, whose tangents must have the right types."""
     m = len(op.out_types)
-    results: list[int | None] = []
-    tangents: list[int] = []
-    found = iter(outs[m:])
-    for t in op.out_types:
-        if not is_inexact(t):
-            results.append(None)
-            continue
-        number = next(found)
-        _check(op, builder.types[number], tangent_type(t))
-        results.append(len(tangents))
-        tangents.append(number)
-    return Local(builder.finish([*outs[:m], *tangents]), tuple(results))
+    inexact = [k for k, t in enumerate(op.out_types) if is_inexact(t)]
+    tangents = dict(zip(inexact, outs[m:], strict=True))
+    for k, number in tangents.items():
+        _check(op, builder.types[number], tangent_type(op.out_types[k]))
+    return builder.pushed(outs[:m], tangents)
 
 
 def _check(op: Op, got: ShapedArray, expected: ShapedArray) -> None:
@@ -171,7 +148,7 @@ define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=_jvp_tangents, varied
 
 
 def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
-    k, n, m = op.params["num_consts"], len(op.in_types), len(op.out_types)
+    k, m = op.params["num_consts"], len(op.out_types)
     if of_integers(op.in_types[i] for i, yes in enumerate(needs) if yes):
         return plain_adjoint(op, needs, live)
     if any(needs[:k]):
@@ -182,43 +159,14 @@ def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
     # most rules call the function itself
     outs = builder.splice(labelled(rule.forward, op.params["label"]), builder.inputs[k:])
     forward = builder.finish([*outs[num_res:], *outs[:num_res]])
-    return Adjoint(forward, *_vjp_backward(op, rule, rule.backward, needs, live, k, n, m))
 
-
-def _vjp_backward(
-    op: Op, rule: VjpRule, backward: Graph, needs: Sequence[bool], live: Sequence[bool], k: int, n: int, m: int
-) -> tuple[Graph, tuple[int | None, ...]]:
-    res_types = rule.forward.out_types[: len(rule.forward.outputs) - m]
-    builder = Builder(
-        [
-            *op.in_types,
-            *op.out_types,
-            *res_types,
-            *(tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes),
-        ]
-    )
-    at = builder.inputs
-    given = iter(at[n + m + len(res_types) :])
-    cts = [
-        next(given) if yes else zeros(builder, tangent_type(t))
-        for t, yes in zip(op.out_types, live, strict=True)
-        if is_inexact(t)
-    ]
-    found = builder.splice(backward, [*at[n + m : n + m + len(res_types)], *cts])
-    outs: list[int] = []
-    results: list[int | None] = []
-    by_primal = dict(zip(rule.wrt, found, strict=True))
-    for i, yes in enumerate(needs):
-        if not yes:
-            continue
-        number = by_primal.get(i - k)
-        if number is None:
-            results.append(None)
-            continue
-        _check(op, builder.types[number], tangent_type(op.in_types[i]))
-        results.append(len(outs))
-        outs.append(number)
-    return builder.finish(outs), tuple(results)
+    backward = PullbackBuilder(op, live, rule.forward.out_types[:num_res])
+    cts = [backward.cotangent(j) for j, t in enumerate(op.out_types) if is_inexact(t)]
+    found = backward.splice(rule.backward, [*backward.residuals, *cts])
+    gradients = {k + i: number for i, number in zip(rule.wrt, found, strict=True) if needs[k + i]}
+    for i in sorted(gradients):
+        _check(op, backward.types[gradients[i]], tangent_type(op.in_types[i]))
+    return backward.adjoint(forward, gradients, needs)
 
 
 def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
@@ -227,15 +175,14 @@ def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     inexact = tuple([is_inexact(t) for t in op.out_types])
     found = _vjp_adjoint(op, live, inexact)
     num_res = len(found.forward.outputs) - m
-    varied = [i for i, yes in enumerate(live) if yes]
     ins = [(j, r) for j, r in enumerate(found.results) if r is not None]
     linear = list(range(n + m + num_res, len(found.backward.in_types)))
     graph, results = transpose(found.backward, linear, [r for _, r in ins])
-    builder = Builder([*op.in_types, *(tangent_type(op.in_types[i]) for i in varied)])
-    outs = builder.splice(found.forward, builder.inputs[:n])
-    tangents = builder.splice(graph, [*builder.inputs[:n], *outs, *(builder.inputs[n + j] for j, _ in ins)])
-    spread = iter(results)
-    return Local(builder.finish([*outs[:m], *tangents]), tuple([next(spread) if yes else None for yes in inexact]))
+    builder = PushforwardBuilder(op, live)
+    outs = builder.splice(found.forward, builder.ins)
+    tangents = builder.splice(graph, [*builder.ins, *outs, *(builder.inputs[n + j] for j, _ in ins)])
+    moved = [k for k, yes in enumerate(inexact) if yes]
+    return builder.pushed(outs[:m], {k: tangents[at] for k, at in zip(moved, results, strict=True) if at is not None})
 
 
 define("custom_vjp", Region(adjoint=_vjp_adjoint, tangents=_vjp_tangents))

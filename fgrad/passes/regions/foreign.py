@@ -10,9 +10,10 @@ from fgrad import errors
 from fgrad.graph.foreign import foreign_linear
 from fgrad.graph.graph import Builder
 from fgrad.graph.op import Op
+from fgrad.passes.apply_rule import recorded
 from fgrad.passes.dependence import FOREIGN, of_integers
 from fgrad.passes.linearity import dependent_on
-from fgrad.passes.local import Adjoint, Local, recorded, tangent_type
+from fgrad.passes.local import Adjoint, Local, applied, tangent_type
 from fgrad.passes.regions.custom import adjoint_of_tangents, results_moved
 from fgrad.rules.foreign import pulled, pushed
 from fgrad.rules.kinds import RULES, Region
@@ -28,9 +29,9 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
         return [*outs, *found]
 
     expected = [*op.out_types, *map(tangent_type, op.out_types)]
-    whole = recorded(function, [*op.in_types, *moving], expected, op)
+    full = recorded(function, [*op.in_types, *moving], expected, op)
     m = len(op.out_types)
-    return Local(whole.graph, tuple([None if r is None else r - m for r in whole.results[m:]]))
+    return Local(full.graph, tuple([None if r is None else r - m for r in full.results[m:]]))
 
 
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
@@ -73,9 +74,7 @@ def _transposed(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjo
     ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
     expected = [tangent_type(t) for t, yes in zip(op.in_types, needs, strict=True) if yes]
     back = recorded(function, [*op.in_types, *op.out_types, *ct_types], expected, inner)
-    forward = Builder(op.in_types)
-    first = forward.emit(inner, tuple(forward.inputs))
-    return Adjoint(forward.finish(range(first, first + m)), back.graph, back.results)
+    return Adjoint(applied(inner), back.graph, back.results)
 
 
 def _of_integers(op: Op, needs: Sequence[bool]) -> bool:

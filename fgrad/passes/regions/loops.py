@@ -7,7 +7,10 @@ Of the residuals, those that are constants of the loop are passed as constants, 
 read from the xs, and those that depend on constants only are worked out once, outside.  Only the rest is stacked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
@@ -16,9 +19,10 @@ from fgrad.graph.regions import scan, strong, while_
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, add, tangent_type, zeros
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, add, tangent_type, zeros
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
+from fgrad.passes.trim import without_inputs
 from fgrad.passes.vjp import vjp
 from fgrad.rules.kinds import Region, define
 
@@ -37,233 +41,217 @@ def _varied_carry(
         carried = wider
 
 
-def _split_scan(op: Op, live: Sequence[bool]) -> tuple[list[int], list[bool], list[int]]:
-    """The varied constants, which carries vary, the varied xs: positions among the body's inputs."""
+@frozen
+class _Groups:
+    """Inputs of a scan, and of its body, by group: positions among all of them."""
+
+    consts: Sequence[int]
+    carry: Sequence[int]
+    xs: Sequence[int]
+
+    @property
+    def all(self) -> list[int]:
+        return [*self.consts, *self.carry, *self.xs]
+
+
+def _groups(op: Op) -> _Groups:
     nc, nk = op.params["num_consts"], op.params["num_carry"]
-    consts = [i for i in range(nc) if live[i]]
-    xs = [i for i in range(nc + nk, len(live)) if live[i]]
-    return consts, _varied_carry(op.params["body"], consts, list(live[nc : nc + nk]), xs, nc), xs
+    return _Groups(range(nc), range(nc, nc + nk), range(nc + nk, len(op.in_types)))
+
+
+def _varied_groups(op: Op, live: Sequence[bool]) -> _Groups:
+    """The inputs of the body that vary, in whichever step, when the scan's ``live`` inputs do."""
+    groups = _groups(op)
+    consts, xs = [i for i in groups.consts if live[i]], [i for i in groups.xs if live[i]]
+    carried = _varied_carry(op.params["body"], consts, [live[i] for i in groups.carry], xs, len(groups.consts))
+    return _Groups(consts, [i for i, yes in zip(groups.carry, carried, strict=True) if yes], xs)
+
+
+class _ScanBuilder:
+    """Writes a scan into ``outer``: each input of its body is declared with the value that it comes from there."""
+
+    def __init__(self, outer: Builder):
+        self.outer: Builder = outer
+        self.body: Builder = Builder()
+        #: by group: the values of ``outer`` and the inputs of the body
+        self._consts: list[tuple[int, int]] = []
+        self._carry: list[tuple[int, int]] = []
+        self._xs: list[tuple[int, int]] = []
+
+    def const(self, value: int, type: ShapedArray) -> int:
+        """The body's input for a value that is the same in every step."""
+        return self._declare(self._consts, value, type)
+
+    def carry(self, value: int, type: ShapedArray) -> int:
+        """The body's input for a carry that starts with this value."""
+        return self._declare(self._carry, value, type)
+
+    def x(self, value: int, type: ShapedArray) -> int:
+        """The body's input for the slices of a value, of this type each."""
+        return self._declare(self._xs, value, type)
+
+    def _declare(self, group: list[tuple[int, int]], value: int, type: ShapedArray) -> int:
+        number = self.body.input(type)
+        group.append((value, number))
+        return number
+
+    def inputs(self, groups: _Groups, value_of: Callable[[int], int], types: Sequence[ShapedArray]) -> list[int]:
+        """An input for each that another body has, in the same group."""
+        return [
+            *(self.const(value_of(i), types[i]) for i in groups.consts),
+            *(self.carry(value_of(i), types[i]) for i in groups.carry),
+            *(self.x(value_of(i), types[i]) for i in groups.xs),
+        ]
+
+    def finish(self, carry: Sequence[int], ys: Sequence[int], params: dict[str, Any]) -> tuple[list[int], list[int]]:
+        """Emit the scan whose body gives the next carries and the ys; the numbers of its last carries and its ys."""
+        declared = [*self._consts, *self._carry, *self._xs]
+        body = self.body.finish([*carry, *ys], [number for _, number in declared])
+        args = tuple([value for value, _ in declared])
+        params = {**params, "body": body, "num_consts": len(self._consts), "num_carry": len(carry)}
+        first = self.outer.emit(intern(scan, params, [self.outer.types[i] for i in args]), args)
+        numbers = list(range(first, first + len(carry) + len(ys)))
+        return numbers[: len(carry)], numbers[len(carry) :]
 
 
 def _scan_tangents(op: Op, live: tuple[bool, ...]) -> Local:
-    p = op.params
-    body, nc, nk = p["body"], p["num_consts"], p["num_carry"]
-    consts, carried, xs = _split_scan(op, live)
-    carry = [i for i in range(nk) if carried[i]]
-    joint = jvp(body, [*consts, *(nc + i for i in carry), *xs])
-    n, m = len(body.in_types), len(body.outputs)
-    # reorder the body's inputs to (consts, t_consts, carry, t_carry, xs, t_xs) and its outputs likewise
-    types = [tangent_type(body.in_types[i]) for i in (*consts, *(nc + i for i in carry), *xs)]
-    a, b = len(consts), len(consts) + len(carry)
-    builder = Builder(
-        [
-            *body.in_types[:nc],
-            *types[:a],
-            *body.in_types[nc : nc + nk],
-            *types[a:b],
-            *body.in_types[nc + nk :],
-            *types[b:],
-        ]
-    )
-    at = builder.inputs
-    c0, k0, x0 = nc + a, nc + a + nk + len(carry), len(at) - len(xs)
-    primal = [*at[:nc], *at[c0 : c0 + nk], *at[k0:x0]]
-    tangent = [*at[nc:c0], *at[c0 + nk : k0], *at[x0:]]
-    outs = builder.splice(simplify(joint.graph), [*primal, *tangent])
+    body: Graph = op.params["body"]
+    varied = _varied_groups(op, live)
+    joint = jvp(body, varied.all)
+    nc, nk, m = op.params["num_consts"], op.params["num_carry"], len(body.outputs)
+    builder = PushforwardBuilder(op, live)
+    loop = _ScanBuilder(builder)
+    primals = loop.inputs(_groups(op), builder.ins.__getitem__, body.in_types)
+    tangents = loop.inputs(varied, builder.tangent, [tangent_type(t) for t in body.in_types])
+    outs = loop.body.splice(simplify(joint.graph), [*primals, *tangents])
 
-    def of(k: int) -> int:
-        r = joint.results[k]
-        return zeros(builder, tangent_type(body.out_types[k])) if r is None else outs[m + r]
+    def tangent(k: int) -> int:
+        at = joint.results[k]
+        return zeros(loop.body, tangent_type(body.out_types[k])) if at is None else outs[m + at]
 
+    carry = [i - nc for i in varied.carry]
     ys = [k for k in range(nk, m) if joint.results[k] is not None]
-    new_body = builder.finish([*outs[:nk], *(of(i) for i in carry), *outs[nk:m], *(of(k) for k in ys)])
-    whole = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes)])
-    given = dict(zip([i for i, yes in enumerate(live) if yes], whole.inputs[n:], strict=True))
-    ins = [
-        *whole.inputs[:nc], *(given[i] for i in consts),
-        *whole.inputs[nc : nc + nk],
-        *(given[nc + i] if nc + i in given else zeros(whole, tangent_type(op.in_types[nc + i])) for i in carry),
-        *whole.inputs[nc + nk : n], *(given[i] for i in xs),
-    ]  # fmt: skip
-    params = {**p, "body": new_body, "num_consts": nc + len(consts), "num_carry": nk + len(carry)}
-    region = intern(scan, params, [whole.types[i] for i in ins])
-    first = whole.emit(region, tuple(ins))
-    at_y = first + nk + len(carry)
-    outputs = [*range(first, first + nk), *range(at_y, at_y + m - nk)]
-    tangents = [*range(first + nk, at_y), *range(at_y + m - nk, first + len(region.out_types))]
-    place = {k: i for i, k in enumerate([*carry, *ys])}
-    return Local(whole.finish([*outputs, *tangents]), tuple([place.get(k) for k in range(m)]))
+    carries, stacked = loop.finish([*outs[:nk], *map(tangent, carry)], [*outs[nk:m], *map(tangent, ys)], op.params)
+    found = dict(zip([*carry, *ys], [*carries[nk:], *stacked[m - nk :]], strict=True))
+    return builder.pushed([*carries[:nk], *stacked[: m - nk]], found)
 
 
 def _scan_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
-    p = op.params
-    body: Graph = p["body"]
-    nc, nk, length = p["num_consts"], p["num_carry"], p["length"]
-    n, m = len(op.in_types), len(op.out_types)
-    consts, carried, xs = _split_scan(op, needs)
-    carry = [i for i in range(nk) if carried[i]]
-    wrt = [*consts, *(nc + i for i in carry), *xs]
-    body_live = [*carried, *live[nk:]]
-    joint = vjp(body, wrt, body_live)
-    whole = simplify(joint.graph)
-    halves = partition(whole, list(range(n, len(whole.in_types))), [k >= m for k in range(len(whole.outputs))])
+    body: Graph = op.params["body"]
+    groups, varied = _groups(op), _varied_groups(op, needs)
+    nc, nk, m = len(groups.consts), len(groups.carry), len(op.out_types)
+    joint = vjp(body, varied.all, [*(i in varied.carry for i in groups.carry), *live[nk:]])
+    full = simplify(joint.graph)
+    halves = partition(full, range(len(op.in_types), len(full.in_types)), [k >= m for k in range(len(full.outputs))])
+    residuals = halves.known.outputs[m:]
+    forward, kept = _scan_forward(op, halves.known, residuals)
 
-    # where each residual comes from
-    known = halves.known
+    builder = PullbackBuilder(op, live, forward.out_types[m:])
+    loop = _ScanBuilder(builder)
+    value_of = dict(enumerate(builder.ins)) | dict(zip((*kept.stacked, *kept.hoisted), builder.residuals, strict=True))
+    saved = {
+        i: (loop.x if i in kept.stacked or i in groups.xs else loop.const)(value_of[i], halves.known.types[i])
+        for i in sorted(residuals, key=groups.xs.__contains__)
+    }
+    carry_types = {i: tangent_type(strong(body.out_types[i - nc])) for i in varied.carry}
+    carry = [loop.carry(builder.cotangent(i - nc), type) for i, type in carry_types.items()]
+    sum_types = {
+        i: tangent_type(body.in_types[i]) for i, at in zip(varied.consts, joint.results, strict=False) if at is not None
+    }
+    sums = [loop.carry(zeros(builder, type), type) for type in sum_types.values()]
+    ys = [loop.x(builder.cotangents[k], tangent_type(body.out_types[k])) for k in range(nk, m) if live[k]]
+
+    found = loop.body.splice(halves.unknown, [*(saved[i] for i in residuals), *carry, *ys])
+    cts = {i: found[at] for i, at in zip(varied.all, joint.results, strict=True) if at is not None}
+    before = [cts[i] if i in cts else zeros(loop.body, type) for i, type in carry_types.items()]
+    totals = [add(loop.body, total, cts[i]) for i, total in zip(sum_types, sums, strict=True)]
+    xs = [i for i in varied.xs if i in cts]
+    params = {name: op.params[name] for name in ("length", "unroll")} | {"reverse": not op.params["reverse"]}
+    carries, stacked = loop.finish([*before, *totals], [cts[i] for i in xs], params)
+    gradients = dict(zip([*varied.carry, *sum_types, *xs], [*carries, *stacked], strict=True))
+    return builder.adjoint(forward, gradients, needs)
+
+
+@frozen
+class _Kept:
+    """What a forward scan keeps for the backward one, by numbers of its body: a value per step, or one for all."""
+
+    stacked: list[int]
+    hoisted: list[int]
+
+
+def _scan_forward(op: Op, known: Graph, residuals: Sequence[int]) -> tuple[Graph, _Kept]:
+    """The forward graph: the outputs, then the residuals that it keeps (see the NOTE)."""
+    groups, m = _groups(op), len(op.out_types)
+    nc = len(groups.consts)
     invariant = _depends_only_on(known, nc)
-    residual_numbers = known.outputs[m:]
-    stacked = [i for i in residual_numbers if i >= nc and not (nc + nk <= i < n) and i not in invariant]
-    hoisted = [i for i in residual_numbers if i >= n and i in invariant]
-    stacked, hoisted = list(dict.fromkeys(stacked)), list(dict.fromkeys(hoisted))
-
-    # forward: the scan with the residuals among its ys, and the invariant ones computed once
-    types = known.types
-    forward_body = Graph(known.in_types, known.consts, known.nodes, (*known.outputs[:m], *stacked))
-    builder = Builder(op.in_types)
-    region = intern(scan, {**p, "body": _pruned(forward_body)}, op.in_types)
-    first = builder.emit(region, tuple(builder.inputs))
-    once = Graph(known.in_types, known.consts, known.nodes, tuple(hoisted))
-    pre = Builder(known.in_types)
-    pre_graph = pre.finish(pre.splice(once, pre.inputs), pre.inputs[:nc])
-    hoisted_at = builder.splice(pre_graph, builder.inputs[:nc])
-    forward = builder.finish([*range(first, first + m + len(stacked)), *hoisted_at])
-
-    # backward: one step of the opposite scan
-    res_types = [types[i] for i in residual_numbers]
-    const_res = [k for k, i in enumerate(residual_numbers) if i not in stacked and not (nc + nk <= i < n)]
-    x_res = [k for k, i in enumerate(residual_numbers) if nc + nk <= i < n]
-    s_res = [k for k, i in enumerate(residual_numbers) if i in stacked]
-    carry_types = [tangent_type(strong(body.out_types[i])) for i in carry]
-    acc = [j for j in range(len(consts)) if joint.results[j] is not None]
-    acc_types = [tangent_type(body.in_types[consts[j]]) for j in acc]
-    live_ys = [k for k in range(nk, m) if live[k]]
-    y_types = [tangent_type(body.out_types[k]) for k in live_ys]
-    step = Builder(
-        [
-            *(res_types[k] for k in const_res),
-            *carry_types,
-            *acc_types,
-            *(res_types[k] for k in (*s_res, *x_res)),
-            *y_types,
-        ]
+    kept = _Kept(
+        [i for i in residuals if i not in invariant and i not in groups.xs],
+        [i for i in residuals if i in invariant and i not in groups.consts],
     )
-    at = step.inputs
-    a = len(const_res)
-    b = a + len(carry)
-    c = b + len(acc)
-    d = c + len(s_res) + len(x_res)
-    residual_at = dict(zip((*const_res, *s_res, *x_res), (*at[:a], *at[c:d]), strict=True))
-    cts = step.splice(halves.unknown, [*(residual_at[k] for k in range(len(residual_numbers))), *at[a:b], *at[d:]])
-
-    def ct(j: int, type: ShapedArray) -> int:
-        r = joint.results[j]
-        return zeros(step, type) if r is None else cts[r]
-
-    out_carry = [ct(len(consts) + j, t) for j, t in enumerate(carry_types)]
-    out_acc = [add(step, at[b + i], ct(j, acc_types[i])) for i, j in enumerate(acc)]
-    x_at = [len(consts) + len(carry) + j for j in range(len(xs))]
-    x_given = [j for j in x_at if joint.results[j] is not None]
-    step_graph = step.finish([*out_carry, *out_acc, *(ct(j, tangent_type(body.in_types[wrt[j]])) for j in x_given)])
-
-    back = Builder([
-        *op.in_types, *op.out_types, *region.out_types[m:], *(types[i] for i in hoisted),
-        *(tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes),
-    ])  # fmt: skip
-    at = back.inputs
-    stack_at = dict(zip(stacked, at[n + m :], strict=False))
-    hoist_at = dict(zip(hoisted, at[n + m + len(stacked) :], strict=False))
-    given = dict(zip([k for k in range(m) if live[k]], at[n + m + len(stacked) + len(hoisted) :], strict=True))
-
-    def source(i: int) -> int:
-        return at[i] if i < n and i not in stack_at else stack_at[i] if i in stack_at else hoist_at[i]
-
-    args = [
-        *(source(residual_numbers[k]) for k in const_res),
-        *(given[i] if i in given else zeros(back, t) for i, t in zip(carry, carry_types, strict=True)),
-        *(zeros(back, t) for t in acc_types),
-        *(source(residual_numbers[k]) for k in (*s_res, *x_res)),
-        *(given[k] for k in live_ys),
-    ]
-    params = {
-        "body": step_graph, "num_consts": a, "num_carry": len(carry) + len(acc), "length": length,
-        "reverse": not p["reverse"], "unroll": p["unroll"],
-    }  # fmt: skip
-    reverse = intern(scan, params, [back.types[i] for i in args])
-    first = back.emit(reverse, tuple(args))
-    place: dict[int, int] = {}
-    place.update({nc + i: first + j for j, i in enumerate(carry)})
-    place.update({consts[j]: first + len(carry) + i for i, j in enumerate(acc)})
-    place.update({wrt[j]: first + len(carry) + len(acc) + i for i, j in enumerate(x_given)})
-    wanted = [i for i, yes in enumerate(needs) if yes]
-    found = [i for i in wanted if i in place]
-    index = {i: k for k, i in enumerate(found)}
-    return Adjoint(forward, back.finish([place[i] for i in found]), tuple([index.get(i) for i in wanted]))
+    builder = Builder(op.in_types)
+    body = _giving(known, [*known.outputs[:m], *kept.stacked])
+    first = builder.emit(intern(scan, {**op.params, "body": body}, op.in_types), tuple(builder.inputs))
+    once = without_inputs(_giving(known, kept.hoisted), [i in groups.consts for i in range(len(op.in_types))])
+    hoisted = builder.splice(once, builder.inputs[:nc])
+    return builder.finish([*range(first, first + m + len(kept.stacked)), *hoisted]), kept
 
 
-def _pruned(graph: Graph) -> Graph:
+def _giving(graph: Graph, outputs: Sequence[int]) -> Graph:
+    """The graph that gives these values of a graph."""
     builder = Builder(graph.in_types)
-    return builder.finish(builder.splice(graph, builder.inputs))
+    return builder.finish(builder.splice(evolve(graph, outputs=tuple(outputs)), builder.inputs))
 
 
 def _depends_only_on(graph: Graph, n: int) -> set[int]:
     """The values that depend on the first ``n`` inputs (and constants) only."""
-    k = len(graph.in_types)
-    early = set(range(n)) | set(range(k, k + len(graph.consts)))
-    number = k + len(graph.consts)
-    for node in graph.nodes:
-        count = len(node.op.out_types)
+    early = {*range(n), *range(len(graph.in_types), len(graph.in_types) + len(graph.consts))}
+    for node, outs in graph.numbered():
         if not node.op.effects and early.issuperset(node.inputs):
-            early.update(range(number, number + count))
-        number += count
+            early.update(outs)
     return early
 
 
 def _scan_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
-    nc, nk = op.params["num_consts"], op.params["num_carry"]
-    consts, carried, xs = _split_scan(op, needs)
-    passed = passed_on_by(op.params["body"], [*consts, *(nc + i for i in range(nk) if carried[i]), *xs])
-    return [*carried, *passed[nk:]]
+    varied = _varied_groups(op, needs)
+    passed = passed_on_by(op.params["body"], varied.all)
+    return [*(i in varied.carry for i in _groups(op).carry), *passed[op.params["num_carry"] :]]
 
 
 define("scan", Region(adjoint=_scan_adjoint, tangents=_scan_tangents, varied=_scan_varied))
 
 
 def _while_tangents(op: Op, live: tuple[bool, ...]) -> Local:
-    p = op.params
-    body: Graph = p["body"]
-    nc, nb = p["cond_consts"], p["body_consts"]
-    n, m = len(op.in_types), len(op.out_types)
+    body: Graph = op.params["body"]
+    cond: Graph = op.params["cond"]
+    nc, nb = op.params["cond_consts"], op.params["body_consts"]
+    start, m = nc + nb, len(op.out_types)
     consts = [i for i in range(nb) if live[nc + i]]
-    carried = _while_varied(op, live)
-    carry = [i for i in range(m) if carried[i]]
-    joint = jvp(body, [*consts, *(nb + i for i in carry)])
-    types = [tangent_type(body.in_types[i]) for i in (*consts, *(nb + i for i in carry))]
-    a = len(consts)
-    builder = Builder([*body.in_types[:nb], *types[:a], *body.in_types[nb:], *types[a:]])
-    at = builder.inputs
-    outs = builder.splice(
-        simplify(joint.graph), [*at[:nb], *at[nb + a : nb + a + m], *at[nb : nb + a], *at[nb + a + m :]]
+    carry = [k for k, yes in enumerate(_while_varied(op, live)) if yes]
+    wrt = [*consts, *(nb + k for k in carry)]
+    joint = jvp(body, wrt)
+    # both graphs take the tangents after the primals: (consts, their tangents, carry, its tangents)
+    stepped = Builder(body.in_types)
+    moving = [stepped.input(tangent_type(body.in_types[i])) for i in wrt]
+    outs = stepped.splice(simplify(joint.graph), stepped.inputs)
+    tangents = [
+        zeros(stepped, tangent_type(body.out_types[k])) if (at := joint.results[k]) is None else outs[m + at]
+        for k in carry
+    ]
+    at = stepped.inputs
+    step = stepped.finish(
+        [*outs[:m], *tangents], [*at[:nb], *moving[: len(consts)], *at[nb : nb + m], *moving[len(consts) :]]
     )
-    tangents = []
-    for i in carry:
-        r = joint.results[i]
-        tangents.append(zeros(builder, tangent_type(body.out_types[i])) if r is None else outs[m + r])
-    new_body = builder.finish([*outs[:m], *tangents])
-    cond: Graph = p["cond"]
-    builder = Builder([*cond.in_types, *types[a:]])
-    new_cond = builder.finish(builder.splice(cond, builder.inputs[: len(cond.in_types)]))
-    whole = Builder([*op.in_types, *(tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes)])
-    given = dict(zip([i for i, yes in enumerate(live) if yes], whole.inputs[n:], strict=True))
-    start = nc + nb
+    asked = Builder([*cond.in_types, *(tangent_type(body.in_types[nb + k]) for k in carry)])
+    test = asked.finish(asked.splice(cond, asked.inputs[: len(cond.in_types)]))
+    builder = PushforwardBuilder(op, live)
     ins = [
-        *whole.inputs[:start], *(given[nc + i] for i in consts), *whole.inputs[start:n],
-        *(given[start + i] if start + i in given else zeros(whole, t) for i, t in zip(carry, types[a:], strict=True)),
+        *builder.ins[:start], *(builder.tangent(nc + i) for i in consts),
+        *builder.ins[start:], *(builder.tangent(start + k) for k in carry),
     ]  # fmt: skip
-    params = {"cond": new_cond, "body": new_body, "cond_consts": nc, "body_consts": nb + a}
-    region = intern(while_, params, [whole.types[i] for i in ins])
-    first = whole.emit(region, tuple(ins))
-    place = {k: i for i, k in enumerate(carry)}
-    return Local(whole.finish(range(first, first + len(region.out_types))), tuple([place.get(k) for k in range(m)]))
+    params = {"cond": test, "body": step, "cond_consts": nc, "body_consts": nb + len(consts)}
+    first = builder.emit(intern(while_, params, [builder.types[i] for i in ins]), tuple(ins))
+    return builder.pushed(range(first, first + m), {k: first + m + i for i, k in enumerate(carry)})
 
 
 def _while_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:

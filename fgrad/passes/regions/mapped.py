@@ -15,9 +15,9 @@ from fgrad.graph.regions import Deferred, custom_vmap
 from fgrad.jaxcore import typeof
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, tangent_type
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, applied
 from fgrad.passes.vjp import vjp
-from fgrad.record.recording import stage
+from fgrad.record.stager import stage
 from fgrad.rules.kinds import Region, define
 
 
@@ -52,15 +52,15 @@ def _pushed(
     for i, yes in zip(wrt, mapped[n:], strict=True):
         flags[i] = flags[i] or yes
 
-    def whole(x: Any, before: bool, after: bool) -> Any:
+    def broadcast(x: Any, before: bool, after: bool) -> Any:
         return jnp.broadcast_to(x, (size, *jnp.shape(x))) if after and not before else x
 
-    values = [whole(*each) for each in zip(args[:n], mapped, flags, strict=False)]
-    directions = [whole(x, yes, flags[i]) for i, x, yes in zip(wrt, args[n:], mapped[n:], strict=True)]
+    values = [broadcast(*each) for each in zip(args[:n], mapped, flags, strict=False)]
+    directions = [broadcast(x, yes, flags[i]) for i, x, yes in zip(wrt, args[n:], mapped[n:], strict=True)]
 
     def function(*xs: Any) -> list[Any]:
         outs, out_mapped = rule(size, flags, xs)
-        return [whole(outs[k], out_mapped[k], True) for k in moved]
+        return [broadcast(outs[k], out_mapped[k], True) for k in moved]
 
     graph, closed_over = stage(function, [typeof(x) for x in values])
     joint = jvp(graph, wrt)
@@ -71,15 +71,11 @@ def _pushed(
 
 
 def plain_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
-    """The forward pass keeps the call, so that its batching rule holds; what the backward pass reads is made again."""
-    n, m = len(op.in_types), len(op.out_types)
-    kept = Builder(op.in_types)
-    first = kept.emit(op, tuple(kept.inputs))
+    """The forward pass keeps the call, and so its batching rule; the backward pass recomputes what it reads."""
     joint = vjp(op.params["call"], [i for i, yes in enumerate(needs) if yes], live)
-    cts = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
-    builder = Builder([*op.in_types, *op.out_types, *cts])
-    found = builder.splice(joint.graph, [*builder.inputs[:n], *builder.inputs[n + m :]])
-    return Adjoint(kept.finish(range(first, first + m)), builder.finish(found[m:]), joint.results)
+    builder = PullbackBuilder(op, live)
+    found = builder.splice(joint.graph, [*builder.ins, *builder.cotangents.values()])
+    return Adjoint(applied(op), builder.finish(found[len(op.out_types) :]), joint.results)
 
 
 def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:

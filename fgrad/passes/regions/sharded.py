@@ -17,26 +17,26 @@ from typing import Any
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from fgrad.graph.graph import Builder, Graph, evaluate
+from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.op import Op
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.shards import sharded_graph
 from fgrad.jaxcore import typeof, varying_axes
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, tangent_type
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, applied, tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import vjp
-from fgrad.record.recording import stage_closed
+from fgrad.record.stager import stage_closed
 from fgrad.rules.kinds import Region, define
 
 
 def _named(spec: PartitionSpec) -> list[str]:
-    """The axes of the mesh over which a spec lays the axes of an array."""
+    """The axes of the mesh over which a spec shards an array."""
     return [name for entry in spec if entry is not None for name in (entry if isinstance(entry, tuple) else (entry,))]
 
 
 def _unnamed(op: Op, spec: PartitionSpec) -> tuple[str, ...]:
-    """The mapped axes along which all devices hold the same, by the spec."""
+    """The mapped axes along which the spec replicates."""
     named = _named(spec)
     return tuple([axis for axis in op.params["mesh"].axis_names if axis in op.params["axes"] and axis not in named])
 
@@ -104,8 +104,6 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
             found.append(lax.psum(ct, axes) if axes and not p["check"] else ct)
         return found
 
-    forward = Builder(op.in_types)
-    first = forward.emit(op, tuple(forward.inputs))
     ct_types = [tangent_type(op.out_types[k]) for k in given]
     graph = sharded_graph(
         p,
@@ -114,9 +112,9 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
         [*p["in_specs"], *(p["out_specs"][k] for k in given)],
         [p["in_specs"][i] for i in wrt],
     )
-    back = Builder([*op.in_types, *op.out_types, *ct_types])
-    cts = back.splice(graph, [*back.inputs[:n], *back.inputs[n + m :]])
-    return Adjoint(forward.finish(range(first, first + m)), back.finish(cts), tuple(range(len(wrt))))
+    builder = PullbackBuilder(op, live)
+    cts = builder.splice(graph, [*builder.ins, *builder.cotangents.values()])
+    return builder.adjoint(applied(op), dict(zip(wrt, cts, strict=True)), needs)
 
 
 define("shard_map", Region(adjoint=_adjoint, tangents=_tangents))

@@ -31,14 +31,18 @@ from attrs import frozen
 from numpy.lib.stride_tricks import as_strided
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, Entry, Kernel, flushing, same
+from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, TABLE, Entry, Kernel, flushing, same
 
-#: the elements of a block of columns
-BLOCK = 1 << 19
+#: the elements of a block of columns, and of one of several groups, for which BLAS does less with each
+BLOCK, GROUPED = 1 << 19, 1 << 17
 #: kernels of so many places at most are gone through one by one, for so many results of each feature
 PLACES, MULTIPLE = 64, 4
+#: where BLAS has a product, which takes less time of more results than these
+FEW = 256
 #: nanoseconds that a multiplication takes where BLAS has no product, that a column takes for an element, and a phase
 MULTIPLIED, COLUMN, PHASE = 1.0, 0.25, 20_000.0
+#: and that a place of the kernel takes for an element, more than in a compiled program, which goes through them at once
+PLACED = 0.5
 
 
 @frozen
@@ -132,26 +136,34 @@ def _windows(x: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
     return as_strided(x, shape, (*x.strides[:outer], *results, *places), writeable=False)
 
 
-def _blocks(n: int, size: int) -> Iterator[slice]:
-    """An axis in blocks, whose columns take ``size`` elements for each of ``n``."""
-    at_once = min(n, max(1, BLOCK // size))
+def _blocks(n: int, size: int, most: int) -> Iterator[slice]:
+    """An axis in blocks of at most so many elements, of which each of ``n`` takes ``size``."""
+    at_once = min(n, max(1, most // size))
     return (slice(first, min(first + at_once, n)) for first in range(0, n, at_once))
 
 
 def _by_columns(x: np.ndarray, w: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
     windows, dims = _windows(_read(x, along), along), len(along)
     n, groups, outputs = windows.shape[0], *w.shape[:2]
-    matrix = w.reshape(groups, outputs, -1)
+    matrix = np.ascontiguousarray(w.reshape(groups, outputs, -1))  # BLAS reads no kernel backwards
     counts, width = windows.shape[3 : 3 + dims], matrix.shape[2]
     results, places = range(3, 3 + dims), range(3 + dims, 3 + 2 * dims)
     as_rows = along[-1].count < along[-1].taps
     order = (1, 0, *results, 2, *places) if as_rows else (1, 2, *places, 0, *results)
-    products = []
-    for block in _blocks(n, groups * width * math.prod(counts)):
-        part = windows[block].transpose(order)
-        columns = part.reshape(groups, -1, width).swapaxes(1, 2) if as_rows else part.reshape(groups, width, -1)
-        products.append((matrix @ columns).reshape(groups, outputs, -1, *counts))
-    return np.moveaxis(products[0] if len(products) == 1 else np.concatenate(products, 2), 2, 0)
+
+    def product(some: slice, block: slice) -> np.ndarray:
+        part = windows[block, some].transpose(order)
+        number = part.shape[0]
+        columns = part.reshape(number, -1, width).swapaxes(1, 2) if as_rows else part.reshape(number, width, -1)
+        return (matrix[some] @ columns).reshape(number, outputs, -1, *counts)
+
+    # a call for each block: its columns are gone before the next ones are made, which take over their memory
+    size = width * math.prod(counts)
+    found = np.empty((groups, outputs, n, *counts), x.dtype)
+    for some in _blocks(groups, n * size, GROUPED):
+        for block in _blocks(n, (some.stop - some.start) * size, BLOCK):
+            found[some, :, block] = product(some, block)
+    return np.moveaxis(found, 2, 0)
 
 
 def _by_adding(axes: Sequence[Axis]) -> Convolved:
@@ -166,7 +178,7 @@ def _by_adding(axes: Sequence[Axis]) -> Convolved:
         places = [steps[::-1] if back else steps for steps, back in zip(written, backwards, strict=True)]
         matrix = np.moveaxis(w, 2, -1).reshape(groups, -1, w.shape[2])
         found = np.zeros((groups, outputs, n, *counts), x.dtype)
-        for block in _blocks(n, groups * matrix.shape[1] * math.prod(x.shape[3:])):
+        for block in _blocks(n, groups * matrix.shape[1] * math.prod(x.shape[3:]), BLOCK):
             part = x[block].transpose(1, 2, 0, *range(3, 3 + dims))
             product = matrix @ part.reshape(groups, x.shape[2], -1)
             product = product.reshape(groups, outputs, *w.shape[3:], *part.shape[2:])
@@ -243,9 +255,12 @@ def _convolution(op: Op) -> Kernel | None:
     read = sum([math.prod([p.taps * p.count for p in part]) for part in parts]) * width * groups * n // batches
     added = math.prod(taps + sizes) * outputs * n // batches
     cost = COLUMN * read + PHASE * (len(parts) - 1)
-    if width == 1 and outputs <= MULTIPLE * groups and math.prod(taps) <= PLACES:
+    depthwise = width == 1 and outputs <= MULTIPLE * groups and math.prod(taps) <= PLACES
+    placed = depthwise and (dtype not in FLOATS or math.prod(shape[2:]) <= FEW)
+    if placed:
         convolved = _in_phases(_by_places, parts, (n // batches, *w_shape[:2], *shape[2:]))
-    elif set(strides) == {1} and added + w_type.size * (not turned) < read + w_type.size * turned:
+        cost = PLACED * read * outputs / groups
+    elif not depthwise and set(strides) == {1} and added + w_type.size * (not turned) < read + w_type.size * turned:
         convolved, cost = _by_adding(axes), COLUMN * added
     else:
         convolved = _in_phases(_by_columns, parts, (n // batches, *w_shape[:2], *shape[2:]))
@@ -261,9 +276,10 @@ def _convolution(op: Op) -> Kernel | None:
 
     if dtype not in FLOATS and dtype.kind != "c":
         cost = MULTIPLIED * read * outputs / groups
-    elif groups > 1:
-        cost = 0  # XLA takes longer for them than NumPy does
+    elif groups > 1 and not placed:
+        cost = 0  # XLA copies the columns, too
     return Kernel(compute, flushing(compute), cost / max([t.size for t in (x_type, w_type, out_type)]), exact=False)
 
 
 CONVOLUTION: dict[str, Entry] = {"conv_general_dilated": _convolution}
+TABLE.update(CONVOLUTION)

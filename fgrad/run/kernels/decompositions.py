@@ -1,17 +1,18 @@
 """Kernels of decompositions and triangular systems: SciPy's LAPACK, which is what XLA calls on a CPU, too.
 
-SciPy is loaded when the first of them is met, as XLA does it: it takes a fifth of a second.
+``scipy.linalg`` is loaded when the first of them is met, as XLA does it: it takes a fifth of a second.  SciPy does so
+itself, where a submodule is asked for as an attribute.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
+import scipy
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.kernel import MOVED, Compute, Entry, Kernel, flushed, same
+from fgrad.run.kernels.kernel import MOVED, TABLE, Compute, Entry, Kernel, flushed, same
 
 _LETTERS = {np.dtype(name): letter for name, letter in zip(("f4", "f8", "c8", "c16"), "sdcz", strict=True)}
 #: nanoseconds that Python takes for one matrix of a batch
@@ -20,7 +21,7 @@ _MATRIX = 5000.0
 
 def _routine(name: str, dtype: np.dtype) -> Callable[..., Any]:
     """LAPACK's routine for a type, or the one of BLAS."""
-    library = import_module("scipy.linalg.blas" if name == "trsm" else "scipy.linalg.lapack")
+    library = scipy.linalg.blas if name == "trsm" else scipy.linalg.lapack
     return getattr(library, _LETTERS[dtype] + name)
 
 
@@ -58,7 +59,7 @@ def _flushing(compute: Compute) -> Compute:
 
 
 def _batched(compute: Compute, op: Op, axes: int) -> Compute:
-    """The computation for each matrix of a batch, which the first axes are."""
+    """The computation for each matrix of a batch; the first axes are the batch's."""
     shapes, outs = [t.shape[axes:] for t in op.in_types], op.out_types
 
     def of_all(*xs: Any) -> Any:
@@ -220,3 +221,4 @@ DECOMPOSITIONS: dict[str, Entry] = {
     "svd": _each(_svd),
     "triangular_solve": _each(_triangular_solve),
 }
+TABLE.update(DECOMPOSITIONS)

@@ -7,12 +7,12 @@ the nearest number nearly always, and PyTorch's more often than XLA's or NumPy's
 program.  The logistic function and the inverse root PyTorch makes of others in single precision, and so they are here.
 """
 
-import math
-from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 
 import jax
 import numpy as np
+import scipy
 
 from fgrad.graph.op import Op
 from fgrad.run.kernels.kernel import (
@@ -23,9 +23,9 @@ from fgrad.run.kernels.kernel import (
     INTEGERS,
     MOVED,
     ORDERED,
-    PYTHON,
     REALS,
     SLOW_FUNCTION,
+    TABLE,
     Compute,
     Entry,
     Kernel,
@@ -63,7 +63,7 @@ def _all_in(dtypes: frozenset[np.dtype], op: Op) -> bool:
 
 
 def _function(compute: Compute, dtype: np.dtype, excess: float = FUNCTION) -> Entry:
-    """A function whose last bits may differ; of subnormal operands XLA is of many minds, but it flushes results."""
+    """A function whose last bits may differ; XLA treats subnormal operands variously, but flushes results."""
     found = Kernel(compute, lambda *xs: flushed(compute(*xs)), excess, elementwise=True, exact=False)
     return lambda op: found if all(t.dtype == dtype for t in op.in_types) else None
 
@@ -73,9 +73,9 @@ def _by_double(function: Compute, excess: float = FUNCTION) -> Entry:
     return _function(lambda *xs: function(*[x.astype(np.float64) for x in xs]).astype(_SINGLE), _SINGLE, excess)
 
 
-def _one_by_one(function: Callable[[float], float]) -> Entry:
-    """A scalar function that NumPy lacks, applied element by element: for a few calls cheaper than compiling."""
-    return _by_double(lambda x: np.asarray(np.frompyfunc(function, 1, 1)(x), np.float64), PYTHON)
+def _of_scipy(name: str) -> Entry:
+    """A function that NumPy lacks; SciPy loads ``special`` when it is asked for."""
+    return _by_double(lambda x: getattr(scipy.special, name)(x), SLOW_FUNCTION)
 
 
 def _in_both(function: Compute, excess: float = FUNCTION) -> Entry:
@@ -129,7 +129,7 @@ def _convert(op: Op) -> Kernel | None:
         return None
     if old in FLOATS and new in INTEGERS:
         return same(_to_integers(old, new), FUNCTION, elementwise=True)
-    return _arithmetic(lambda x: x.astype(new), ORDERED)(op)
+    return _arithmetic(methodcaller("astype", new), ORDERED)(op)
 
 
 def _to_integers(old: np.dtype, new: np.dtype) -> Compute:
@@ -139,7 +139,7 @@ def _to_integers(old: np.dtype, new: np.dtype) -> Compute:
 
     def compute(x: Any) -> Any:
         inside = (x >= low) & (x < high)
-        if inside.all():
+        if np.logical_and.reduce(inside, None):
             return x.astype(new)
         ended = np.where(x >= high, new.type(ends.max), np.where(x < low, new.type(ends.min), new.type(0)))
         return np.where(inside, np.where(inside, x, 0).astype(new), ended)
@@ -188,8 +188,8 @@ ELEMENTWISE: dict[str, Entry] = {
     "cosh": _by_double(np.cosh),
     "div": _div,
     "eq": _arithmetic(np.equal, ORDERED),
-    "erf": _one_by_one(math.erf),
-    "erfc": _one_by_one(math.erfc),
+    "erf": _of_scipy("erf"),
+    "erfc": _of_scipy("erfc"),
     "exp": _in_both(np.exp),
     "exp2": _by_double(np.exp2),
     "expm1": _by_double(np.expm1),
@@ -225,3 +225,4 @@ ELEMENTWISE: dict[str, Entry] = {
     "tanh": _in_both(np.tanh),
     "xor": _exact(np.bitwise_xor, _BITS),
 }
+TABLE.update(ELEMENTWISE)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from fgrad.deferred import Table
 from fgrad.graph.op import Op
 
 Compute = Callable[..., Any]
@@ -29,11 +30,10 @@ BOOL = np.dtype(bool)
 REALS = FLOATS | INTEGERS
 ORDERED = REALS | {BOOL}
 #: the types of which there are kernels at all: complex numbers are only moved
-SUPPORTED = ORDERED | {np.dtype("complex64"), np.dtype("complex128")}
+SUPPORTED: frozenset[np.dtype[Any]] = ORDERED | {np.dtype("complex64"), np.dtype("complex128")}
 
-#: nanoseconds an element, see NOTE [What NumPy costs more]: of views, arithmetic, elements put elsewhere, functions,
-#: and what Python computes
-FREE, ARITHMETIC, MOVED, FUNCTION, SLOW_FUNCTION, PYTHON = 0.0, 0.08, 0.7, 1.5, 8.0, 120.0
+#: nanoseconds an element, see NOTE [What NumPy costs more]: of views, arithmetic, elements put elsewhere, functions
+FREE, ARITHMETIC, MOVED, FUNCTION, SLOW_FUNCTION = 0.0, 0.08, 0.7, 1.5, 8.0
 
 _TINY = {dtype: np.finfo(dtype).tiny for dtype in FLOATS}
 
@@ -59,6 +59,9 @@ class Kernel:
 
 #: the kernel of an operation; None where it has none
 Entry = Callable[[Op], Kernel | None]
+
+#: by the name of a primitive; filled by the files of kernels
+TABLE: Table[Entry] = Table()
 
 
 def same(compute: Compute, excess: float, elementwise: bool = False) -> Kernel:

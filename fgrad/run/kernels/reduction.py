@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from operator import methodcaller
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from fgrad.run.kernels.kernel import (
     FLOATS,
     ORDERED,
     REALS,
+    TABLE,
     Compute,
     Entry,
     Kernel,
@@ -26,11 +30,11 @@ def _sum(op: Op) -> Kernel | None:
     if dtype not in REALS:
         return None
     along = None if len(axes) == op.in_types[0].ndim else axes
-    return _of_any_order(lambda x: np.add.reduce(x, along, dtype), dtype)
+    return _of_any_order(partial(np.add.reduce, axis=along, dtype=dtype), dtype)
 
 
 def _of_any_order(compute: Compute, dtype: np.dtype) -> Kernel:
-    """What depends, with floating-point numbers, on the order in which elements are taken."""
+    """A reduction whose floating-point result depends on the order of the elements."""
     if dtype not in FLOATS:
         return same(compute, ARITHMETIC)
     return Kernel(compute, flushing(compute), exact=False)
@@ -41,7 +45,7 @@ def _reduction(function: np.ufunc, dtypes: frozenset[np.dtype]) -> Entry:
         type, axes = op.in_types[0], tuple(op.params["axes"])
         if type.dtype not in dtypes or type.size == 0:
             return None
-        return _of_any_order(lambda x: function.reduce(x, axes), type.dtype)
+        return _of_any_order(partial(function.reduce, axis=axes), type.dtype)
 
     return entry
 
@@ -84,21 +88,24 @@ def _dot(op: Op) -> Kernel | None:
     behind = _arranged(right, (*batch_r, *inner_r, *outer_r), (*batch, inner, math.prod(_sizes(right, outer_r))))
     shape = out.shape
     plain = len(outer_l) == len(outer_r) == 1
-    compute: Compute = (
-        (lambda x, y: np.matmul(before(x), behind(y)))
-        if plain
-        else lambda x, y: np.matmul(before(x), behind(y)).reshape(shape)
-    )
+    compute: Compute = lambda x, y: np.matmul(before(x), behind(y)).reshape(shape)  # noqa: E731
+    if plain:
+        as_they_are = before is behind is _as_it_is
+        compute = np.matmul if as_they_are else lambda x, y: np.matmul(before(x), behind(y))
     transposed = (lambda x, y: np.matmul(behind(y).T, before(x).T)) if plain and not batch else None
     return Kernel(compute, flushing(compute), exact=False, transposed=transposed)
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
 
 
 def _arranged(type: ShapedArray, order: tuple[int, ...], shape: tuple[int, ...]) -> Compute:
     """What brings an array's axes in this order, and then to this shape."""
     if order == tuple(range(type.ndim)):
-        return (lambda x: x) if shape == type.shape else lambda x: x.reshape(shape)
+        return _as_it_is if shape == type.shape else methodcaller("reshape", shape)
     if _sizes(type, order) == shape:
-        return lambda x: x.transpose(order)
+        return methodcaller("transpose", order)
     return lambda x: x.transpose(order).reshape(shape)
 
 
@@ -120,3 +127,4 @@ REDUCTION: dict[str, Entry] = {
     "reduce_or": _reduction(np.logical_or, frozenset({BOOL})),
     "reduce_sum": _sum,
 }
+TABLE.update(REDUCTION)

@@ -5,15 +5,23 @@ from collections.abc import Callable
 from attrs import evolve
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.convolution import CONVOLUTION
-from fgrad.run.kernels.decompositions import DECOMPOSITIONS
-from fgrad.run.kernels.elementwise import ELEMENTWISE
-from fgrad.run.kernels.kernel import SUPPORTED, Entry, Kernel
-from fgrad.run.kernels.movement import MOVEMENT
-from fgrad.run.kernels.reduction import REDUCTION
-from fgrad.run.kernels.windows import WINDOWS
+from fgrad.run.kernels import elementwise as _elementwise, movement as _movement, reduction as _reduction  # noqa: F401
+from fgrad.run.kernels.kernel import SUPPORTED, TABLE as TABLE, Kernel
 
-TABLE: dict[str, Entry] = ELEMENTWISE | REDUCTION | MOVEMENT | CONVOLUTION | WINDOWS | DECOMPOSITIONS
+# what few programs run is imported when it is first met
+TABLE.defer(
+    "fgrad.run.kernels",
+    {
+        "convolution": ("conv_general_dilated",),
+        "decompositions": (
+            *("cholesky", "eigh", "geqrf", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "svd"),
+            "triangular_solve",
+        ),
+        "windows": (
+            *("reduce_window", "reduce_window_max", "reduce_window_min", "reduce_window_sum", "select_and_scatter_add"),
+        ),
+    },
+)
 
 #: which kernel an operation has; None where it should be left to JAX
 KernelOf = Callable[[Op], Kernel | None]

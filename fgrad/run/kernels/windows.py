@@ -15,6 +15,7 @@ from fgrad.run.kernels.kernel import (
     INTEGERS,
     MOVED,
     REALS,
+    TABLE,
     Compute,
     Entry,
     Kernel,
@@ -36,6 +37,8 @@ _UFUNCS: dict[str, tuple[np.ufunc, float]] = {
 
 def _along(x: np.ndarray, axis: int, count: int, window: int, stride: int, dilation: int, ufunc: np.ufunc) -> Any:
     """Each of ``count`` windows along one axis, reduced."""
+    # a step that is not taken may be longer than any array
+    stride, dilation = stride if count > 1 else 1, dilation if window > 1 else 1
     if window > count:
         steps, shape = x.strides, x.shape
         windows = as_strided(
@@ -105,7 +108,7 @@ def _of_windows(compute: Compute, cost: float, type: ShapedArray) -> Kernel:
 
 
 def _reduce_window(op: Op) -> Kernel | None:
-    """With an initial value, which each window meets once."""
+    """With an initial value, which enters each window once."""
     if len(op.in_types) != 2:
         return None
     _, consts, invars, eqns, outvars = closed_parts(op.params["jaxpr"])
@@ -168,3 +171,4 @@ WINDOWS: dict[str, Entry] = {
     "reduce_window_sum": _plain("add"),
     "select_and_scatter_add": _select_and_scatter_add,
 }
+TABLE.update(WINDOWS)

@@ -1,10 +1,10 @@
-"""The casts of ``torch.autocast``: which function runs in which type, and the settings of each thread.
+"""The casts of ``torch.autocast``: how each is done, and the settings of each thread.
 
 NOTE [Autocasting]
 A call of a public function, method or operator goes through its entrance (see NOTE [Overriding]), which looks at one
-flag.  Where a thread autocasts, the function is looked up here by the name that PyTorch's dispatcher knows it by, and
-floating-point arguments other than float64 are cast first.  Inside of it nothing is cast.  A function that is not
-listed runs as it is; functions that it is made of are cast on their own.  ``out=`` and in-place calls are never cast.
+flag.  Where a thread autocasts, floating-point arguments other than float64 are cast first as the function's row says
+(``autocast``).  Inside of it nothing is cast.  A function whose row says nothing runs as it is; functions that it is
+made of are cast on their own.  ``out=`` and in-place calls are never cast.
 
 The cast of a parameter is kept until the outermost context ends, so that a parameter used twice is cast once.
 """
@@ -19,37 +19,7 @@ from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.methods.conversion import to
-from fgrad.torch.ops.table.answers import names
-
-#: functions computed in the lower precision
-LOWER = names(
-    "_addmm_activation addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d "
-    "conv_transpose3d linalg_vecdot linear matmul mm prelu scaled_dot_product_attention __matmul__ "
-    "__rmatmul__"
-)
-
-#: functions computed in float32
-FLOAT = names(
-    "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist "
-    "cholesky cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy ctc_loss fft_fft fft_fft2 fft_fftn "
-    "fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn "
-    "fractional_max_pool2d fractional_max_pool3d geqrf grid_sample hinge_embedding_loss huber_loss inverse kl_div "
-    "l1_loss linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh "
-    "linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve "
-    "linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve lu lu_solve margin_ranking_loss max_unpool1d "
-    "max_unpool2d max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr "
-    "pinverse poisson_nll_loss polar prod qr quantile smooth_l1_loss soft_margin_loss stft svd trace "
-    "triangular_solve triplet_margin_loss view_as_complex"
-)
-
-#: functions computed in the widest type of their arguments
-WIDEST = frozenset(("cat", "stack", "index_copy"))
-
-#: functions that are computed in float32 only with some arguments
-_IN_FLOAT_IF: dict[str, Callable[[Sequence[Any], dict[str, Any]], bool]] = {
-    "pad": lambda args, kwargs: _pads_in_float(*args, **kwargs),
-    "max_pool3d": lambda args, kwargs: not (len(args) > 6 and args[6]) and not kwargs.get("return_indices"),
-}
+from fgrad.torch.ops.table.answers import Autocast
 
 #: the types of devices that have casts, and the type they have at first
 DEVICES = {
@@ -79,24 +49,23 @@ class Settings(threading.local):
         if enabled:
             targets[device] = dtype
         self.dtypes[device] = dtype
-        self.targets, modes.casting = targets, targets != {}
+        self.targets, modes.casting = targets, run if targets else None
 
 
 settings: Settings = Settings()
 
 
-def run(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a function with its arguments cast as its name has it."""
+def run(autocast: Autocast, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a function with its arguments cast as its row has it."""
     targets = settings.targets
     if not targets or kwargs.get("out") is not None:
         return function(*args, **kwargs)
-    name = name.rpartition(".")[2]
-    if name in LOWER:
-        cast = _lower
-    elif name in FLOAT or (name in _IN_FLOAT_IF and _IN_FLOAT_IF[name](args, kwargs)):
-        cast = _to_float
-    elif name in WIDEST:
+    if autocast == "promote":
         cast = _to_float if _widest((*args, *kwargs.values()), targets) is dtypes.float32 else _lower
+    elif autocast == "lower_precision_fp":
+        cast = _lower
+    elif autocast == "fp32" or autocast(*args, **kwargs):
+        cast = _to_float
     else:
         return function(*args, **kwargs)
     args = [_each(cast, x) for x in args]
@@ -106,9 +75,6 @@ def run(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: di
         return function(*args, **kwargs)
     finally:
         settings.targets = targets
-
-
-watch.cast = run
 
 
 def _each(cast: Callable[[Tensor, Dtype], Tensor], x: Any) -> Any:
@@ -167,7 +133,3 @@ def _widest(values: Sequence[Any], targets: dict[str, Dtype]) -> Dtype | None:
             elif found is None and own is not targets[each.device.type]:
                 raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
     return found
-
-
-def _pads_in_float(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = None) -> bool:
-    return mode == "replicate" or (mode == "reflect" and len(pad) < 6)

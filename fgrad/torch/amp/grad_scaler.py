@@ -37,7 +37,7 @@ class GradScaler:
     Arguments:
       device: the type of device of the losses.
       init_scale: the first scale.
-      growth_factor: by which the scale grows after ``growth_interval`` steps in a row.
+      growth_factor: the factor by which the scale grows after ``growth_interval`` steps in a row.
       backoff_factor: by which it shrinks after a step that was left out.
       growth_interval: how many steps the scale is tried for.
       enabled: whether it does anything.
@@ -203,23 +203,23 @@ class GradScaler:
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
-        """By which the scale grows."""
+        """The growth factor."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set by which the scale grows."""
+        """Set the growth factor."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """By which the scale shrinks."""
+        """The backoff factor."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set by which the scale shrinks."""
+        """Set the backoff factor."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """How many steps the scale is tried for."""
+        """After how many steps in a row the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:

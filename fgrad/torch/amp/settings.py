@@ -141,26 +141,3 @@ def _place(function: str, device_type: Any) -> str:
     if place not in DEVICES:
         raise RuntimeError("unknown device type for autocast in get_autocast_dispatch_key_from_device_type")
     return place
-
-
-#: the functions of ``torch``
-NAMES = {
-    function.__name__: function
-    for function in (
-        is_autocast_enabled,
-        set_autocast_enabled,
-        get_autocast_dtype,
-        set_autocast_dtype,
-        is_autocast_cache_enabled,
-        set_autocast_cache_enabled,
-        clear_autocast_cache,
-        autocast_increment_nesting,
-        autocast_decrement_nesting,
-        is_autocast_cpu_enabled,
-        set_autocast_cpu_enabled,
-        get_autocast_cpu_dtype,
-        set_autocast_cpu_dtype,
-        get_autocast_gpu_dtype,
-        set_autocast_gpu_dtype,
-    )
-}

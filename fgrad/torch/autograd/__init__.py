@@ -1,5 +1,7 @@
 """``torch.autograd``: backward and gradients, functions with a derivative of their own, modes, hooks, checks."""
 
+from typing import TYPE_CHECKING
+
 from fgrad.mutable.context.modes import (
     enable_grad,
     inference_mode,
@@ -8,15 +10,25 @@ from fgrad.mutable.context.modes import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from fgrad.torch.autograd import forward_ad, function, functional, grad_mode, graph
 from fgrad.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from fgrad.torch.autograd.backward import backward, grad
-from fgrad.torch.autograd.function import Function
-from fgrad.torch.autograd.gradcheck import gradcheck, gradgradcheck
-from fgrad.torch.autograd.variable import Variable
 from fgrad.torch.stand_ins import submodules
 
-__getattr__ = submodules(__name__)
+if TYPE_CHECKING:
+    from fgrad.torch.autograd import forward_ad, function, functional, grad_mode, graph
+    from fgrad.torch.autograd.function import Function
+    from fgrad.torch.autograd.gradcheck import gradcheck, gradgradcheck
+    from fgrad.torch.autograd.variable import Variable
+else:
+    __getattr__, __dir__ = submodules(
+        __name__,
+        {
+            __name__: "forward_ad function functional grad_mode graph",
+            f"{__name__}.function": "Function",
+            f"{__name__}.gradcheck": "gradcheck gradgradcheck",
+            f"{__name__}.variable": "Variable",
+        },
+    )
 
 __all__ = [
     "Function",

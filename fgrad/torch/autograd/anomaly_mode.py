@@ -6,10 +6,8 @@ Source: `Anomaly detection <https://docs.pytorch.org/docs/stable/autograd.html#a
 from functools import partial
 from typing import Any
 
-from fgrad.mutable.backward import engine
-from fgrad.mutable.context.modes import Mode, check_switch, modes
+from fgrad.mutable.context.modes import Mode, check_switch, modes, unusual
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.tensor.node import Node
 
 
 def is_anomaly_enabled() -> bool:
@@ -27,9 +25,11 @@ class set_detect_anomaly(Mode):
 
     def __init__(self, mode: bool, check_nan: bool = True):
         check_switch("set_anomaly_enabled", mode)
-        self.close: Any = partial(vars(modes).update, anomaly=modes.anomaly, check_nan=modes.check_nan)
+        before = {"anomaly": modes.anomaly, "check_nan": modes.check_nan, "unusual": modes.unusual}
+        self.close: Any = partial(vars(modes).update, before)
         self.mode: bool = mode
         self.check: bool = check_nan
+        unusual.stay()
         modes.anomaly, modes.check_nan = mode, check_nan
 
     def clone(self) -> "set_detect_anomaly":
@@ -60,31 +60,3 @@ class detect_anomaly(Mode):
 
     def values(self) -> dict[str, Any]:
         return {"anomaly": True, "check_nan": self.check}
-
-
-def _report(node: Node) -> None:
-    """Warn with the traceback of the forward call of a node that failed, and of the call that made that node."""
-    if not modes.anomaly:
-        return
-    if node.forward_trace is None:
-        warn(
-            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
-            "forward pass for more information.",
-            UserWarning,
-        )
-        return
-    warn(
-        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
-        + "".join(node.forward_trace),
-        UserWarning,
-    )
-    parent = node.parent
-    if parent is not None and parent.forward_trace is not None:
-        warn(
-            f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced the previous "
-            "calculation:\n" + "".join(parent.forward_trace),
-            UserWarning,
-        )
-
-
-engine.anomaly.report = _report

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.mutable import explain
 from fgrad.mutable.backward import engine
-from fgrad.mutable.context.first_time import due
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.context.torch_function.wrap import overridable
-from fgrad.mutable.context.warning import warn
-from fgrad.mutable.explain.why_no_grad import no_history, not_used
+from fgrad.mutable.context.warning import first_time, warn
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import (
@@ -20,17 +19,18 @@ from fgrad.mutable.tensor.tensor import (
     Tensor,
     accumulator,
     alias,
-    beside,
     gradient_edge,
     gradient_function,
     is_tracked,
     new_tensor,
+    to_device_of,
 )
 from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import filled
-from fgrad.torch.ops.creation.copying import kept_strides
+from fgrad.mutable.write.copying import kept_strides
 
 CREATE_GRAPH = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
@@ -132,7 +132,7 @@ def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[T
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             if not type.dtype.is_floating_point:
                 raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {type.dtype}")
-            found.append(beside(output, _ones(type)) if isinstance(output, Tensor) else _ones(type))
+            found.append(to_device_of(output, _ones(type)) if isinstance(output, Tensor) else _ones(type))
         else:
             raise TypeError("gradients can be either Tensors or None, but got " + type_name(grad))
     return found
@@ -144,7 +144,7 @@ def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None], what: str) ->
         edge = (output.node, output.output_nr) if isinstance(output, GradientEdge) else gradient_edge(output)
         if edge is None:
             text = f"element {i} of tensors does not require grad and does not have a grad_fn"
-            raise RuntimeError(no_history(output, text))
+            raise RuntimeError(explain.no_history(output, text))
         roots.append((edge, grad))
     return roots
 
@@ -203,7 +203,7 @@ def backward(
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     keep = create_graph if retain_graph is None else retain_graph
     roots = _roots(outputs, seeds(outputs, grads, False), "tensors")
-    if create_graph and targets is None and due(CREATE_GRAPH):
+    if create_graph and targets is None and first_time(CREATE_GRAPH):
         warn(CREATE_GRAPH, UserWarning)
     edges = None
     if targets is not None:
@@ -282,7 +282,7 @@ def grad(
     roots = _roots(outs, seeds(outs, grads, is_grads_batched), "tensors")
     edges = [_target(x, False) for x in targets]
     if is_grads_batched:
-        found = batching.run(roots, keep, create_graph, edges)
+        found = _batched_gradients(roots, keep, create_graph, edges)
     else:
         found = engine.run_backward(roots, keep, create_graph, edges, False)
     if modes.capture and not create_graph:
@@ -305,14 +305,27 @@ def materialized(
         return tuple([_zeros(t, tracked) if g is None else g for g, t in zip(found, targets, strict=True)])
     for i, g in enumerate(found):
         if g is None and not allow:
-            raise RuntimeError(not_used(outputs, targets[i], f"The differentiated Tensor at index {i} {UNUSED}"))
+            raise RuntimeError(
+                explain.not_used(outputs, targets[i], f"The differentiated Tensor at index {i} {UNUSED}")
+            )
     return tuple(found)
 
 
-class _Batching:
-    """What runs backward for many gradients at once; ``fgrad.torch.func`` enters it when it is defined."""
+def _batched_gradients(
+    roots: Sequence[tuple[Any, Tensor | None]], keep_graph: bool, create_graph: bool, inputs: Sequence[Any]
+) -> list[Tensor | None]:
+    """``run_backward`` mapped over gradients that have a leading axis of many, as have the results.
 
-    run: Any = None
-
-
-batching: _Batching = _Batching()
+    Raises:
+      ValueError: they are not equally many.
+    """
+    sizes = [g._type.shape[0] for _, g in roots if g is not None]
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    with mapping(sizes[0], "error") as level:
+        examples = [(edge, None if g is None else cross_in(g, level)) for edge, g in roots]
+        found = engine.run_backward(examples, keep_graph, create_graph, inputs, False)
+    return [None if g is None else cross_out(g, level) for g in found]

@@ -5,13 +5,13 @@ Source: `Forward-mode AD <https://docs.pytorch.org/docs/stable/autograd.html#for
 
 from typing import Any, NamedTuple
 
-from fgrad.mutable.context.modes import Mode, modes
+from fgrad.mutable.context.modes import Mode, modes, unusual
 from fgrad.mutable.layout.geometry import overlaps
-from fgrad.mutable.tensor.tensor import Tensor, alias
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.transforms import forward
 from fgrad.mutable.transforms.forward import set_tangent, tangent_of
 from fgrad.mutable.transforms.levels import brought_in
-from fgrad.torch.ops.views.views import view_sizes
+from fgrad.torch.ops.views.views import forward_primal, view_sizes
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -34,6 +34,7 @@ def enter_dual_level() -> int:
         raise RuntimeError(NESTED)
     opened = forward.another_level()
     held = vars(modes)
+    unusual.enter()
     held |= opened
     return modes.dual_level
 
@@ -152,15 +153,12 @@ def _of_its_type(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """A tensor without its tangent, and the tangent."""
+    """A view of a tensor that has no tangent, and the tangent, None where there is none."""
     if modes.dual_level < 0:
         return UnpackedDualTensor(tensor, None)
     tangent = tangent_of(tensor)
-    if tangent is None:
-        return UnpackedDualTensor(tensor, None)
-    primal = alias(tensor)
-    primal._requires_grad = tensor._requires_grad
-    primal._grad_fn, primal._output_nr, primal._accumulator = tensor._grad_fn, tensor._output_nr, tensor._accumulator
+    primal = forward_primal(tensor)
+    primal._view.dual = primal
     for outer in range(modes.dual_level):
         forward.carry(tensor, primal, outer, lambda above: above)
     return UnpackedDualTensor(primal, tangent)

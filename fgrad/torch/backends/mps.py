@@ -1,4 +1,4 @@
-"""``torch.backends.mps``: Apple's GPUs, of which JAX's CPU build knows nothing."""
+"""``torch.backends.mps``: Apple GPUs, which are not supported."""
 
 
 def is_available() -> bool:

@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -16,13 +16,16 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
-from fgrad.torch.compiler.programs import Done, Program, record
+from fgrad.torch.compiler.programs import Call, Done, Program, record
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.parameter import Parameter
 
 #: so many programs a function has at most; a function that needs more runs as uncompiled
 LIMIT = 8
 #: the arguments that are no tensors, as guards: those that can be compared by value
 _VALUES = (type(None), bool, int, float, complex, str, bytes)
+#: the arguments of most calls
+_TENSORS = (Tensor, Parameter)
 
 
 class Config:
@@ -64,21 +67,23 @@ class Compiled:
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.given_up or not is_ordinary() or getattr(_running, "inside", False):
             return self.function(*args, **kwargs)
-        leaves, structure = flatten((args, kwargs))
-        tensors = [x for x in leaves if isinstance(x, Tensor)]
-        try:
+        tensors: Sequence[Tensor]
+        if not kwargs and all([x.__class__ in _TENSORS for x in args]):  # noqa: C419  (a list is faster here)
+            tensors, key = args, (len(args), modes_now())
+        else:
+            leaves, structure = flatten((args, kwargs))
+            tensors = [x for x in leaves if isinstance(x, Tensor)]
             key = structure, tuple([_static(x) for x in leaves]), modes_now()
+        try:
             programs = self.programs.get(key)
         except TypeError:  # an argument without a hash
             return self.function(*args, **kwargs)
         for program in programs or ():
-            if not program.guards.hold():
-                continue
-            found = program.find(tensors)
-            if program.guards.fit(found):
+            call = program.call(tensors)
+            if call is not None:
                 if program.refused is not None:
                     return self._refused(program, args, kwargs)
-                return self._again(key, program, found, tensors, args, kwargs)
+                return self._again(key, call, tensors, args, kwargs)
         return self._first(key, tensors, args, kwargs)
 
     def _refused(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -91,7 +96,7 @@ class Compiled:
         finally:
             _running.inside = False
 
-    def _first(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+    def _first(self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Record a call that no program fits."""
         if self.recorded >= LIMIT:
             self.given_up = True
@@ -109,11 +114,10 @@ class Compiled:
             return done.result
         if program.refused is not None:
             return self._refused(program, args, kwargs)
-        return program.run(program.find(tensors))
+        return program.first_call(tensors)()
 
-    def _again(
-        self, key: Any, program: Program, found: list[Any], tensors: list[Tensor], args: Any, kwargs: Any
-    ) -> Any:
+    def _again(self, key: Any, call: Call, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+        program = call.program
         program.calls += 1
         every = config.check_every
         if every and (program.calls == 2 or not program.calls % every):
@@ -126,8 +130,8 @@ class Compiled:
                     return done.result
                 if checked.refused is not None:
                     return self._refused(checked, args, kwargs)
-                return checked.run(checked.find(tensors))
-        return program.run(found)
+                return checked.first_call(tensors)()
+        return call()
 
     def _record(self, args: Any, kwargs: Any) -> tuple[Program, Done | None]:
         try:

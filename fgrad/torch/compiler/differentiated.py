@@ -20,11 +20,13 @@ from fgrad.jaxcore import widely
 from fgrad.mutable.backward.engine import run_backward
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.context.modes import modes
+from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.node import TWICE, Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.write.copying import kept_strides
 from fgrad.seam import RawSource
 
 DOUBLE = "torch.compile with aot_autograd does not currently support double backward"
@@ -39,6 +41,7 @@ class Derivative:
       cotangents: the traced gradients of these.
       wanted: the tensors from outside that get gradients.
       gradients: theirs.
+      strides: of these, None for row-major.
       saved: the tensors from outside that the history had saved.
     """
 
@@ -46,6 +49,7 @@ class Derivative:
     cotangents: list[Any]
     wanted: list[Tensor]
     gradients: list[Any]
+    strides: list[Ints | None]
     saved: list[Tensor]
 
 
@@ -112,7 +116,12 @@ def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Deri
         x._grad_fn = None
     reached = [(x, g) for x, g in zip(wanted, found, strict=True) if g is not None]
     return Derivative(
-        live, [c._storage.array for c in cotangents], [x for x, _ in reached], [g._value() for _, g in reached], saved
+        live,
+        [c._storage.array for c in cotangents],
+        [x for x, _ in reached],
+        [g._value() for _, g in reached],
+        [kept_strides(g) for _, g in reached],
+        saved,
     )
 
 
@@ -157,6 +166,7 @@ class BackwardProgram:
       results: the places of the results among the new tensors.
       types: of the results.
       wanted: the places of the tensors that get gradients among those of the call.
+      given, strides: the types and the strides of these.
       residuals: their places among the outputs of the first half.
       saved: the places of the tensors whose versions are checked.
     """
@@ -166,6 +176,7 @@ class BackwardProgram:
     types: list[TensorType]
     wanted: list[int]
     given: list[TensorType]
+    strides: list[Ints | None]
     residuals: list[int]
     saved: list[int]
     _xla: Any = None
@@ -183,10 +194,11 @@ class BackwardProgram:
             made[place]._grad_fn, made[place]._output_nr = node, number
 
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-        if self._xla is None:
-            graph = self.graph
-            self._xla = jax.jit(lambda *flat: tuple(evaluate(graph, flat)))
-        return widely(self._xla, *values) if self.graph.wide else self._xla(*values)
+        graph = self.graph
+        program = self._xla or jax.jit(lambda *flat: tuple(evaluate(graph, flat)))
+        outs = widely(program, *values) if graph.wide else program(*values)
+        self._xla = program  # see NOTE [Interrupted in XLA]
+        return outs
 
 
 class CompiledFunctionBackward(Node):
@@ -213,7 +225,7 @@ class CompiledFunctionBackward(Node):
         given = [(zeros(t) if g is None else g)._value() for g, t in zip(grads, program.types, strict=True)]
         values = [*self.residuals, *given]
         outs = program.compute(values)
-        return [new_tensor(value, type) for value, type in zip(outs, program.given, strict=True)]
+        return [new_tensor(*each) for each in zip(outs, program.given, program.strides, strict=True)]
 
     def release(self, source: RawSource | None = None) -> None:
         for saved in self.saved:

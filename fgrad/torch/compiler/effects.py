@@ -10,19 +10,21 @@ view of what was made inside) is ``Irregular``: such a call runs in pieces.
 
 import copy
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import define, field, frozen
 from jax import tree_util
 
 from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.capture.scopes import MISSING
 from fgrad.mutable.operation.capture import flatten, is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.storage import WRITES_KEPT, Storage, VersionCounter, Write
+from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
+from fgrad.torch.compiler.located import Located
 from fgrad.torch.compiler.step import Step
 
 #: fields of tensors that say nothing that the user can see, and come back by themselves
@@ -63,84 +65,48 @@ class Made:
         return found
 
 
-@define(eq=False)
-class Located:
-    """The tensors from outside that a call reads or changes, and how each call finds them.
+@frozen(eq=False)
+class Kept:
+    """What gives the same value at each call."""
 
-    A tensor is one of the arguments, by its place; the ``.grad`` of another, which may be a new one at each call; what
-    an entry holds into which the call itself puts another; or the very object that it was.
-    """
+    value: Any
 
-    capture: Capture
-    arguments: Sequence[Tensor]
-    tensors: list[Tensor] = field(factory=list)
-    ways: list[tuple[str, Any]] = field(factory=list)
-    _numbers: dict[int, int] = field(factory=dict)
-    _owners: dict[int, Tensor] = field(factory=dict)
-    _entries: dict[int, tuple[Any, Any]] = field(factory=dict)
-
-    def __attrs_post_init__(self) -> None:
-        world = self.capture.world
-        for tensor in world.tensors:
-            gradient = world.containers[id(vars(tensor))][1].get("_grad")
-            if gradient is not None:
-                self._owners[id(gradient)] = tensor
-        for container, before in world.changed():
-            if isinstance(container, dict):
-                replaced = [(key, x) for key, x in before.items() if container.get(key) is not x]
-                self._entries |= {id(x): (container, key) for key, x in replaced if is_tensor(x)}
-        self._entries |= {id(x): (scope, name) for scope, name, x in world.rebound() if is_tensor(x)}
-
-    def number(self, tensor: Tensor) -> int:
-        """The place of a tensor among those that are found at each call."""
-        found = self._numbers.get(id(tensor))
-        if found is not None:
-            return found
-        at = next((i for i, x in enumerate(self.arguments) if x is tensor), None)
-        owner = self._owners.get(id(tensor))
-        way: tuple[str, Any] = ("fixed", tensor)
-        if at is not None:
-            way = "argument", at
-        elif owner is not None:
-            way = "gradient", self.number(owner)
-        elif id(tensor) in self._entries:
-            way = "entry", self._entries[id(tensor)]
-        self._numbers[id(tensor)] = len(self.tensors)
-        self.tensors.append(tensor)
-        self.ways.append(way)
-        return len(self.tensors) - 1
-
-    def of_storage(self, storage: Storage) -> int:
-        return self.number(next(x for x in self.capture.world.tensors if x._storage is storage))
-
-    def of_counter(self, counter: VersionCounter) -> int:
-        return self.number(next(x for x in self.capture.world.tensors if x._counter is counter))
-
-    def key(self) -> list[Any]:
-        """What two calls share that find their tensors in the same way."""
-        held = {"fixed": id, "entry": lambda at: (id(at[0]), at[1])}
-        return [(kind, held[kind](at) if kind in held else at) for kind, at in self.ways]
-
-    def finder(self) -> Callable[[Sequence[Tensor]], list[Any]]:
-        """What finds the tensors of a call, from its arguments."""
-        ways = self.ways
-
-        def find(arguments: Sequence[Tensor]) -> list[Any]:
-            found: list[Any] = []
-            for kind, at in ways:
-                if kind == "fixed":
-                    found.append(at)
-                elif kind == "entry":
-                    held = at[0].get(at[1], None)
-                    found.append(held if is_tensor(held) else None)
-                else:
-                    found.append(arguments[at] if kind == "argument" else found[at]._grad)
-            return found
-
-        return find
+    def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
+        return self.value
 
 
-Value = Callable[[Sequence[Tensor], Sequence[Tensor]], Any]
+@frozen(eq=False)
+class Found:
+    """What gives a tensor that the call finds."""
+
+    number: int
+
+    def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
+        return found[self.number]
+
+
+@frozen(eq=False)
+class Fresh:
+    """What gives a tensor that the call makes."""
+
+    place: int
+
+    def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
+        return made[self.place]
+
+
+@frozen(eq=False)
+class Tree:
+    """What gives a tree of values."""
+
+    structure: Any
+    leaves: list["Value"]
+
+    def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
+        return tree_util.tree_unflatten(self.structure, [leaf(found, made) for leaf in self.leaves])
+
+
+Value = Kept | Found | Fresh | Tree
 
 
 @define(eq=False)
@@ -161,10 +127,10 @@ class Effects:
     outputs: list[Any] = field(factory=list)
     made: list[Made] = field(factory=list)
     writes: list[tuple[int, int]] = field(factory=list)
-    counts: list[tuple[int, int, list[Any]]] = field(factory=list)
+    counts: list[tuple[int, int, list[Write]]] = field(factory=list)
     fields: list[tuple[int, str, Value]] = field(factory=list)
     entries: list[tuple[dict[Any, Any], Any, Value]] = field(factory=list)
-    result: Value = field(default=None)
+    result: Value = field(default=Kept(None))
     _places: dict[int, int] = field(factory=dict)
     _storages: dict[Storage, int] = field(factory=dict)
     _counters: dict[VersionCounter, int] = field(factory=dict)
@@ -188,12 +154,10 @@ class Effects:
         """What gives a value anew."""
         capture = self.located.capture
         if not is_tensor(value):
-            return lambda found, made: value
+            return Kept(value)
         if value in capture.world.tensors:
-            number = self.located.number(value)
-            return lambda found, made: found[number]
-        place = self.place_of(value)
-        return lambda found, made: made[place]
+            return Found(self.located.number(value))
+        return Fresh(self.place_of(value))
 
     def place_of(self, tensor: Tensor) -> int:
         """The place of a new tensor among those that are made."""
@@ -241,18 +205,21 @@ class Effects:
                 else:
                     container[key] = value
             raise
-        for (counter, _), before, (_, _, writes) in zip(counters, values, self.counts, strict=True):
-            if writes:
-                _note(counter, before, writes)
+        for (counter, delta), (_, _, writes) in zip(counters, self.counts, strict=True):
+            note(counter, delta, writes)
         return made, self.result(found, made)
 
 
-def _note(counter: VersionCounter, before: int, writes: Sequence[Any]) -> None:
-    """Note who wrote, for errors."""
+def note(counter: VersionCounter, delta: int, writes: Sequence[Write]) -> None:
+    """Note who made the last versions of a counter, for errors; of many the first ones are not remembered."""
+    if counter.writes.__class__ is RepeatedWrites and delta > len(writes):
+        counter.writes = deque(counter.writes.until(counter.value - delta), WRITES_KEPT)  # type: ignore[union-attr]
+    if not writes:
+        return
     if counter.writes is None:
         counter.writes = deque(maxlen=WRITES_KEPT)
-    for version, write in enumerate(writes, before + 1):
-        counter.writes.append(Write(version, write.operation, write.source, write.through))
+    for version, write in enumerate(writes, counter.value - len(writes) + 1):
+        counter.writes.append(write._replace(version=version))
 
 
 def check_plain(tensor: Tensor, capture: Capture) -> None:
@@ -309,7 +276,7 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
     for counter, (before, _) in capture.counters.items():
         delta = counter.value - before
         if delta:
-            noted = [] if counter.writes is None else list(counter.writes)[-delta:]
+            noted = counter.last_writes()[-delta:]
             found.counts.append((found.located.of_counter(counter), delta, noted))
     owners = {id(vars(tensor)): tensor for tensor in capture.world.tensors}
     for container, before in capture.world.changed():
@@ -321,7 +288,10 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
         else:
             _entries(found, container, before)
     for scope, name, before in capture.world.rebound():
-        _entry(found, scope, name, scope.get(name, None), before)
+        value = scope.get(name, MISSING)
+        if value is MISSING:
+            raise Irregular(f"a variable or an attribute of a class is taken away: {_shown(name)}")
+        _entry(found, scope, name, value, before)
     _result(found, step)
     return found
 
@@ -373,6 +343,4 @@ def _result(found: Effects, step: Step) -> None:
     if len(makers) == 1 and step.result is leaves[0]:
         found.result = makers[0]
     else:
-        found.result = lambda tensors, made: tree_util.tree_unflatten(
-            structure, [maker(tensors, made) for maker in makers]
-        )
+        found.result = Tree(structure, makers)

@@ -90,7 +90,7 @@ def _guards(program: Program) -> tuple[str, ...]:
         found.append(f"{place.path}: {tensor._type}{leaf}")
     places = {id(getattr(held, "__dict__", None)): place for place, held in world.objects.values()}
     places |= {id(held): place for place, held in world.objects.values()}
-    for container, _ in guards.containers:
+    for container in guards.looked_at():
         place = places.get(id(container))
         if place is not None:
             found.append(f"{place.path}: the same attributes or entries")

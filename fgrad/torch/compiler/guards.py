@@ -3,23 +3,29 @@
 NOTE [Guards]
 The walk of a capture has copied every container that the function can reach.  They are the guards: a program is used
 while each holds the very objects that it held, but for what the call itself sets and for the numbers that are inputs.
-So another ``training``, another option of an optimiser, a parameter that was replaced, an attribute of any object make
-another program.  Beside these stand the types and layouts of the tensors that are read, which of them share memory,
-whether leaves have a gradient, the modes, and the variables that the functions name.
+So another ``training``, another option of an optimiser, a parameter that was replaced, an attribute of any object or of
+its class make another program.  Beside these stand the types and layouts of all tensors that the function can reach,
+whether it reads their values or not, which of them share memory, whether they have a gradient, the modes, and the
+variables that the functions name.
 """
 
 import operator
+from collections import OrderedDict, deque
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.capture.world import MISSING
+from fgrad.mutable.capture.scopes import MISSING, Slots
+from fgrad.mutable.capture.world import holds
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.torch.compiler.effects import Effects
+from fgrad.torch.compiler.identities import Contents
 from fgrad.torch.nn.modules.hooks import everywhere
 
 
@@ -50,7 +56,7 @@ def is_ordinary() -> bool:
 def signature(tensor: Tensor) -> Any:
     """What a program knows of a tensor."""
     storage = tensor._storage
-    array = storage.array
+    array, gradient = storage.array, tensor._grad
     return (
         tensor._type,
         tensor._geometry,
@@ -62,6 +68,8 @@ def signature(tensor: Tensor) -> Any:
         tensor.__class__,
         tensor._inference,
         bool(tensor._backward_hooks or tensor._post_accumulate_grad_hooks),
+        tensor._view is None,
+        None if gradient is None else (gradient.__class__, gradient._requires_grad),
     )
 
 
@@ -71,34 +79,45 @@ class Guards:
 
     Attributes:
       variables: scopes with a name and what it stood for.
-      containers: containers with the objects that they held.
+      containers: dicts, lists and deques with copies of them.
+      keyed: those of the dicts, by identity, whose keys are data and no names of attributes.
+      others: sets and slots with what they held.
       empty: containers that held nothing: most are tables of hooks.
       entries: containers that the call itself changes, with those entries that it leaves alone.
-      tensors: what was known of each tensor that the call reads.
+      attributes: the dicts of tensors with what the user has set there.
+      instances, classes: the objects of the user's classes, and these.
+      marks: the same as ``attributes`` of tensors that are not the same at each call, by their numbers.
+      tensors: what was known of each tensor that the call finds.
       numbers: dicts with the keys of numbers that are inputs, and what has to be known of these.
-      leaves: leaves that require grad, and whether they had a gradient.
       shared: which of the tensors share memory.
     """
 
     variables: list[tuple[Any, Any, Any]] = field(factory=list)
-    containers: list[tuple[Any, list[Any]]] = field(factory=list)
+    containers: list[tuple[Any, Any]] = field(factory=list)
+    keyed: set[int] = field(factory=set)
+    others: list[tuple[Any, Any]] = field(factory=list)
     empty: list[Any] = field(factory=list)
-    entries: list[tuple[Any, int, list[tuple[Any, Any]]]] = field(factory=list)
+    entries: list[tuple[Any, int, dict[Any, Any]]] = field(factory=list)
+    attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(factory=list)
+    instances: list[Any] = field(factory=list)
+    classes: list[type] = field(factory=list)
+    marks: list[tuple[int, dict[str, Any]]] = field(factory=list)
     tensors: list[Any] = field(factory=list)
     numbers: list[tuple[dict[Any, Any], Any, Any]] = field(factory=list)
-    leaves: list[tuple[dict[str, Any], bool]] = field(factory=list)
     shared: list[int] = field(factory=list)
 
     def hold(self) -> bool:
         """Whether everything that does not depend on the arguments is as it was."""
-        if any(map(len, self.empty)):
+        if any(self.empty) or not self._contents.hold():
             return False
-        for container, values in self.containers:
-            held = container.values() if isinstance(container, dict) else container
-            if len(held) != len(values) or not all(map(operator.is_, held, values)):
-                return False
+        if not all(map(operator.is_, map(type, self.instances), self.classes)):
+            return False
         for container, size, items in self.entries:
-            if len(container) != size or not all(container.get(k, MISSING) is v for k, v in items):
+            held = map(container.get, items, repeat(MISSING))
+            if len(container) != size or not all(map(operator.is_, held, items.values())):
+                return False
+        for container, items in self.attributes:
+            if not all(map(operator.is_, map(container.get, items, repeat(MISSING)), items.values())):
                 return False
         for holder, key, form in self.numbers:
             if form_of(holder.get(key), key) != form:
@@ -106,14 +125,42 @@ class Guards:
         for scope, name, value in self.variables:
             if scope.get(name, MISSING) is not value:
                 return False
-        return all((held.get("_grad") is None) is empty for held, empty in self.leaves)
+        return all(holds(container, before) for container, before in self.others)
+
+    @cached_property
+    def _contents(self) -> Contents:
+        """What the containers held."""
+        shown = [view for held, _ in self.containers for view in self._views(held, held)]
+        return Contents(shown, [view for held, old in self.containers for view in self._views(held, old)])
+
+    def _views(self, held: Any, shown: Any) -> list[Any]:
+        """What is looked at of a container, or of its copy.  A dict is asked as one, whatever its class makes of it."""
+        if not isinstance(held, dict):
+            return [shown]
+        kind = OrderedDict if isinstance(shown, OrderedDict) else dict  # it keeps an order of its own
+        return [kind.values(shown), kind.keys(shown)] if id(held) in self.keyed else [kind.values(shown)]
+
+    def looked_at(self) -> list[Any]:
+        """The containers and objects that have to hold what they held."""
+        return [held for held, _ in (*self.containers, *self.others)]
 
     def fit(self, found: Sequence[Any]) -> bool:
         """Whether the tensors of a call are as those that were recorded."""
         for tensor, wanted in zip(found, self.tensors, strict=True):
             if tensor is None or signature(tensor) != wanted:
                 return False
-        return sharing(found) == self.shared
+        return self.are_marked(found) and sharing(found) == self.shared
+
+    def are_marked(self, found: Sequence[Any]) -> bool:
+        """Whether tensors have the attributes that they had, numbers and strings by their values."""
+        return all(_is_alike(vars(found[at]).get(k, MISSING), v) for at, held in self.marks for k, v in held.items())
+
+
+def _is_alike(value: Any, old: Any) -> bool:
+    return value is old or (value.__class__ is old.__class__ and isinstance(value, _VALUES) and value == old)
+
+
+_VALUES = (bool, int, float, complex, str, bytes)
 
 
 def form_of(number: Any, key: Any) -> Any:
@@ -145,8 +192,14 @@ def guards_of(capture: Capture, effects: Effects) -> Guards:
         for scope, name, value in capture.world.variables.values()
         if name not in own.get(id(scope), ())
     ]
-    holders = [x for x in capture.world.tensors if x._requires_grad or x._grad is not None or type(x) is not Tensor]
-    found.leaves = [(vars(x), x._grad is None) for x in holders]
+    for i, (kind, _) in enumerate(effects.located.ways):
+        if own_names := vars(effects.located.tensors[i]).keys() - FIELDS:
+            held = vars(effects.located.tensors[i])
+            items = {name: held[name] for name in own_names}
+            if kind == "fixed":
+                found.attributes.append((held, items))
+            else:
+                found.marks.append((i, items))
     found.tensors = [signature(x) for x in effects.located.tensors]
     found.shared = sharing(effects.located.tensors)
     return found
@@ -157,7 +210,7 @@ def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
     changed = {id(container) for container, _ in capture.world.changed()}
     found = _of_objects(capture, dict.fromkeys(changed, ()))
     # Python runs at each call: what it sets does not matter, but what it has made, as a state, may be there by now
-    found.entries = [(container, size, []) for container, size, _ in found.entries]
+    found.entries = [(container, size, {}) for container, size, _ in found.entries]
     rebound = {(id(scope), name) for scope, name, _ in capture.world.rebound()}
     variables = capture.world.variables.values()
     found.variables = [each for each in variables if (id(each[0]), each[1]) not in rebound]
@@ -173,19 +226,24 @@ def guards_of_arguments(arguments: Sequence[Tensor]) -> Guards:
 def _of_objects(capture: Capture, own: Mapping[int, Collection[Any]]) -> Guards:
     """The guards of containers, but for the entries that the call sets itself."""
     found = Guards()
+    lasting = [(x, cls) for x, cls in capture.world.instances if id(x) in capture.world.lasting]
+    found.instances, found.classes = [x for x, _ in lasting], [cls for _, cls in lasting]
     tensors = {id(vars(x)) for x in capture.world.tensors}
-    for container, before in capture.world.containers.values():
-        if id(container) in tensors or id(container) not in capture.world.lasting:
+    for key, (container, before) in capture.world.containers.items():
+        if id(container) in tensors or key not in capture.world.lasting:
             continue
-        if not isinstance(container, dict | list):
-            continue
-        if not before and id(container) not in own:
+        is_own = id(container) in own
+        if not (before or is_own or isinstance(container, Slots) or hasattr(container, "__bool__")):
             found.empty.append(container)
-        elif id(container) not in own:
-            found.containers.append((container, list(before.values() if isinstance(before, dict) else before)))
+        elif not is_own and not isinstance(container, dict | list | deque):
+            found.others.append((container, before))
+        elif not is_own:
+            found.containers.append((container, before))
+            if id(container) in capture.world.objects:  # an object's dict is none of the user's
+                found.keyed.add(id(container))
         elif isinstance(container, dict):
             read = {key for holder, key, _ in capture.numbers if holder == id(container)}
             found.numbers += [(container, key, form_of(before[key], key)) for key in read]  # type: ignore[misc]
-            items = [(k, v) for k, v in before.items() if k not in own[id(container)]]
+            items = {k: v for k, v in before.items() if k not in own[id(container)]}
             found.entries.append((container, len(before), items))
     return found

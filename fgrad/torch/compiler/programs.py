@@ -29,16 +29,10 @@ from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative
 from fgrad.torch.compiler.effects import Effects, Irregular, effects_of
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.reached import world_of
+from fgrad.torch.compiler.steady import Steady, can_be_steady
 from fgrad.torch.compiler.step import Step
+from fgrad.torch.compiler.straight import Fitting, Leaving, reading
 from fgrad.torch.nn.modules.module import Module
-
-
-@frozen(eq=False)
-class Source:
-    """Where a program's input comes from at each call."""
-
-    read: Callable[[Sequence[Any]], Any]
-    name: str
 
 
 @define(eq=False)
@@ -51,7 +45,9 @@ class Program:
       breaks: the reasons for which the call runs in pieces, if it does (NOTE [Pieces]).
       pieces: the graphs of these.
       graph: from the inputs that are read to the outputs.
-      sources: where the inputs come from.
+      reads: the inputs: numbers of tensors, and functions of the numbers that are drawn ahead.
+      fitting, reading, leaving: what is done at each call (NOTE [Straight lines]), once there has been one.
+      steady: how a call goes on from the last one, where it can.
       draws: random numbers that are drawn before it runs.
       calls: how often it was called.
       seconds: what recording took.
@@ -63,8 +59,11 @@ class Program:
     names: tuple[str, ...] = ()
     out_names: tuple[str, ...] = ()
     effects: Effects | None = None
-    find: Any = list
-    sources: list[Source] = field(factory=list)
+    reads: list[int | Callable[[Any], Any]] = field(factory=list)
+    fitting: Fitting | None = None
+    reading: Any = None
+    leaving: Leaving | None = None
+    steady: Steady | None = None
     draws: list[Drawn] = field(factory=list)
     streams: list[tuple[Any, int]] = field(factory=list)
     backward: BackwardProgram | None = None
@@ -78,40 +77,69 @@ class Program:
     def in_pieces(cls, breaks: Sequence[str], graphs: Sequence[FlatGraph]) -> "Program":
         """What stands for a call that runs in pieces."""
         shown = tuple([flat_function(graph, (), ()) for graph in graphs])
-        return cls(Guards(), breaks[0], find=list, breaks=tuple(breaks), pieces=shown)
+        return cls(Guards(), breaks[0], breaks=tuple(breaks), pieces=shown)
 
-    def run(self, found: Sequence[Tensor]) -> Any:
-        """Run on the tensors of a call, and leave the effects behind; the result."""
+    def call(self, arguments: Sequence[Tensor]) -> "Call | None":
+        """What runs this program on the arguments of a call, if it may stand for the call."""
+        guards, effects = self.guards, self.effects
+        if not guards.hold():
+            return None
+        if effects is None:
+            return Call(self, arguments) if guards.fit(arguments) else None
+        steady = self.steady
+        if steady is not None and steady.owner is not None:
+            others = steady.fits(arguments)
+            if others is not None:
+                return SteadyCall(self, others, arguments, steady)
+            steady.end()
+        fitting = self.fitting
+        found = None if fitting is None else fitting(arguments)
+        if found is not None:
+            return Call(self, found, self.leaving if steady is None else steady.leaving())
+        found = effects.located.find(arguments)
+        return self._first_call(found) if guards.fit(found) else None
+
+    def first_call(self, arguments: Sequence[Tensor]) -> "Call":
+        """What runs this program on arguments that it fits, of which it knows nothing else yet."""
+        assert self.effects is not None
+        return self._first_call(self.effects.located.find(arguments))
+
+    def _first_call(self, found: Sequence[Tensor]) -> "Call":
+        effects = self.effects
+        assert effects is not None
+        if self.fitting is None:
+            self.reading = reading(self.reads, len(found))
+            self.leaving = Leaving(effects, len(self.graph.outputs))
+            self.fitting = Fitting(effects, self.guards)
+            if self.backward is None and can_be_steady(effects, self.guards, self.leaving):
+                self.steady = Steady(effects, self.guards, self.reads, self.leaving)
+        self.fitting.know(found)
+        return Call(self, found, effects.apply)
+
+    def run(self, call: "Call") -> Any:
+        """Make a call: run on its tensors, and leave the effects behind; the result."""
         if not self.draws and not self.streams:
-            return self._leave(found, self.compute([source.read(found) for source in self.sources]))
+            return call.left(self.compute(call.values(None)))
         generators = {id(s): s for draw in self.draws for s in draw.sources} | {id(s): s for s, _ in self.streams}
         before = [(source, source.saved()) for source in generators.values()]
         try:
             drawn = {id(draw): draw.draw(()) for draw in self.draws}
-            outs = self.compute([source.read((found, drawn)) for source in self.sources])
+            outs = self.compute(call.values(drawn))
             for source, output in self.streams:
                 source.restore(np.ascontiguousarray(outs[output]))
-            return self._leave(found, outs)
+            return call.left(outs)
         except BaseException:
             for source, state in before:
                 source.restore(state)
             raise
 
-    def _leave(self, found: Sequence[Tensor], outs: Sequence[Any]) -> Any:
-        """Leave the effects of a call behind; its result, with its history."""
-        assert self.effects is not None
-        made, result = self.effects.apply(found, outs)
-        if self.backward is not None:
-            self.backward.attach(found, made, outs, here(2))
-        return result
-
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Run XLA's program."""
-        program = self._xla
-        if program is None:
-            graph = self.graph
-            program = self._xla = jax.jit(lambda *flat: tuple(evaluate(graph, flat)))
-        return widely(program, *values) if self.graph.wide else program(*values)
+        """Run XLA's program, which is kept once it has run: see NOTE [Interrupted in XLA]."""
+        graph = self.graph
+        program = self._xla or jax.jit(lambda *flat: tuple(evaluate(graph, flat)))
+        outs = widely(program, *values) if graph.wide else program(*values)
+        self._xla = program
+        return outs
 
     def named(self) -> Graph:
         """The graph with its names."""
@@ -128,6 +156,70 @@ class Program:
             and self.effects.signature() == other.effects.signature()
             and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
         )
+
+
+class Call:
+    """One call of a program: the tensors that it finds, and what leaves its effects behind."""
+
+    __slots__ = ("program", "found", "leave")
+
+    def __init__(self, program: Program, found: Sequence[Tensor], leave: Callable[..., Any] | None = None):
+        self.program = program
+        self.found = found
+        self.leave = leave
+
+    def __call__(self) -> Any:
+        return self.program.run(self)
+
+    def values(self, drawn: Any) -> Sequence[Any]:
+        """The inputs of the program."""
+        return self.program.reading(self.found, drawn)
+
+    def left(self, outs: Sequence[Any]) -> Any:
+        """Leave the effects behind; the result, with its history."""
+        assert self.leave is not None  # else the program is none
+        made, result = self.leave(self.found, outs)
+        backward = self.program.backward
+        if backward is not None:
+            backward.attach(self.found, made, outs, here(2))
+        return result
+
+
+class SteadyCall(Call):
+    """A call that goes on from the last one, of which it has only the tensors that the program does not own."""
+
+    __slots__ = ("arguments", "steady", "owner", "before")
+
+    def __init__(self, program: Program, found: Sequence[Tensor], arguments: Sequence[Tensor], steady: Steady):
+        super().__init__(program, found)
+        self.arguments = arguments
+        self.steady = steady
+        self.owner = steady.owner
+        self.before: Any = None
+
+    def values(self, drawn: Any) -> Sequence[Any]:
+        owner = self.owner
+        assert owner is not None
+        self.before = before = owner.state
+        if owner.open:
+            return self.steady.values(before, self.found, drawn)
+        return self.program.reading(self._all(), drawn)
+
+    def left(self, outs: Sequence[Any]) -> Any:
+        owner = self.owner
+        assert owner is not None
+        done = self.steady.left(owner, self.before, self.found, outs)
+        if done is not None:
+            return done[0]
+        # somebody has written to a tensor, or read a gradient, since this call began
+        owner.release()
+        assert self.program.effects is not None
+        return self.program.effects.apply(self._all(), outs)[1]
+
+    def _all(self) -> Sequence[Tensor]:
+        """All tensors of the call."""
+        assert self.program.effects is not None
+        return self.program.effects.located.find(self.arguments)
 
 
 @frozen(eq=False)
@@ -221,11 +313,9 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
     """The program of a captured call."""
     graph, ins, names, out_names, streams, backward = _written(step, effects, derivative)
     program = Program(Guards(), None, graph, names, out_names, effects)
-    program.find = effects.located.finder()
     program.draws = step.capture.draws_ahead
     program.streams, program.backward = streams, backward
-    lent = bool(program.draws or streams)
-    program.sources = [Source(_reader(x, effects, lent), name) for x, name in zip(ins, names, strict=True)]
+    program.reads = [_reader(x, effects) for x in ins]
     return program
 
 
@@ -248,6 +338,7 @@ def _written(step: Step, effects: Effects, derivative: Derivative | None) -> Any
     for x in ins:
         if isinstance(x, Cell):
             effects.located.of_storage(x.storage)
+    effects.located.number_all()
     traced = [x.input for x in ins]
     if derivative is None:
         graph, backward = simplify(tape.closed(traced, effects.outputs)), None
@@ -283,17 +374,20 @@ def _halves(whole: FlatGraph, ins: Sequence[Any], effects: Effects, derivative: 
     wanted = [located.number(x) for x in derivative.wanted]
     types = [x._type for x in derivative.results]
     given = [x._type for x in derivative.wanted]
-    return halves.known, BackwardProgram(halves.unknown, places, types, wanted, given, residuals, saved)
+    return halves.known, BackwardProgram(
+        halves.unknown, places, types, wanted, given, derivative.strides, residuals, saved
+    )
 
 
-def _reader(x: Any, effects: Effects, lent: bool) -> Callable[[Any], Any]:
-    """What reads an input at each call; where numbers are drawn ahead, these come beside the tensors."""
-    if isinstance(x, Cell):
-        at = effects.located.of_storage(x.storage)
-        return (lambda found: found[0][at]._storage.array) if lent else (lambda found: found[at]._storage.array)
-    if isinstance(x, Drawn):
-        return lambda found: found[1][id(x)]
-    if isinstance(x, Stream):
-        return lambda found: x.source.saved()
-    assert isinstance(x, Number)
-    return lambda found: np.float64(x.holder[x.key])
+def _reader(x: Any, effects: Effects) -> int | Callable[[Any], Any]:
+    """What reads an input at each call: a tensor by its number, or a function of the numbers that are drawn ahead."""
+    match x:
+        case Cell():
+            return effects.located.of_storage(x.storage)
+        case Drawn():
+            return lambda drawn: drawn[id(x)]
+        case Stream():
+            return lambda drawn: x.source.saved()
+        case Number():
+            return lambda drawn: np.float64(x.holder[x.key])
+    raise TypeError(x)

@@ -57,7 +57,7 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
 
     Returns:
       A function of the same arguments that gives ``(pure_function, state)``.  ``pure_function(state, *args)`` gives
-      ``(state, result)``, with arrays for tensors.  The state is a pytree with the keys of the ``state_dict``s:
+      ``(state, result)``, with arrays for tensors.  The state is a pytree with the keys of each ``state_dict``:
       ``state["model"]["0.weight"]``, ``state["optimizer"]["state"][0]["exp_avg"]``, ``state["generator"]``.  It has one
       structure before and after, so that ``jax.lax.scan`` takes the function, as ``jax.jit``, ``jax.grad``,
       ``jax.vmap`` do.  Its derivative is that of the arithmetic: ``detach`` and ``no_grad`` in the step do not cut it
@@ -153,8 +153,8 @@ class Pure:
         return tree_util.tree_unflatten(self._tree, after), self._result(results)
 
     def state(self) -> Any:
-        """The state of the live objects now."""
-        return tree_util.tree_unflatten(self._tree, [_narrow(as_jax(leaf.read())) for leaf in self._leaves])
+        """The state of the live objects now, in arrays of its own, which may be donated."""
+        return tree_util.tree_unflatten(self._tree, [_narrow(_own(leaf.read())) for leaf in self._leaves])
 
     def load(self, state: Any) -> None:
         """Put a state into the live objects: all of it or, where a value does not fit, nothing.
@@ -361,6 +361,13 @@ def _as_given(new: Any, old: Any) -> Any:
     """A value in the type in which the state came."""
     dtype = as_typed(old).dtype if hasattr(old, "dtype") else jax.numpy.result_type(old)
     return new if new.dtype == dtype else widely(jax.lax.convert_element_type, new, dtype)
+
+
+def _own(value: Any) -> Any:
+    """A value as JAX has it, whose memory nobody else has."""
+    if isinstance(value, jax.Array) and not isinstance(value, Tracer):
+        return jax.device_put(value, may_alias=False)
+    return as_jax(value)
 
 
 def _narrow(value: Any) -> Any:

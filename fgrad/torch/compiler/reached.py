@@ -85,7 +85,8 @@ def world_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     world = World()
     world.name(function)
     world.walk([*roots, *[root for root in given if not is_tensor(root[1])]])
-    world.lasting = set(world.containers)
+    world.held |= {id(x) for _, x in roots if is_tensor(x)}
+    world.lasting = {*world.containers, *[id(x) for x, _ in world.instances]}
     return world.walk([root for root in given if is_tensor(root[1])])
 
 

@@ -1,5 +1,15 @@
 """``torch.cpu``: the device that is always there."""
 
+from typing import TYPE_CHECKING
+
+from fgrad.torch.stand_ins import names, submodules
+
+globals().update(names("cpu"))
+if TYPE_CHECKING:
+    from fgrad.torch.cpu import amp as amp
+else:
+    __getattr__, __dir__ = submodules(__name__, {__name__: "amp"})
+
 
 def is_available() -> bool:
     """Whether there is one: always."""

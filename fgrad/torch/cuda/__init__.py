@@ -3,11 +3,18 @@
 Source: `torch.cuda <https://docs.pytorch.org/docs/stable/cuda.html>`_.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from fgrad.torch.random.default import manual_seed as manual_seed
+from fgrad.torch.stand_ins import names, submodules
+
+globals().update(names("cuda"))
+if TYPE_CHECKING:
+    from fgrad.torch.cuda import amp as amp
+else:
+    __getattr__, __dir__ = submodules(__name__, {__name__: "amp"})
 
 
 def device_count() -> int:

@@ -46,8 +46,6 @@ __all__ = [
     "unit_interval",
 ]
 
-_SOURCE = "https://docs.pytorch.org/docs/2.13/distributions.html#module-torch.distributions.constraints"
-
 
 class Constraint:
     """A region; ``event_dim`` of the last dimensions are judged together.

@@ -70,7 +70,7 @@ def kl_divergence(p: Any, q: Any) -> Tensor:
 
     >>> import fgrad.torch as torch
     >>> N = torch.distributions.Normal
-    >>> kl_divergence(N(0.0, 1.0), N(2.0, 1.0))
+    >>> torch.distributions.kl_divergence(N(0.0, 1.0), N(2.0, 1.0))
     tensor(2.)
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.kl.kl_divergence

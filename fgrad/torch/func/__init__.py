@@ -3,17 +3,13 @@
 Source: `torch.func <https://docs.pytorch.org/docs/stable/func.html>`_.
 """
 
-from fgrad.torch.func import (  # noqa: F401  (they enter themselves in the core)
-    batched_grad as _batched_grad,
-    functions as _functions,
-)
 from fgrad.torch.func.forward import jvp, linearize
 from fgrad.torch.func.functionalization import without_mutations as functionalize
 from fgrad.torch.func.jacobians import hessian, jacfwd, jacrev
 from fgrad.torch.func.maps import vmap
 from fgrad.torch.func.modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
-from fgrad.torch.func.printing import debug_unwrap
 from fgrad.torch.func.reverse import grad, grad_and_value, vjp
+from fgrad.torch.printing.levels import debug_unwrap
 
 __all__ = [
     "debug_unwrap",

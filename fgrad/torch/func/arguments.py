@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.func.trees import map_leaves
+from fgrad.torch.trees import map_leaves
 
 Argnums = int | tuple[int, ...]
 

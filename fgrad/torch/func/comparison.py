@@ -12,7 +12,6 @@ from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_function, is_tracked, new_tensor
 from fgrad.mutable.values.evaluation import as_jax
 from fgrad.questions.call import weights
-from fgrad.questions.programs import LAYERS
 from fgrad.torch.autograd.backward import grad
 from fgrad.torch.func.functionalization import functionalize
 from fgrad.torch.nn.modules.module import Module
@@ -21,7 +20,7 @@ PACKAGE = "fgrad.torch"
 
 
 class TensorPrograms:
-    """The layer of ``fgrad.torch``: see ``fgrad.questions.programs.Layer``."""
+    """The layer of ``fgrad.torch``: see ``fgrad.questions.layers``."""
 
     def is_program(self, fun: Callable[..., Any]) -> bool:
         """Whether a function is a module, or mentions ``fgrad.torch``, a tensor or a module."""
@@ -102,6 +101,3 @@ def _plain(name: str) -> str:
     inner, _, outer = name.partition(" of ")
     inner, outer = inner.strip("'"), outer.strip("'")
     return f"{outer}.{inner}" if outer else inner
-
-
-LAYERS.append(TensorPrograms())

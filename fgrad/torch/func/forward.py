@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.graph.tracebacks import boundary
 from fgrad.mutable.context.modes import ITSELF, Scope, modes
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.transforms.forward import another_level
+from fgrad.mutable.transforms.forward import another_level, tangent_of
 from fgrad.mutable.transforms.levels import deriving
 from fgrad.torch.autograd.forward_ad import make_dual, unpack_dual
 from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
 from fgrad.torch.func.entries import GradLevel
-from fgrad.torch.func.trees import flatten, unflatten
+from fgrad.torch.trees import flatten, unflatten
 
 _JVP = "jvp(f, primals, tangents)"
 
@@ -31,7 +32,12 @@ class JvpLevel(Scope):
             **opened,
         }
 
+    def reaches(self, tensor: Tensor) -> bool:
+        """Whether a tensor has a tangent at this level."""
+        return tangent_of(tensor, self.number) is not None
 
+
+@boundary
 def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -116,6 +122,7 @@ def _unpacked(dual: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
     return primal, tangent
 
 
+@boundary
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of ``func`` at ``primals``, and its derivative there as a function of tangents.
 

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
+from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import as_typed
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
@@ -57,6 +58,7 @@ def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Call
     Array([2., 4., 6.], dtype=float32)
     """
 
+    @boundary
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
@@ -111,6 +113,7 @@ def without_mutations(func: Callable[..., Any], *, remove: str = "mutations") ->
             f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}." + _OPTIONS
         )
 
+    @boundary
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return func(*args, **kwargs)

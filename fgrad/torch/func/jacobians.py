@@ -4,13 +4,14 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fgrad.graph.tracebacks import boundary
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.func.arguments import Argnums, check_real, chosen
 from fgrad.torch.func.forward import jvp_at
 from fgrad.torch.func.maps import vmap
 from fgrad.torch.func.reverse import vjp_at
-from fgrad.torch.func.trees import flatten, unflatten
+from fgrad.torch.trees import flatten, unflatten
 
 
 def jacrev(
@@ -47,6 +48,7 @@ def jacrev(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
+    @boundary
     @functools.wraps(func)
     def wrapper(*args: Any) -> Any:
         check_real("jacrev", flatten(args)[0], "inputs")
@@ -92,6 +94,7 @@ def jacfwd(
     Source: `torch.func.jacfwd <https://docs.pytorch.org/docs/stable/generated/torch.func.jacfwd.html>`_.
     """
 
+    @boundary
     @functools.wraps(func)
     def wrapper(*args: Any) -> Any:
         check_real("jacfwd", flatten(args)[0], "inputs")

@@ -5,11 +5,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fgrad.graph.tracebacks import boundary
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.transforms.levels import cross_in, cross_out, is_mapped, mapping
 from fgrad.torch import ops
-from fgrad.torch.func.trees import TreeSpec, flatten, spread, unflatten
 from fgrad.torch.random import get_rng_state, set_rng_state
+from fgrad.torch.trees import TreeSpec, flatten, spread, unflatten
 
 
 def vmap(
@@ -46,6 +47,7 @@ def vmap(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
+    @boundary
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         call = _Call(func, in_dims, out_dims, randomness, args)

@@ -4,12 +4,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.graph.tracebacks import boundary
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.torch.autograd.backward import seeds
 from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
 from fgrad.torch.func.entries import GradLevel
-from fgrad.torch.func.trees import flatten, map_leaves, shown, unflatten
+from fgrad.torch.trees import flatten, map_leaves, shown, unflatten
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -34,6 +35,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     Source: `torch.func.grad <https://docs.pytorch.org/docs/stable/generated/torch.func.grad.html>`_.
     """
 
+    @boundary
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         gradient, value = _grad_and_value(func, argnums, has_aux, args, kwargs)
@@ -53,6 +55,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     <https://docs.pytorch.org/docs/stable/generated/torch.func.grad_and_value.html>`_.
     """
 
+    @boundary
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         return _grad_and_value(func, argnums, has_aux, args, kwargs)
@@ -86,6 +89,7 @@ def _grad_and_value(
         return gradient, (value, undone(level.leave, aux)) if has_aux else value
 
 
+@boundary
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of ``func`` at ``primals``, and the function that takes cotangents of it to those of ``primals``.
 

@@ -8,11 +8,13 @@ arguments are the operator's, lists of tensors spread out, and one more that kno
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from pkgutil import iter_modules
 from typing import Any
 
 from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.seam import here
 from fgrad.torch import ops
 from fgrad.torch.autograd.function import Function, FunctionMeta
 from fgrad.torch.library.schema import Schema, schema_of
@@ -32,13 +34,15 @@ class _Namespace:
 
 
 def _enter(definition: "CustomOpDef") -> None:
-    OPERATORS[definition._qualname] = definition
-    namespace = vars(ops).get(definition._namespace)
+    name = definition._namespace
+    namespace = vars(ops).get(name)
     if namespace is None:
-        namespace = _Namespace(definition._namespace)
-        setattr(ops, definition._namespace, namespace)
-    if not isinstance(namespace, _Namespace):
-        raise RuntimeError(f"torch.ops has a '{definition._namespace}' of its own: choose another namespace")
+        namespace = _Namespace(name)
+    # a folder of operations may not have been imported yet
+    if not isinstance(namespace, _Namespace) or name in {module.name for module in iter_modules(ops.__path__)}:
+        raise RuntimeError(f"torch.ops has a '{name}' of its own: choose another namespace")
+    OPERATORS[definition._qualname] = definition
+    setattr(ops, name, namespace)
     setattr(namespace, definition._name, definition)
 
 
@@ -134,7 +138,7 @@ class CustomOpDef:
             names = [p.name for p in self._signature.parameters]
             for x in [x for name, x in zip(names, args, strict=False) if name in mutated]:
                 for each in x if isinstance(x, list) else [x]:
-                    each._counter.value += 1
+                    each._bump(self._qualname, here(2))
         given = [x for value in args for x in (value if isinstance(value, list) else [value]) if isinstance(x, Tensor)]
         storages = {id(x._storage) for x in given}
         for value in _as_tuple(found):

@@ -1,0 +1,1 @@
+"""Methods and attributes of tensors that are no operations of the table, and how all are entered."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from fgrad.graph.source import here
+from fgrad.mutable import explain
 from fgrad.mutable.backward.engine import queue_callback
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.explain.explain import non_leaf
 from fgrad.mutable.operation.operation import note_origin
 from fgrad.mutable.tensor.cut import constant_of, cut, derive, grafted
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
@@ -19,6 +19,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.mutable.write.inplace import check_captured
 from fgrad.torch.autograd.backward import backward as run_backward
+from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, as_method
 from fgrad.torch.random.scalars import cpp_name
 
 NON_LEAF = (
@@ -62,6 +63,7 @@ def attribute(function: Any) -> Any:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def backward(
     self: Tensor,
     gradient: Any = None,
@@ -134,13 +136,15 @@ def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward has left here, or None."""
     # the node as it stands: to read .grad must not fail because a view could not renew its own
     if self._grad is None and not self._retains_grad and self._grad_fn is not None:
-        warn(non_leaf(self, NON_LEAF), UserWarning)
+        warn(explain.non_leaf(self, NON_LEAF), UserWarning)
     return self._grad
 
 
 def _set_grad(self: Tensor, value: Any) -> None:
     if modes.level:
         _note(self)
+    if self._owner is not None:
+        self._owner.release()  # so that a pending gradient is let go: see NOTE [Owned tensors]
     if value is None:
         self._grad = None
         return
@@ -213,6 +217,7 @@ def retain_grad(self: Tensor) -> None:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
     """Call ``hook(grad)`` with this tensor's gradient in backward; what it returns replaces the gradient.
 
@@ -230,6 +235,7 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHandle:
     """Call ``hook(tensor)`` after backward has added to this leaf's ``.grad``."""
     if not is_tracked(self):
@@ -357,6 +363,8 @@ def _version(self: Tensor) -> int:
     """How often the tensor, its views and what ``detach`` gave of it were written."""
     if self._inference:
         raise RuntimeError("Inference tensors do not track version counter.")
+    if modes.capturing is not None and self._level < modes.capturing.level:
+        modes.capturing.effect("the version of a tensor from outside is read as a number")
     return self._counter.value
 
 

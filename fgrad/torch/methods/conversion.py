@@ -5,11 +5,11 @@ import weakref
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from fgrad.graph.source import here
-from fgrad.mutable.context.first_time import due
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import first_time, warn
 from fgrad.mutable.tensor.exported import window
 from fgrad.mutable.tensor.origin import Read, left
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
@@ -20,12 +20,16 @@ from fgrad.mutable.types.formats import preserve_format
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import Absent, elsewhere
 from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.write.copying import kept_strides
 from fgrad.torch.methods.autograd import method
+from fgrad.torch.methods.to_arguments import to_arguments
 from fgrad.torch.ops.creation.copying import converted, format_strides, suggested_format
 from fgrad.torch.ops.creation.data import from_numpy
 from fgrad.torch.ops.creation.moving import moved
+from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, as_method
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.printing import tensor_text
+from fgrad.torch.printing.levels import text as text_within
 
 
 def _left(tensor: Tensor, how: str) -> None:
@@ -46,13 +50,11 @@ def item(self: Tensor) -> Any:
     if self._type.numel != 1:
         raise RuntimeError(f"a Tensor with {self._type.numel} elements cannot be converted to Scalar")
     _left(self, "item()")
-    if self._value().__class__ is Absent:
+    value = self._value()
+    if value.__class__ is Absent:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    return (
-        concrete(self._value()).item()
-        if self._type.dtype is not dtypes.bfloat16
-        else float(concrete(self._value()).reshape(()))
-    )
+    found = concrete(value)
+    return float(found.reshape(())) if self._type.dtype is dtypes.bfloat16 else found.item()
 
 
 @method
@@ -101,12 +103,14 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
 
 @method
+@as_method(evolve(METHOD_IN_PYTHON, like=lambda self, dtype=None: None))
 def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> np.ndarray:
     found = numpy(self)
     return found if dtype is None and not copy else found.astype(dtype or found.dtype, copy=bool(copy))
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
     """What NumPy's functions made of this tensor, as a tensor; truth values are numbers of 8 bits, as in PyTorch."""
     return from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
@@ -132,7 +136,7 @@ def __bool__(self: Tensor) -> bool:
 def _scalar(self: Tensor) -> Any:
     if self._type.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if modes.grad and is_tracked(self) and due("a scalar that requires grad"):
+    if modes.grad and is_tracked(self) and first_time("a scalar that requires grad"):
         warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
             "tensor.detach() first.",
@@ -172,6 +176,7 @@ def __index__(self: Tensor) -> int:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def __len__(self: Tensor) -> int:
     if not self._type.shape:
         raise TypeError("len() of a 0-d tensor")
@@ -186,12 +191,14 @@ def __iter__(self: Tensor) -> Any:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def __reversed__(self: Tensor) -> Tensor:
     """The tensor with its first axis in reverse order; itself where it has none."""
     return self.flip(0) if self._type.shape else self
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def __contains__(self: Tensor, element: Any) -> bool:
     if isinstance(element, Tensor | bool | int | float | complex):
         found: Any = self == element
@@ -200,17 +207,9 @@ def __contains__(self: Tensor, element: Any) -> bool:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
-    return transformed.text(self) if modes.transforms and tensor_contents is None else _text(self, tensor_contents)
-
-
-class _Transformed:
-    """How tensors print inside ``torch.func``, which enters it when it is defined."""
-
-    text: Any = None
-
-
-transformed: _Transformed = _Transformed()
+    return text_within(self) if modes.transforms and tensor_contents is None else _text(self, tensor_contents)
 
 
 def _is_unknown(value: Any) -> bool:
@@ -249,6 +248,7 @@ plain_classes: list[type] = []
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def __format__(self: Tensor, spec: str) -> str:
     if not self._type.shape and type(self) is Tensor:
         return format(item(self), spec)
@@ -261,38 +261,29 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
     Source: `torch.Tensor.to <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html>`_.
     """
-    dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
-    memory_format = kwargs.get("memory_format") or preserve_format
-    flags = []
-    for x in args:
-        if isinstance(x, Dtype):
-            dtype = x
-        elif isinstance(x, Tensor):
-            dtype, device = x._type.dtype, x.device
-        elif isinstance(x, bool):
-            flags.append(x)
-        elif isinstance(x, str | int | devices.device):
-            device = x
-    copy = copy or (len(flags) > 1 and flags[1])
-    target = self.device if device is None else devices.device(device)
-    if target.type != "meta":
-        devices.jax_device(target)
-    wanted = self._type.dtype if dtype is None else dtypes.argument(dtype, "to")
-    if (
-        wanted is self._type.dtype
-        and devices.settled(target) == self.device
-        and not copy
-        and memory_format in (preserve_format, suggested_format(self))
-    ):
-        return self
-    if devices.settled(target) != self.device:
-        return moved(self, target, wanted, format_strides(self, memory_format))
-    return converted(self, wanted, format_strides(self, memory_format))
+    device, dtype, _, copy, memory_format = to_arguments(args, kwargs)
+    wanted = self._type.dtype if dtype is None else dtype
+    if device is not None:
+        target = devices.device(device)
+        if target.type != "meta":
+            devices.jax_device(target)
+        if devices.settled(target) != self.device:
+            return moved(self, target, wanted, format_strides(self, memory_format or preserve_format))
+    return _of_type(self, wanted, memory_format, bool(copy))
+
+
+def _of_type(self: Tensor, dtype: Dtype, memory_format: Any = None, copy: bool = False) -> Tensor:
+    """This tensor with an element type in a memory format; itself if it is so and no copy is asked for."""
+    if memory_format is None or memory_format is preserve_format:
+        same, strides = True, kept_strides(self)
+    else:
+        same, strides = memory_format is suggested_format(self), format_strides(self, memory_format)
+    return self if same and dtype is self._type.dtype and not copy else converted(self, dtype, strides)
 
 
 def _converter(dtype: Dtype) -> Any:
     def convert(self: Tensor, memory_format: Any = None) -> Tensor:
-        return to(self, dtype, memory_format=memory_format)
+        return _of_type(self, dtype, memory_format)
 
     return convert
 
@@ -326,7 +317,12 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     if dtype is None:
         return dtypes.tensor_type(self._type.dtype, self.device.type)
     # a legacy class has the type that it stands for
-    return to(self, dtypes.parse_tensor_type(dtype)[0] if isinstance(dtype, str) else getattr(dtype, "dtype", dtype))
+    wanted = dtypes.parse_tensor_type(dtype)[0] if isinstance(dtype, str) else getattr(dtype, "dtype", dtype)
+    if isinstance(wanted, type):
+        raise ValueError(f"invalid type: '{wanted.__name__}'")
+    if not isinstance(wanted, Dtype):
+        raise TypeError("dtype must be a type, str, or dtype object")
+    return to(self, wanted)
 
 
 Tensor.type = _type  # type: ignore[attr-defined]

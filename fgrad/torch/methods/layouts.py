@@ -8,12 +8,16 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from attrs import evolve
+
+from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import memory_order
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import formats
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.ops.creation import copying
+from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, Dispatch, as_method
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.ops.views import views
 
@@ -41,6 +45,7 @@ def layout(self: Tensor) -> formats.layout:
     return formats.layout.strided
 
 
+@as_method(evolve(METHOD_IN_PYTHON, like=lambda self, **named: None))
 def dim_order(self: Tensor) -> tuple[int, ...]:
     """The axes from the slowest to the fastest in memory.
 
@@ -64,6 +69,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     return False
 
 
+@as_method(METHOD_IN_PYTHON)
 def is_shared(self: Tensor) -> bool:
     """Whether the memory is shared between processes: never."""
     return False
@@ -122,12 +128,14 @@ def get_device(input: Any) -> int:
     return -1 if place.type == "cpu" else place.index or 0
 
 
+@as_method(METHOD_IN_PYTHON)
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """A tensor of another shape with the elements of this one, in their order; deprecated in PyTorch."""
     warn("non-inplace resize is deprecated")
     return _resized(self, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes)
 
 
+@as_method(Dispatch(Rule.WRITTEN))
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """``resize`` to the shape of another tensor."""
     warn("non-inplace resize_as is deprecated")
@@ -174,3 +182,5 @@ for _method in (
     resize, resize_as,
 ):  # fmt: skip
     setattr(Tensor, _method.__name__, _method)
+for _kind in ("coo", "csr", "csc", "bsr", "bsc"):
+    setattr(Tensor, f"to_sparse_{_kind}", to_sparse)

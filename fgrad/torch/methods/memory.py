@@ -1,16 +1,21 @@
 """What tensors say of their memory, and what changes it: sizes, strides, storages, ``resize_``, ``set_``."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from fgrad.graph.source import here
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import overrides
 from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, is_dense
+from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.exported import address_of
+from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
-from fgrad.mutable.tensor.tensor import FIELDS, Tensor, alias, is_tracked, new_tensor, of_class
-from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.tensor.tensor import FIELDS, Tensor, alias, gradient_edge, is_tracked, new_tensor, of_class
+from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.types import formats
 from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
@@ -18,9 +23,11 @@ from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.capacity import number_of_elements, storage_size
 from fgrad.mutable.values.device_of_value import CPU, Absent, elsewhere, place_of, placed
 from fgrad.mutable.values.evaluation import concrete, constant
-from fgrad.mutable.write.inplace import check_captured, check_inference, check_inplace
+from fgrad.mutable.write.copying import resize
+from fgrad.mutable.write.inplace import check_captured, check_inference, check_inplace, rebase
 from fgrad.torch.methods.autograd import attribute, method
-from fgrad.torch.ops.creation.copying import channels_last, resize
+from fgrad.torch.ops.creation.copying import channels_last
+from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, Dispatch, as_method
 from fgrad.torch.ops.table.signature import spread_ints
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
@@ -62,6 +69,7 @@ def ndim(self: Tensor) -> int:
 
 
 @method
+@as_method(Dispatch(called="dim"))
 def ndimension(self: Tensor) -> int:
     """How many axes it has."""
     return len(self._type.shape)
@@ -87,6 +95,7 @@ def numel(self: Tensor) -> int:
 
 
 @method
+@as_method(Dispatch(called="numel"))
 def nelement(self: Tensor) -> int:
     """How many elements it has."""
     return self._type.numel
@@ -150,10 +159,11 @@ def _cdata(self: Tensor) -> int:
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether its elements lie in memory in order, row-major or as ``memory_format`` says."""
     g = self._geometry_of()
-    if memory_format is not None and memory_format.name.startswith("channels_last"):
-        if len(g.sizes) != (4 if memory_format.name == "channels_last" else 5):
+    name = formats.format_name(memory_format)
+    if name in ("channels_last", "channels_last_3d"):
+        if len(g.sizes) != (4 if name == "channels_last" else 5):
             return False
-        wanted = channels_last(g.sizes, memory_format.name)
+        wanted = channels_last(g.sizes, name)
         return all(a == b or n == 1 for a, b, n in zip(g.strides, wanted, g.sizes, strict=True))
     return g.contiguous
 
@@ -190,12 +200,14 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def storage(self: Tensor) -> TypedStorage:
     """The storage as numbers of the tensor's type; deprecated, as in PyTorch."""
     return TypedStorage(wrap_storage=UntypedStorage(self._storage), dtype=self._type.dtype)
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def storage_type(self: Tensor) -> Any:
     """PyTorch's former class of such storages."""
     warn_of_types()
@@ -245,6 +257,21 @@ _IN_CPP = {
 }
 
 
+class SetNode(Node):
+    """The node of a tensor that was made to look elsewhere: backward through it is an error."""
+
+    __slots__ = ()
+
+    def name(self) -> str:
+        return NOT_IMPLEMENTED
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        raise RuntimeError("derivative for set_ is not implemented")
+
+
+SetNode.__name__ = "NotImplemented"
+
+
 @method
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make the tensor look at another tensor's storage."""
@@ -253,9 +280,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     if source is None:
         check_inplace(self, True)
         empty = tensor_type(self._type.dtype, (0,))
-        self._storage = Storage(self._value().reshape(-1)[:0], empty.dtype)
-        self._type, self._geometry, self._cache = empty, None, None
-        return self
+        return _looking_at(self, Storage(self._value().reshape(-1)[:0], empty.dtype), empty, None, ())
     if not isinstance(source, Tensor) and not hasattr(source, "_cell"):
         raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {type_name(source)}")
     other = source if isinstance(source, Tensor) else None
@@ -274,16 +299,27 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         if need > cell.count:
             cell.resize(need)
         geometry = Geometry(sizes, strides, storage_offset, self._type.dtype)
-    self._storage = cell
-    self._geometry = geometry
-    self._type = tensor_type(geometry.dtype, geometry.sizes)
-    self._cache = None
-    self._accumulator = None
-    self._bump("set_", here(2))
-    return self
+    others = () if other is None else (other,)
+    return _looking_at(self, cell, tensor_type(geometry.dtype, geometry.sizes), geometry, others)
+
+
+def _looking_at(
+    tensor: Tensor, cell: Storage, type: TensorType, geometry: Geometry | None, others: tuple[Tensor, ...]
+) -> Tensor:
+    """A tensor that is made to look at a storage; what it was, and what it looks at now, are its history."""
+    operands = (tensor, *others)
+    recorded = modes.grad and any(map(is_tracked, operands))
+    node = SetNode([gradient_edge(x) for x in operands], (type,), here(3)) if recorded else None
+    tensor._storage, tensor._type, tensor._geometry = cell, type, geometry
+    tensor._cache = tensor._accumulator = None
+    tensor._bump("set_", here(3))
+    if node is not None:
+        rebase(tensor, node)
+    return tensor
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def share_memory_(self: Tensor) -> Tensor:
     raise RuntimeError(
         "share_memory_: arrays of JAX cannot be shared between processes for writing. Send numpy() and make a "
@@ -292,6 +328,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if not self.is_leaf:
         raise RuntimeError(
@@ -334,18 +371,38 @@ def of_the_user(tensor: Tensor) -> dict[str, Any]:
 
 
 @method
+@as_method(METHOD_IN_PYTHON)
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """How a tensor is pickled: its elements, type and layout; the history does not travel."""
     g = self._geometry_of()
     place = str(place_of(self._storage.array))
-    parts = (type(self), concrete(self._value()), self._type.dtype, g.strides, is_tracked(self), place)
+    parts = (type(self), _Memory(self), self._type.dtype, g.strides, is_tracked(self), place)
     return _rebuilt, parts, of_the_user(self) or None
 
 
+class _Memory:
+    """A tensor's memory on its way through ``copy.copy``, which shares it, or to a file, which gets the elements."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+
+    def __reduce__(self) -> Any:
+        return _elements, (concrete(self.tensor._value()),)
+
+
+def _elements(values: Any) -> Any:
+    return values
+
+
 def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bool, place: str) -> Tensor:
-    kind = tensor_type(dtype, values.shape)
-    value = placed(constant(values), Device(place))
-    made = new_tensor(value, kind, strides if is_dense(values.shape, strides) else None)
+    if isinstance(values, _Memory):
+        made = alias(values.tensor, VersionCounter())
+        made._inference = modes.inference
+        cut(made)
+    else:
+        kind = tensor_type(dtype, values.shape)
+        value = placed(constant(values), Device(place))
+        made = new_tensor(value, kind, strides if is_dense(values.shape, strides) else None)
     if not made.is_meta:
         made._bump("set_", here(2))
     made._requires_grad = requires_grad

@@ -1,188 +1,64 @@
 """``torch.nn``: modules, the layers and losses made of them, parameters and their initial values."""
 
-from fgrad.torch.nn import (
-    attention as attention,
-    functional as functional,
-    grad as grad,
-    init as init,
-    modules as modules,
-    parallel as parallel,
-    parameter as parameter,
-    recurrent_functions as _recurrent_functions,  # noqa: F401  (it enters functions of ``torch``)
-)
-from fgrad.torch.nn.modules import (
-    CELU as CELU,
-    ELU as ELU,
-    GELU as GELU,
-    GLU as GLU,
-    GRU as GRU,
-    LSTM as LSTM,
-    RNN as RNN,
-    SELU as SELU,
-    AdaptiveAvgPool1d as AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d as AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d as AdaptiveAvgPool3d,
-    AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss,
-    AdaptiveMaxPool1d as AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d as AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d as AdaptiveMaxPool3d,
-    AlphaDropout as AlphaDropout,
-    AvgPool1d as AvgPool1d,
-    AvgPool2d as AvgPool2d,
-    AvgPool3d as AvgPool3d,
-    BatchNorm1d as BatchNorm1d,
-    BatchNorm2d as BatchNorm2d,
-    BatchNorm3d as BatchNorm3d,
-    BCELoss as BCELoss,
-    BCEWithLogitsLoss as BCEWithLogitsLoss,
-    Bilinear as Bilinear,
-    ChannelShuffle as ChannelShuffle,
-    CircularPad1d as CircularPad1d,
-    CircularPad2d as CircularPad2d,
-    CircularPad3d as CircularPad3d,
-    ConstantPad1d as ConstantPad1d,
-    ConstantPad2d as ConstantPad2d,
-    ConstantPad3d as ConstantPad3d,
-    Container as Container,
-    Conv1d as Conv1d,
-    Conv2d as Conv2d,
-    Conv3d as Conv3d,
-    ConvTranspose1d as ConvTranspose1d,
-    ConvTranspose2d as ConvTranspose2d,
-    ConvTranspose3d as ConvTranspose3d,
-    CosineEmbeddingLoss as CosineEmbeddingLoss,
-    CosineSimilarity as CosineSimilarity,
-    CrossEntropyLoss as CrossEntropyLoss,
-    CrossMapLRN2d as CrossMapLRN2d,
-    CTCLoss as CTCLoss,
-    Dropout as Dropout,
-    Dropout1d as Dropout1d,
-    Dropout2d as Dropout2d,
-    Dropout3d as Dropout3d,
-    Embedding as Embedding,
-    EmbeddingBag as EmbeddingBag,
-    FeatureAlphaDropout as FeatureAlphaDropout,
-    Flatten as Flatten,
-    Fold as Fold,
-    FractionalMaxPool2d as FractionalMaxPool2d,
-    FractionalMaxPool3d as FractionalMaxPool3d,
-    GaussianNLLLoss as GaussianNLLLoss,
-    GroupNorm as GroupNorm,
-    GRUCell as GRUCell,
-    Hardshrink as Hardshrink,
-    Hardsigmoid as Hardsigmoid,
-    Hardswish as Hardswish,
-    Hardtanh as Hardtanh,
-    HingeEmbeddingLoss as HingeEmbeddingLoss,
-    HuberLoss as HuberLoss,
-    Identity as Identity,
-    InstanceNorm1d as InstanceNorm1d,
-    InstanceNorm2d as InstanceNorm2d,
-    InstanceNorm3d as InstanceNorm3d,
-    KLDivLoss as KLDivLoss,
-    L1Loss as L1Loss,
-    LayerNorm as LayerNorm,
-    LazyBatchNorm1d as LazyBatchNorm1d,
-    LazyBatchNorm2d as LazyBatchNorm2d,
-    LazyBatchNorm3d as LazyBatchNorm3d,
-    LazyConv1d as LazyConv1d,
-    LazyConv2d as LazyConv2d,
-    LazyConv3d as LazyConv3d,
-    LazyConvTranspose1d as LazyConvTranspose1d,
-    LazyConvTranspose2d as LazyConvTranspose2d,
-    LazyConvTranspose3d as LazyConvTranspose3d,
-    LazyInstanceNorm1d as LazyInstanceNorm1d,
-    LazyInstanceNorm2d as LazyInstanceNorm2d,
-    LazyInstanceNorm3d as LazyInstanceNorm3d,
-    LazyLinear as LazyLinear,
-    LeakyReLU as LeakyReLU,
-    Linear as Linear,
-    LinearCrossEntropyLoss as LinearCrossEntropyLoss,
-    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
-    LocalResponseNorm as LocalResponseNorm,
-    LogSigmoid as LogSigmoid,
-    LogSoftmax as LogSoftmax,
-    LPPool1d as LPPool1d,
-    LPPool2d as LPPool2d,
-    LPPool3d as LPPool3d,
-    LSTMCell as LSTMCell,
-    MarginRankingLoss as MarginRankingLoss,
-    MaxPool1d as MaxPool1d,
-    MaxPool2d as MaxPool2d,
-    MaxPool3d as MaxPool3d,
-    MaxUnpool1d as MaxUnpool1d,
-    MaxUnpool2d as MaxUnpool2d,
-    MaxUnpool3d as MaxUnpool3d,
-    Mish as Mish,
-    Module as Module,
-    ModuleDict as ModuleDict,
-    ModuleList as ModuleList,
-    MSELoss as MSELoss,
-    MultiheadAttention as MultiheadAttention,
-    MultiLabelMarginLoss as MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss,
-    MultiMarginLoss as MultiMarginLoss,
-    NLLLoss as NLLLoss,
-    NLLLoss2d as NLLLoss2d,
-    PairwiseDistance as PairwiseDistance,
-    ParameterDict as ParameterDict,
-    ParameterList as ParameterList,
-    PixelShuffle as PixelShuffle,
-    PixelUnshuffle as PixelUnshuffle,
-    PoissonNLLLoss as PoissonNLLLoss,
-    PReLU as PReLU,
-    ReflectionPad1d as ReflectionPad1d,
-    ReflectionPad2d as ReflectionPad2d,
-    ReflectionPad3d as ReflectionPad3d,
-    ReLU as ReLU,
-    ReLU6 as ReLU6,
-    ReplicationPad1d as ReplicationPad1d,
-    ReplicationPad2d as ReplicationPad2d,
-    ReplicationPad3d as ReplicationPad3d,
-    RMSNorm as RMSNorm,
-    RNNBase as RNNBase,
-    RNNCell as RNNCell,
-    RNNCellBase as RNNCellBase,
-    RReLU as RReLU,
-    Sequential as Sequential,
-    Sigmoid as Sigmoid,
-    SiLU as SiLU,
-    SmoothL1Loss as SmoothL1Loss,
-    SoftMarginLoss as SoftMarginLoss,
-    Softmax as Softmax,
-    Softmax2d as Softmax2d,
-    Softmin as Softmin,
-    Softplus as Softplus,
-    Softshrink as Softshrink,
-    Softsign as Softsign,
-    SyncBatchNorm as SyncBatchNorm,
-    Tanh as Tanh,
-    Tanhshrink as Tanhshrink,
-    Threshold as Threshold,
-    Transformer as Transformer,
-    TransformerDecoder as TransformerDecoder,
-    TransformerDecoderLayer as TransformerDecoderLayer,
-    TransformerEncoder as TransformerEncoder,
-    TransformerEncoderLayer as TransformerEncoderLayer,
-    TripletMarginLoss as TripletMarginLoss,
-    TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss,
-    Unflatten as Unflatten,
-    Unfold as Unfold,
-    Upsample as Upsample,
-    UpsamplingBilinear2d as UpsamplingBilinear2d,
-    UpsamplingNearest2d as UpsamplingNearest2d,
-    ZeroPad1d as ZeroPad1d,
-    ZeroPad2d as ZeroPad2d,
-    ZeroPad3d as ZeroPad3d,
-)
-from fgrad.torch.nn.parallel import DataParallel as DataParallel
-from fgrad.torch.nn.parameter import (
-    Buffer as Buffer,
-    Parameter as Parameter,
-    UninitializedBuffer as UninitializedBuffer,
-    UninitializedParameter as UninitializedParameter,
-)
+from typing import TYPE_CHECKING
+
 from fgrad.torch.stand_ins import submodules
 
-#: what no other module needs is imported when it is first asked for
-__getattr__ = submodules(__name__, frozenset(("utils",)))
+if TYPE_CHECKING:
+    from fgrad.torch.nn import (
+        attention as attention,
+        clip as clip,
+        functional as functional,
+        grad as grad,
+        init as init,
+        modules as modules,
+        one_dnn as one_dnn,
+        packing as packing,
+        parallel as parallel,
+        parameter as parameter,
+        recurrence as recurrence,
+        recurrent_functions as recurrent_functions,
+        reduction as reduction,
+        utils as utils,
+        vectors as vectors,
+    )
+    from fgrad.torch.nn.modules import *  # noqa: F403  (those of its ``__all__``)
+    from fgrad.torch.nn.parallel import DataParallel as DataParallel
+    from fgrad.torch.nn.parameter import (
+        Buffer as Buffer,
+        Parameter as Parameter,
+        UninitializedBuffer as UninitializedBuffer,
+        UninitializedParameter as UninitializedParameter,
+    )
+else:
+    __getattr__, __dir__ = submodules(
+        __name__,
+        {
+            __name__: "attention clip functional grad init modules one_dnn packing parallel parameter recurrence "
+            "recurrent_functions reduction utils vectors",
+            f"{__name__}.modules": "CELU ELU GELU GLU GRU LSTM RNN SELU AdaptiveAvgPool1d AdaptiveAvgPool2d "
+            "AdaptiveAvgPool3d AdaptiveLogSoftmaxWithLoss AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d "
+            "AlphaDropout AvgPool1d AvgPool2d AvgPool3d BatchNorm1d BatchNorm2d BatchNorm3d BCELoss BCEWithLogitsLoss "
+            "Bilinear ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d "
+            "ConstantPad3d Container Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d "
+            "CosineEmbeddingLoss CosineSimilarity CrossEntropyLoss CrossMapLRN2d CTCLoss Dropout Dropout1d Dropout2d "
+            "Dropout3d Embedding EmbeddingBag FeatureAlphaDropout Flatten Fold FractionalMaxPool2d "
+            "FractionalMaxPool3d GaussianNLLLoss GroupNorm GRUCell Hardshrink Hardsigmoid Hardswish Hardtanh "
+            "HingeEmbeddingLoss HuberLoss Identity InstanceNorm1d InstanceNorm2d InstanceNorm3d KLDivLoss L1Loss "
+            "LayerNorm LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d "
+            "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d "
+            "LazyInstanceNorm3d LazyLinear LeakyReLU Linear LinearCrossEntropyLoss LinearCrossEntropyOptions "
+            "LocalResponseNorm LogSigmoid LogSoftmax LPPool1d LPPool2d LPPool3d LSTMCell MarginRankingLoss MaxPool1d "
+            "MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d Mish Module ModuleDict ModuleList MSELoss "
+            "MultiheadAttention MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss NLLLoss2d "
+            "PairwiseDistance ParameterDict ParameterList PixelShuffle PixelUnshuffle PoissonNLLLoss PReLU "
+            "ReflectionPad1d ReflectionPad2d ReflectionPad3d ReLU ReLU6 ReplicationPad1d ReplicationPad2d "
+            "ReplicationPad3d RMSNorm RNNBase RNNCell RNNCellBase RReLU Sequential Sigmoid SiLU SmoothL1Loss "
+            "SoftMarginLoss Softmax Softmax2d Softmin Softplus Softshrink Softsign SyncBatchNorm Tanh Tanhshrink "
+            "Threshold Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "
+            "TransformerEncoderLayer TripletMarginLoss TripletMarginWithDistanceLoss Unflatten Unfold Upsample "
+            "UpsamplingBilinear2d UpsamplingNearest2d ZeroPad1d ZeroPad2d ZeroPad3d",
+            f"{__name__}.parallel": "DataParallel",
+            f"{__name__}.parameter": "Buffer Parameter UninitializedBuffer UninitializedParameter",
+        },
+    )

@@ -11,7 +11,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import assign, fused
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.sharing import apart
+from fgrad.torch.sharing import without_aliasing
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -200,5 +200,5 @@ def _rewrite(parameters: Tensors, update: Callable[[list[Tensor]], list[Tensor]]
     """Replace the gradients in place by what ``update`` makes of them."""
     present = [param.grad for param in _listed(parameters) if param.grad is not None]
     with no_grad():
-        for grads in apart(present):
+        for grads in without_aliasing(present):
             assign(grads, update(grads))

@@ -18,9 +18,9 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.padding import pad
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, Number
+from fgrad.torch.ops.views.padding import pad
 
 
 class _Fields(NamedTuple):

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from fgrad.mutable.context.first_time import due
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import first_time, warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn import functional as F, one_dnn
@@ -61,13 +60,13 @@ def _gru(gates: Any, state: tuple[Any, ...], weights: Weights) -> tuple[Any, ...
     reset = (reset_state + reset_input).sigmoid()
     update = (update_state + update_input).sigmoid()
     new = (new_input + new_state * reset).tanh()
-    return ((hidden - new) * update + new,)
+    return ((hidden - new).mul_(update).add_(new),)
 
 
 def _lstm(gates: Any, state: tuple[Any, ...], weights: Weights) -> tuple[Any, ...]:
     hidden, cell = state
     add, forget, candidate, output = ops.unsafe_chunk(weights.from_state(hidden) + gates, 4, 1)
-    cell = forget.sigmoid() * cell + add.sigmoid() * candidate.tanh()
+    cell = (forget.sigmoid() * cell).add_(add.sigmoid() * candidate.tanh())
     hidden = output.sigmoid() * cell.tanh()
     return hidden if weights.weight_hr is None else hidden.matmul(weights.weight_hr.t()), cell
 
@@ -137,7 +136,7 @@ def lstm(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...
     if sizes is None and one_dnn.takes(input, hidden, cell, *rest[0]):
         if hidden.size(2) == cell.size(2):
             return _layers(one_dnn.lstm_layer, input, _in_memory(hidden, cell), *rest)
-        if due(_PROJECTED):
+        if first_time(_PROJECTED):
             warn(_PROJECTED)
     return _cells(_lstm, input, (hidden, cell), *rest, sizes=sizes)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fgrad.errors import shown
 from fgrad.mutable.tensor.tensor import Tensor
 
 
@@ -19,10 +20,14 @@ def check_not_negative(value: Any, text: str) -> None:
 
 
 def check_betas(betas: Any) -> None:
-    """Refuse decay factors outside ``[0, 1)``."""
-    for i, beta in enumerate(betas):
-        if i < 2 and not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+    """Refuse decay factors outside ``[0, 1)``, and what is not two of them."""
+    for i in range(2):
+        try:
+            valid = 0.0 <= betas[i] < 1.0
+        except (TypeError, LookupError):
+            raise TypeError(f"betas must be two numbers, got {shown(betas)}.") from None
+        if not valid:
+            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
 
 
 def check_implementation(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:

@@ -13,7 +13,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
 from fgrad.torch import ops
 from fgrad.torch.optim.optimizer import Group, Optimizer
-from fgrad.torch.sharing import apart
+from fgrad.torch.sharing import without_aliasing
 
 # NOTE [An update is a value]
 # A rule knows its options (momentum or not, centred or not) and nothing else: two groups with the same options have
@@ -185,7 +185,7 @@ class UpdateOptimizer(Optimizer):
         numbers = {key: _without_axes(value) for key, value in self._numbers(_traced(group)).items()}
         advance = _advance_differentiably if group.get("differentiable") else _advance
         update = self._update(group)
-        for separate in apart(params):
+        for separate in without_aliasing(params):
             advance(update, separate, self.state, numbers)
 
     def _check(self, group: Group, params: list[Tensor]) -> None:

@@ -71,3 +71,7 @@ class Generator(generator.Generator):
         super().set_state(state)
         if modes.capturing is not None:
             modes.capturing.begin(self)
+
+
+# so is it printed, and looked up by pickle
+Generator.__module__ = "fgrad.torch"

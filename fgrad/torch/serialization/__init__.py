@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from fgrad.mutable.types import devices
+from fgrad.torch.pickle_memory import MAP_LOCATION as MAP_LOCATION, bytes_of
 from fgrad.torch.serialization import legacy, restricted, unpickler
 from fgrad.torch.serialization.allowed import (
     add_safe_globals as add_safe_globals,
@@ -25,9 +26,8 @@ from fgrad.torch.serialization.allowed import (
     safe_globals as safe_globals,
 )
 from fgrad.torch.serialization.archive import MAGIC, Reader, Writer
-from fgrad.torch.serialization.memory import MAP_LOCATION as MAP_LOCATION, bytes_of
+from fgrad.torch.serialization.layouts import _get_layout as _get_layout
 from fgrad.torch.serialization.mentions import Mentions
-from fgrad.torch.serialization.names import _get_layout as _get_layout
 from fgrad.torch.serialization.pickler import Pickler
 from fgrad.torch.serialization.safetensors import TensorFileError as TensorFileError
 from fgrad.torch.serialization.tensor_files import load_tensors

@@ -19,7 +19,7 @@ from fgrad.mutable.types.devices import device
 from fgrad.mutable.types.size import Size
 from fgrad.torch import _utils
 from fgrad.torch.nn.parameter import Parameter
-from fgrad.torch.serialization.names import _get_layout
+from fgrad.torch.serialization.layouts import _get_layout
 from fgrad.torch.storage import FORMER, UntypedStorage
 
 Global = Callable[..., Any]

@@ -9,8 +9,8 @@ import numpy as np
 
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch.pickle_memory import awaiting, bytes_of, fill
 from fgrad.torch.serialization import restricted
-from fgrad.torch.serialization.memory import awaiting, bytes_of, fill
 from fgrad.torch.serialization.mentions import checked, dtype_of, stored
 from fgrad.torch.serialization.pickler import Pickler
 

@@ -8,8 +8,8 @@ import numpy as np
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch.pickle_memory import as_typed, read_in
 from fgrad.torch.serialization.archive import Reader
-from fgrad.torch.serialization.memory import as_typed, read_in
 from fgrad.torch.storage import FORMER, TypedStorage, UntypedStorage
 
 

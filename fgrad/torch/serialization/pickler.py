@@ -15,7 +15,8 @@ from fgrad.mutable.values.device_of_value import place_of
 from fgrad.torch import _utils
 from fgrad.torch.methods.memory import of_the_user
 from fgrad.torch.nn.parameter import Parameter, UninitializedTensorMixin
-from fgrad.torch.serialization.names import _get_layout, public_name
+from fgrad.torch.pickle_names import public_name
+from fgrad.torch.serialization.layouts import _get_layout
 from fgrad.torch.storage import FORMER, TypedStorage, UntypedStorage, former_class
 
 _FORMER_TYPES = {each.dtype for each in FORMER.values()}

@@ -20,8 +20,8 @@ from fgrad.mutable.types import devices
 from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.nn.parameter import Parameter
 from fgrad.torch.ops.views.splitting import as_strided
+from fgrad.torch.pickle_memory import place_for
 from fgrad.torch.serialization import safetensors
-from fgrad.torch.serialization.memory import place_for
 from fgrad.torch.serialization.safetensors import TensorFileError
 from fgrad.torch.serialization.structure import decode
 

@@ -4,7 +4,7 @@ import pickle
 from collections.abc import Callable
 from typing import IO, Any
 
-from fgrad.torch.serialization.names import find
+from fgrad.torch.pickle_names import find
 
 
 class Unpickler(pickle.Unpickler):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from types import UnionType
 from typing import Any, cast
 
-from fgrad.torch.func.trees import (
+from fgrad.torch.trees import (
     NODES as SUPPORTED_NODES,
     IsLeaf,
     LeafSpec,

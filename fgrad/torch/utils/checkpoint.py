@@ -5,7 +5,7 @@ Source: `torch.utils.checkpoint <https://docs.pytorch.org/docs/stable/checkpoint
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fgrad.mutable.backward.engine import running
@@ -151,13 +151,34 @@ def _random_state(state: Any) -> Iterator[None]:
         yield
 
 
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no tensor among the inputs requires grad."""
+    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
+        warn("None of the inputs have requires_grad=True. Gradients will be None")
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs, the tensors among them as leaves of their own."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple([x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs])
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Accelerators on which arguments lie, and their generators' states: one generator is behind all devices here."""
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """Put back what ``get_device_states`` gave, which is nothing."""
+
+
 class CheckpointFunction(Function):
     """The older kind: a function whose backward runs the forward again, and a backward through that."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
-        if not any(x.requires_grad for x in args if isinstance(x, Tensor)):
-            warn("None of the inputs have requires_grad=True. Gradients will be None")
+        check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random_state = default_generator.get_state() if preserve_rng_state else None
         ctx.casting = present_autocast()

@@ -1,9 +1,11 @@
 """A backward that runs as one program does what the engine does, and leaves to the engine what it cannot do."""
 
 import gc
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,32 +15,33 @@ from hypothesis import given, settings, strategies as st
 
 import fgrad
 import fgrad.torch as torch
-from fgrad.mutable.backward import fused_backward as whole
+from fgrad.mutable.backward import fused_backward
+from fgrad.mutable.backward.fused_backward import FusibleBackward
 from fgrad.run.background import wait_for_compilations
 from fgrad.run.policy import POLICIES, Policy
 from tests.torch.mirror import Player, alike, described, random_program
 
-#: backward is done whole from the second time on, and interpreted
+#: backward is fused from the second time on, and interpreted
 SECOND = evolve(POLICIES["fused backward"], backward_runs=1)
-#: how many runs show the engine, the first whole run, and one more
+#: how many runs show the engine, the first fused run, and one more
 RUNS = 3
 
 
 @pytest.fixture
-def wholes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """Backward is done whole from the second time on; the list tells of each backward that could be whether it was."""
+def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Backward is fused from the second time on; the list tells of each backward that could be whether it was."""
     ran: list[bool] = []
-    run = whole.Graph.run
+    run = FusibleBackward.run
 
-    def counted(graph: whole.Graph, *args: Any) -> bool:
-        ran.append(run(graph, *args))
+    def counted(backward: FusibleBackward, *args: Any) -> bool:
+        ran.append(run(backward, *args))
         return ran[-1]
 
-    monkeypatch.setattr(whole.Graph, "run", counted)
-    whole._backwards.clear()
+    monkeypatch.setattr(FusibleBackward, "run", counted)
+    fused_backward._backwards.clear()
     with fgrad.policy(SECOND):
         yield ran
-    whole._backwards.clear()
+    fused_backward._backwards.clear()
 
 
 def shown(leaves: list[torch.Tensor]) -> list[Any]:
@@ -79,25 +82,25 @@ PROGRAMS: dict[str, Callable[[], tuple[torch.Tensor, list[torch.Tensor]]]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_whole_is_what_the_engine_gives(name: str, wholes: list[bool]):
+def test_fused_is_what_the_engine_gives(name: str, fused: list[bool]):
     found = []
     for _ in range(RUNS):
         loss, leaves = PROGRAMS[name]()
         loss.backward()
         found.append(shown(leaves))
-    assert wholes == [False, True, True]
+    assert fused == [False, True, True]
     same(found[0], found[1])
     same(found[0], found[2])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_whole_adds_to_gradients(name: str, wholes: list[bool]):
+def test_fused_adds_to_gradients(name: str, fused: list[bool]):
     loss, leaves = PROGRAMS[name]()
     grads = []
     for _ in range(4):
         loss.backward(retain_graph=True)
         grads.append(shown(leaves))
-    assert wholes == [False, False, True, True]
+    assert fused == [False, False, True, True]
     for k, later in enumerate(grads):
         for first, then in zip(grads[0], later, strict=True):
             if first is not None:
@@ -105,17 +108,17 @@ def test_whole_adds_to_gradients(name: str, wholes: list[bool]):
                 assert then[1] == first[1] and then[2] == first[2] + k
 
 
-def test_several_roots_and_their_gradients(wholes: list[bool]):
+def test_several_roots_and_their_gradients(fused: list[bool]):
     for _ in range(RUNS):
         x = leaf(2)
         y = x * 3
         torch.autograd.backward([y, y.exp().sum()], [torch.tensor([1.0, 2.0]), None])
         expected = 3 * (np.array([1.0, 2.0]) + np.exp(3 * x.detach().numpy()))
         np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
-    assert wholes == [False, True, True]
+    assert fused == [False, True, True]
 
 
-def test_what_was_written_raises(wholes: list[bool]):
+def test_what_was_written_raises(fused: list[bool]):
     for k in range(RUNS):
         x = leaf(3)
         y = x.exp()
@@ -127,20 +130,20 @@ def test_what_was_written_raises(wholes: list[bool]):
             assert x.grad is None
         else:
             loss.backward()
-    assert wholes == [False, True, False]
+    assert fused == [False, True, False]
 
 
-def test_a_second_time_raises(wholes: list[bool]):
+def test_a_second_time_raises(fused: list[bool]):
     for _ in range(RUNS):
         x = leaf(3)
         loss = x.exp().sum()
         loss.backward()
         with pytest.raises(RuntimeError, match="a second time"):
             loss.backward()
-    assert wholes[2]
+    assert fused[2]
 
 
-def test_a_graph_is_freed(wholes: list[bool]):
+def test_a_graph_is_freed(fused: list[bool]):
     for _ in range(RUNS):
         x = leaf(3)
         y = x.exp()
@@ -150,10 +153,10 @@ def test_a_graph_is_freed(wholes: list[bool]):
         loss.backward()
         gc.collect()
         assert saved() is None
-    assert wholes[1:] == [True, True]
+    assert fused[1:] == [True, True]
 
 
-def test_hooks_and_modes_are_left_to_the_engine(wholes: list[bool]):
+def test_hooks_and_modes_are_left_to_the_engine(fused: list[bool]):
     seen = []
     for _ in range(RUNS):
         x = leaf(3)
@@ -175,26 +178,26 @@ def test_hooks_and_modes_are_left_to_the_engine(wholes: list[bool]):
         assert x.grad.requires_grad
         with torch.autograd.set_detect_anomaly(True, check_nan=False):
             leaf(3).exp().sum().backward()
-    assert len(seen) == 2 * RUNS and wholes == []
+    assert len(seen) == 2 * RUNS and fused == []
 
 
-def test_narrow_floats_are_left_to_the_engine(wholes: list[bool]):
+def test_narrow_floats_are_left_to_the_engine(fused: list[bool]):
     for _ in range(RUNS):
         x = leaf(3)
         x.half().exp().float().sum().backward()
-    assert wholes == [False] * RUNS
+    assert fused == [False] * RUNS
 
 
-def test_gradients_that_share_memory_are_left_to_the_engine(wholes: list[bool]):
+def test_gradients_that_share_memory_are_left_to_the_engine(fused: list[bool]):
     for _ in range(RUNS):
         x, y = leaf(3), leaf(3)
         x.grad = y.grad = torch.zeros(3)
         (2 * x + 3 * y).sum().backward()
         assert x.grad.tolist() == [5.0] * 3
-    assert wholes == []
+    assert fused == []
 
 
-def test_a_leaf_that_was_given_other_data(wholes: list[bool]):
+def test_a_leaf_that_was_given_other_data(fused: list[bool]):
     for k in range(RUNS + 1):
         x = leaf(3)
         loss = (x * 2).sum()
@@ -202,10 +205,10 @@ def test_a_leaf_that_was_given_other_data(wholes: list[bool]):
             x.data = torch.ones(3, dtype=torch.float64)
         loss.backward()
         assert x.grad.tolist() == [2.0] * 3
-    assert not wholes[-1]
+    assert not fused[-1]
 
 
-def test_training_is_the_same(wholes: list[bool]):
+def test_training_is_the_same(fused: list[bool]):
     def losses() -> list[float]:
         torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
@@ -223,18 +226,61 @@ def test_training_is_the_same(wholes: list[bool]):
     with fgrad.policy("default"):
         engine = losses()
     np.testing.assert_allclose(losses(), engine, rtol=1e-6)
-    assert wholes[-5:] == [True] * 5
+    assert fused[-5:] == [True] * 5
 
 
-def test_compiled(wholes: list[bool]):
-    with fgrad.policy(Policy(backward_runs=1)):
-        for _ in range(RUNS):
-            x = leaf(3)
-            (x * x).sum().backward()
-            np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy())
-            wait_for_compilations()
+def square_backward(size: int) -> None:
+    x = leaf(size)
+    (x * x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy())
+
+
+def square_backwards(size: int, runs: int) -> None:
+    for _ in range(runs):
+        square_backward(size)
+        wait_for_compilations()
+
+
+#: more numbers than NumPy keeps
+MANY = int(POLICIES["default"].operations.numpy_kept_size) + 1
+
+
+def test_compiled(fused: list[bool], held: threading.Event):
+    with fgrad.policy(Policy(backward_runs=1, pieces=evolve(POLICIES["default"].pieces, rent=0))):
+        for _ in range(RUNS - 1):
+            square_backward(MANY)
+        held.set()
+        wait_for_compilations()
+        square_backward(MANY)
     # the second one begins to compile it, and walks meanwhile
-    assert wholes == [False, False, True]
+    assert fused == [False, False, True]
+
+
+def test_what_numpy_runs_need_not_be_compiled(fused: list[bool]):
+    with fgrad.policy(Policy(backward_runs=1)):
+        square_backwards(3, RUNS)
+    assert fused == [False, True, True]
+
+
+def test_it_is_compiled_when_the_engine_has_taken_as_long(fused: list[bool]):
+    with fgrad.policy(Policy(backward_runs=1, pieces=evolve(POLICIES["default"].pieces, rent=1000))):
+        square_backwards(MANY, RUNS)
+        assert not any(fused)
+        (backward,) = fused_backward._backwards.values()
+        assert backward.unspent is not None
+        assert 0 < backward.unspent < inf
+        backward.unspent = 0.0
+        square_backwards(MANY, 2)
+    assert fused[RUNS:] == [False, True]
+
+
+def test_the_engine_keeps_what_it_does_faster(fused: list[bool]):
+    with fgrad.policy(Policy(backward_runs=1, pieces=evolve(POLICIES["default"].pieces, rent=0))):
+        square_backwards(MANY, 2)
+        (backward,) = fused_backward._backwards.values()
+        backward.fastest = 1e-9
+        square_backwards(MANY, 2 + fused_backward.TRIALS)
+    assert fused == [False, False, *[True] * (1 + fused_backward.TRIALS), False]
 
 
 UNARY = ("exp", "sin", "t", "abs", "sigmoid", "clone", "cumsum", "half")
@@ -253,7 +299,7 @@ DRAWN = st.lists(
 @given(DRAWN)
 def test_random_graphs(steps: list[tuple[Any, ...]]):
     with fgrad.policy(SECOND):
-        whole._backwards.clear()
+        fused_backward._backwards.clear()
         found = []
         for _ in range(RUNS):
             leaves = [leaf(2, 2), (leaf(2, 2).detach() - 1).t().requires_grad_()]
@@ -269,7 +315,7 @@ def test_random_graphs(steps: list[tuple[Any, ...]]):
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_mirror_programs(block: int, wholes: list[bool]):
+def test_mirror_programs(block: int, fused: list[bool]):
     """What a random program shows does not depend on how its backward is run."""
     for seed in range(25 * block, 25 * block + 25):
         program = random_program(seed, 8)
@@ -278,7 +324,7 @@ def test_mirror_programs(block: int, wholes: list[bool]):
             seen = [player.play(tuple(step)) for player in players]
             for later in seen[1:]:
                 assert alike(later, seen[0]), described(program, at, later, seen[0])
-    assert True in wholes
+    assert True in fused
 
 
 def test_what_a_small_backward_gives_stays_with_numpy():

@@ -35,3 +35,26 @@ def test_loop_in_a_gradient():
         return torch.autograd.grad(loss, x, create_graph=True)
 
     agree(Case("the gradient of a recurrence, recorded", run), theirs)
+
+
+#: operations that save their input, though the gradient of their gradient reads nothing of it
+SAVED = {
+    "max_pool1d": lambda F, x: F.max_pool1d(x, 2),
+    "avg_pool1d": lambda F, x: F.avg_pool1d(x, 2),
+    "adaptive_avg_pool1d": lambda F, x: F.adaptive_avg_pool1d(x, 2),
+    "adaptive_max_pool1d": lambda F, x: F.adaptive_max_pool1d(x, 2),
+    "pad": lambda F, x: F.pad(x, (1, 1), mode="reflect"),
+    "hardtanh": lambda F, x: F.hardtanh(x),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_second_derivative_is_zeros(name: str):
+    """PyTorch's formulas give zeros for an operand that was saved, and not nothing."""
+
+    def run(torch: Any) -> Any:
+        x = torch.tensor([[1.0, -2.0, 0.5, 3.0]], requires_grad=True)
+        (gradient,) = torch.autograd.grad(SAVED[name](torch.nn.functional, x).sum(), x, create_graph=True)
+        return torch.autograd.grad(gradient.sum(), x)
+
+    agree(Case(name, run), theirs)

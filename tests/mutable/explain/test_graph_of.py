@@ -174,7 +174,7 @@ class Double(torch.autograd.Function):
 def test_a_custom_function_is_one_operation():
     w = torch.ones(3, requires_grad=True)
     graph = torch.graph_of(Double.apply(w * 3.0).sum())
-    (node,) = [node for node in graph if node.op.name == "unrecorded"]
+    (node,) = [node for node in graph if node.op.name == "named_call"]
     assert node.params["label"] == "Double"
     assert node.source.text == "graph = torch.graph_of(Double.apply(w * 3.0).sum())"
     assert "Double" in graph.to_text()

@@ -1,11 +1,13 @@
 """``hook_schedule``: what it says is what a backward then does, in that order."""
 
+import gc
 import inspect
 import warnings
 
 import pytest
 
 import fgrad.torch as torch
+from fgrad.mutable.tensor import hooks
 
 
 class Ran:
@@ -32,6 +34,24 @@ def agrees(loss, ran, **backward):
         loss.backward(**backward)
     assert ran.names == said
     return said
+
+
+def test_the_line_of_a_hook_is_known_as_long_as_the_hook():
+    gc.collect()
+    before = len(hooks._registered)
+    net, x = torch.nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
+    first = net.weight.register_hook(lambda grad: grad)
+    net.register_full_backward_hook(lambda *args: None)  # which registers others at each call
+    for _ in range(100):
+        net(x).sum().backward()
+    (entry,) = [each for each in torch.hook_schedule(net(x).sum()).hooks if each.kind == "tensor hook"]
+    assert "test_hook_schedule.py" in entry.registered
+    gc.collect()
+    assert len(hooks._registered) <= before + 4
+    first.remove()
+    del net, entry
+    gc.collect()
+    assert len(hooks._registered) == before
 
 
 def test_every_kind_of_hook():

@@ -253,3 +253,9 @@ def test_anomaly_mode_lets_go_of_what_was_saved_all_the_same():
 def test_it_prints_and_shows():
     found = torch.nonfinite(leaf(4.0, 0.0).log().sum())
     assert str(found) == repr(found) and "<pre>" in found._repr_html_()
+
+
+def test_a_division_by_an_integer():
+    x = torch.ones(2, requires_grad=True)
+    found = torch.nonfinite((x / torch.tensor([0, 1])).sum())
+    assert found.operation == "div" and "a division by 0" in str(found)

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
+from fgrad.run.background import wait_for_compilations
 from fgrad.torch.utils.checkpoint import checkpoint
 
 
 def held():
     """The bytes of all arrays of the process, NumPy's and JAX's."""
+    wait_for_compilations()  # which hold some meanwhile
     gc.collect()
     only = tracemalloc.DomainFilter(inclusive=True, domain=np.lib.tracemalloc_domain)
     taken = tracemalloc.take_snapshot().filter_traces([only])

@@ -161,6 +161,70 @@ def test_reads_of_other_functions_are_not_listed():
     assert "item()" not in why.reason.replace("item(), tolist()", "")
 
 
+@pytest.fixture
+def other_program():
+    def result():
+        return (torch.ones(3, requires_grad=True) * 2).sum().item()
+
+    return result()
+
+
+def test_another_programs_function_of_a_common_name_is_not_listed(other_program):
+    """What it read is gone, and a line that waits for the question's answer uses the same name."""
+
+    class Asked:
+        def result(self):
+            return torch.why_no_grad((torch.ones(1, requires_grad=True) * 2).sum(), torch.ones(2, requires_grad=True))
+
+    assert Asked().result().kind == "unused"
+
+
+def test_what_was_only_printed_is_not_listed():
+    net, scale = network(), torch.ones(1, requires_grad=True)
+    print(net(X).mean().item())
+    why = torch.why_no_grad((scale * 2).sum(), net[0].weight)
+    assert why.kind == "unused" and "item()" not in str(why)
+
+
+def test_a_number_that_is_kept_and_handed_on():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.gain = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(1))
+
+        def size(self):
+            return [p.norm().item() for p in (self.weight,)]
+
+        def forward(self, x):
+            sizes = []
+            sizes.extend(self.size())
+            self.factor, _ = sizes[0], print(end="")
+            return x * self.factor * self.gain
+
+    model = Scaled()
+    table = torch.why_no_grad(model(X).mean(), model)
+    assert not table["gain"] and table["weight"].kind == "read"
+    assert line(Scaled, "p.norm().item()") in table["weight"].reason
+
+
+def test_a_number_of_an_earlier_cell():
+    """As in a notebook: the cell that has read it is not running any more."""
+    scope = {"torch": torch}
+    cells = [
+        "w, u = torch.ones(3, requires_grad=True), torch.ones(2, requires_grad=True)",
+        "print((w * 2).sum().item())",
+        "size = (w * 3).sum().item()",
+        "shown = [p.sum().item() for p in (w, u)]",
+        "loss = (u * size).sum()",
+        "used = torch.why_no_grad(loss, w)",
+        "unused = torch.why_no_grad((u * 2).sum(), w)",
+    ]
+    for number, cell in enumerate(cells, 1):
+        exec(compile(cell, f"<cell-{number}>", "exec"), scope)
+    assert re.findall("<cell-.>", scope["used"].reason) == ["<cell-3>"]
+    assert scope["unused"].kind == "unused"
+
+
 def test_integers_and_what_is_asked_wrongly():
     y = torch.ones(1, requires_grad=True) * 2
     assert torch.why_no_grad(y, torch.ones(2, dtype=torch.int64)).kind == "integer"

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+import fgrad
 import fgrad.torch as torch
 from fgrad.run.background import wait_for_compilations
 from fgrad.run.policy import POLICIES
@@ -78,20 +79,22 @@ def test_operations_inside_a_finalizer():
 
 
 def test_numpy_begets_numpy():
-    """And what a compiled program gave is not waited for, except by operations that are new."""
+    """And what a large program gave is not waited for, except by operations that are new."""
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert isinstance((x * 2 + x)._value(), np.ndarray)
     assert isinstance((x.t() * 2)._value(), np.ndarray)
     assert isinstance((x @ x).exp()._value(), np.ndarray)
     for _ in range(10):
-        compiled = torch.lgamma(x)  # NumPy has none
+        assert isinstance(torch.lgamma(x)._value(), np.ndarray)  # by XLA: NumPy has none
         wait_for_compilations()
-    assert isinstance(compiled._value(), jax.Array)
-    assert isinstance((compiled * 2)._value(), np.ndarray)
+    with fgrad.policy("compiled"):
+        total = torch.ones(1 << 18).sum()
+    assert isinstance(total._value(), jax.Array)
+    assert isinstance((total * 2)._value(), np.ndarray)
     for _ in range(int(POLICIES["default"].operations.numpy_runs)):
-        doubled = compiled * 2
+        doubled = total * 2
     wait_for_compilations()
-    doubled = compiled * 2
+    doubled = total * 2
     assert isinstance(doubled._value(), jax.Array)
 
 
@@ -117,8 +120,43 @@ def test_a_new_graph_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
     """See NOTE [New graphs are NumPy's]: a sequence that grows meets new graphs at every step."""
     weight = torch.lgamma(torch.rand(16, 16) + 1)
     monkeypatch.setattr(jax, "jit", None)
-    for length in range(1, 5):
-        x = torch.nn.functional.layer_norm(torch.ones(length, 16) @ weight, (16,))
-        x = torch.nn.functional.gelu(x).softmax(-1)
+    with fgrad.policy("default"):  # where all graphs begin anew
+        for length in range(1, 5):
+            x = torch.nn.functional.layer_norm(torch.ones(length, 16) @ weight, (16,))
+            x = torch.nn.functional.gelu(x).softmax(-1)
     assert x.shape == (4, 16)
     assert isinstance(x._value(), np.ndarray)
+
+
+def test_small_parameters_are_numpys_after_a_compiled_step():
+    """Else all that the next step computes from them would go to XLA, too."""
+    small, large = torch.ones(3, requires_grad=True), torch.ones(1 << 18, requires_grad=True)
+    optimizer = torch.optim.SGD([small, large], lr=0.5, momentum=0.9)
+    with fgrad.policy("compiled"):
+        (2 * small.sum() + large.sum()).backward()
+        optimizer.step()
+    assert small.tolist() == [0.0] * 3
+    assert type(small._storage.array) is np.ndarray
+    assert isinstance(large._storage.array, jax.Array)
+
+
+def test_parameters_on_a_device_stay_there():
+    device = jax.devices()[3]
+    weight = torch.from_jax(jax.device_put(np.ones(3, "float32"), device)).requires_grad_()
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    with fgrad.policy("compiled"):
+        weight.sum().backward()
+        optimizer.step()
+    assert torch.to_jax(weight.detach()).devices() == {device}
+
+
+def test_what_xla_makes_of_small_arrays_of_numpy_is_numpys():
+    with fgrad.policy("compiled"):
+        x = torch.rand(600, requires_grad=True)
+        small = x * 2
+        small.sum().backward()
+        large = x[:, None] * x
+    assert x.grad is not None
+    assert {type(t._storage.array) for t in (small, x.grad)} == {np.ndarray}
+    assert isinstance(large._storage.array, jax.Array)
+    np.testing.assert_allclose(large.detach().numpy(), np.outer(x.detach().numpy(), x.detach().numpy()), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Gradients that views retain when their base is written, against real torch."""
+"""In-place writes against real torch: gradients that views retain when their base is written, and empty tensors."""
 
 from typing import Any
 
@@ -31,3 +31,12 @@ def test_retained_gradient_follows_the_view(name: str):
         return y.grad, type(y.grad_fn).__name__
 
     agree(Case(name, run), theirs)
+
+
+@pytest.mark.parametrize("shape", [(3, 0, 2, 0), (3, 2, 1, 0), (0, 3)], ids=str)
+def test_a_view_without_elements_is_written(shape: tuple[int, ...]):
+    """Strides of what has no element may look as though elements shared a place."""
+    agree(
+        Case("mul_", lambda torch: (torch.ones(shape).transpose(0, -1).mul_(2), torch.ones(shape)[..., :1].add_(1))),
+        theirs,
+    )

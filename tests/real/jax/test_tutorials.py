@@ -1,4 +1,4 @@
-"""JAX's tutorials and examples, and what is built like them: the same with ``jax`` and with ``fgrad``."""
+"""JAX's tutorials and examples: these, and what is built like them, give the same with ``jax`` and with ``fgrad``."""
 
 import pytest
 

@@ -499,3 +499,90 @@ def refs(lib):
         return r[...].sum()
 
     return lib.grad(f)(0.7), lib.grad(g)(X[0]), jax.jit(lib.grad(g))(X[0])
+
+
+def raises(f):
+    """1 if a call raises an error, else nothing."""
+    try:
+        jax.block_until_ready(f())
+    except Exception:
+        return jnp.ones(1)
+    return jnp.zeros(0)
+
+
+@prog
+def linearize_like(lib):
+    f = lambda x, y: (jnp.sin(x) @ y, {"k": (x * y).sum() ** 2})
+    a, b = X[0], X[1]
+    out, fj = lib.linearize(f, a, b)
+    _, pull = lib.vjp(f, a, b)
+    tr = lib.linear_transpose(lambda t: jnp.cumsum(t)[::-1] * 2, a)
+    _, fj2 = jax.jit(lambda a, b: lib.linearize(f, a, b)[0])(a, b), 0
+    po = lib.linear_transpose(lambda t, u: (t @ X.T, u * 3), jax.ShapeDtypeStruct((4,), jnp.float32), 1.0)
+    gn = lambda v: pull(fj(v, jnp.zeros(4)))[0]
+    o, fa, aux = lib.linearize(lambda x: (x**2, {"a": x.sum()}), a, has_aux=True)
+    o2, pa, aux2 = lib.vjp(lambda x: (x**3, x), a, has_aux=True)
+    jaux = lib.jvp(lambda x: (x**2, 3.0), (a,), (b,), has_aux=True)
+    cgs = jax.scipy.sparse.linalg.cg(lambda v: gn(v) + v, b)[0]
+    leaves, td = jax.tree.flatten(pull)
+    pull2 = jax.tree.unflatten(td, leaves)
+    vm = jax.vmap(fj, (0, None))(jnp.eye(4), b * 0)
+    vp = jax.vmap(pull)((jnp.arange(3.0), {"k": jnp.ones(3)}))
+    through = jax.jit(lambda p, c: p(c))(pull, (1.0, {"k": 2.0}))
+    return (
+        out,
+        fj(b, a),
+        pull((1.0, {"k": 2.0})),
+        tr(a),
+        po((jnp.arange(6.0), 2.0)),
+        cgs,
+        o,
+        fa(b),
+        aux,
+        pa(o2),
+        aux2,
+        jaux,
+        pull2((1.0, {"k": 2.0})),
+        vm,
+        vp,
+        through,
+        lib.grad(lambda s: lib.linearize(lambda x: jnp.sin(x * s), a)[1](b).sum())(2.0),
+        lib.grad(lambda s: lib.linear_transpose(lambda t: t * s, a)(b)[0].sum() * s)(3.0),
+        raises(lambda: fj(b)),
+        raises(lambda: fj(b, a.astype(jnp.float16))),
+        raises(lambda: pull(1.0)),
+        raises(lambda: lib.linear_transpose(jnp.sin, a)(a)),
+        raises(lambda: pull((jnp.ones(2), {"k": 1.0}))),
+        raises(lambda: lib.jvp(f, (a, b), (a,))),
+        raises(lambda: lib.jvp(f, (a, b), (a, b.astype(int)))),
+        raises(lambda: lib.linearize(f, "a", b)),
+    )
+
+
+@prog
+def x64_islands(lib):
+    with jax.enable_x64(True):
+        x = jnp.arange(4.0) / 3
+        f = lambda x: (
+            jnp.sum(jnp.cumsum(x) ** 3 / (1 + x.astype(jnp.float32)))
+            + lax.fori_loop(0, 3, lambda i, c: c + x[i] ** 2, 0.0)
+        )
+        a = (
+            lib.value_and_grad(f)(x),
+            lib.hessian(f)(x),
+            jax.jit(lib.grad(f))(x),
+            lib.grad(lambda x: x.astype(jnp.float32).sum() * 2)(x),
+            lib.grad(lambda z: (z * z.conj()).real.sum())(x + 1j),
+            lib.grad(lambda x: jnp.linalg.slogdet(jnp.eye(4) + jnp.outer(x, x))[1])(x),
+        )
+        b = lib.jvp(lambda x, n: x * n, (x, 3), (x, np.zeros((), jax.dtypes.float0)))
+    return (
+        a,
+        b,
+        lib.grad(lambda x: x**2)(1.5),
+        lib.grad(lambda x: (x.astype(jnp.bfloat16) * 3).sum())(jnp.ones(2)),
+        lib.grad(lambda x: jnp.sum(x * np.float64(2.0)))(jnp.ones(2, jnp.float16)),
+        lib.value_and_grad(lambda x: x * np.int64(2))(2.0),
+        lib.grad(lambda x: jnp.sin(x))(np.float64(2.0)),
+        lib.vjp(lambda x: x.astype(jnp.int32) * 1.0, jnp.ones(2))[1](jnp.ones(2)),
+    )

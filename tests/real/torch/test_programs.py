@@ -22,15 +22,20 @@ PROGRAMS = {
     "denoising_diffusion": ["denoising_diffusion_pytorch", "torchvision"],
     "e3nn": ["e3nn"],
     "einops": ["einops"],
+    "geoopt": ["geoopt"],
     "gpytorch": ["gpytorch"],
     "higher": ["higher"],
     "kornia": ["kornia"],
     "linear_operator": ["linear_operator"],
+    "local_attention": ["local_attention"],
+    "nflows": ["nflows"],
     "opacus": ["opacus"],
     "pyro": ["pyro"],
+    "rotary_embedding_torch": ["rotary_embedding_torch"],
     "skorch": ["skorch"],
     "tensordict": ["tensordict"],
     "timm": ["timm", "torchvision"],
+    "torch_ema": ["torch_ema"],
     "torchdiffeq": ["torchdiffeq"],
     "torchmetrics": ["torchmetrics"],
     "torchopt": ["torchopt"],
@@ -38,6 +43,7 @@ PROGRAMS = {
     "unfoldnd": ["unfoldNd"],
     "vit_pytorch": ["vit_pytorch"],
     "x_transformers": ["x_transformers"],
+    "zuko": ["zuko"],
 }
 
 #: why a program does not run here

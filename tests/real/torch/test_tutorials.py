@@ -1,4 +1,4 @@
-"""PyTorch's tutorials and examples, and what is built like them: on both sides they leave the same.
+"""PyTorch's tutorials and examples: these, and what is built like them, leave the same on both sides.
 
 All run in one process for each side, with ``fgrad.torch.install()`` on ours.  They draw random numbers, train for some
 steps, and leave losses, weights and what they predict in ``outputs``.

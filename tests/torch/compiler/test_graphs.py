@@ -3,11 +3,13 @@
 import io
 from types import MappingProxyType
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fgrad
 import fgrad.torch as torch
+from fgrad.record import recording
 from tests.torch.compiler.programs import classifier, same
 
 
@@ -209,3 +211,11 @@ def test_gradients_are_read_where_a_step_adds_to_them():
     accumulate(torch.ones(2))
     graph = torch.capture(accumulate)(torch.ones(2))
     assert "w.grad" in graph.names and graph.out_names == ("w.grad (written)",)
+
+
+def test_where_a_view_stands_is_a_number_of_the_graph(monkeypatch):
+    copied = []
+    monkeypatch.setattr(recording, "copied", lambda value: copied.append(value) or jnp.asarray(value))
+    graph = torch.capture(lambda x: x[1:3] + x[2:4])(torch.ones(5))
+    assert not copied and len(graph.names) == 1
+    assert np.allclose(graph(np.arange(5, dtype="float32")), [3, 5])

@@ -385,3 +385,19 @@ def test_on_many_devices(program):
     run = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     assert "as on one" in run.stdout
+
+
+def test_a_state_may_be_donated_and_leaves_the_live_objects_theirs():
+    program = classifier()
+    compiled = torch.compile(program.step)
+    for _ in range(3):
+        compiled(*program.batches[0])  # whose arrays are JAX's from then on
+    before = program.state()
+    function, state = torch.pure(program.step)(*program.batches[0])
+    donated = jax.jit(function, donate_argnums=0)
+    for _ in range(2):
+        state, _ = donated(state, *[np.asarray(x.numpy()) for x in program.batches[0]])
+    same(program.state(), before, exact=True)
+    function.load(state)
+    donated(state, *[np.asarray(x.numpy()) for x in program.batches[0]])
+    program.step(*program.batches[0])

@@ -168,6 +168,8 @@ SAMPLES: list[Sample] = [
     Sample("bincount", (integers(5), V), {"minlength": 8}, "weights", order=0, frozen=(1,)),
     *_along("cumsum", S, EMPTY, INT, BOOL, COMPLEX),
     Sample("cumsum", (A, 0), {"dtype": torch.float32}, "dtype"),
+    Sample("cumsum", (BOOL, 0), {"dtype": torch.bool}, "dtype bool"),
+    Sample("cumprod", (BOOL.reshape(-1)[0], 0), {"dtype": torch.bool}, "dtype bool of one"),
     *_along("cumprod", ZEROS, INT, S),
     *_along("logcumsumexp", A, S),
     # the angles go around more than once

@@ -30,6 +30,9 @@ INTS = {
     "sizes of pieces": lambda t, x: x.split([1, 2.0]),
     "sizes of axes": lambda t, x: x.unflatten(1, (2, 2.0)),
     "a size of pieces": lambda t, x: x.split(t_int(2)),
+    "a size of pieces as a tensor": lambda t, x: [y.shape for y in x.split(t.tensor(2))],
+    "one element as a size of pieces": lambda t, x: [y.shape for y in t.split(x, t.tensor([2.0]), dim=1)],
+    "sizes of pieces as a tensor": lambda t, x: x.split(t.tensor([1, 2])),
     "strides": lambda t, x: t.as_strided(x, (1, 2.0), (1, 1)),
     "NumPy's integers": lambda t, x: (x.sum(t_int(1)), x.reshape(t_int(6), 2), x.view(t_int(12))),
 }
@@ -49,6 +52,14 @@ OVERLOADS = {
     "no value": lambda t, x: x.masked_fill(x > 0),
     "a method's position": lambda t, x: x.gather("2", t.tensor([[0]])),
     "a function's position": lambda t, x: t.gather(x, "2", t.tensor([[0]])),
+}
+
+#: equations that are no strings
+EQUATIONS = {
+    "bytes": lambda t, x: t.einsum(b"ij->j", x),
+    "bytes and a list": lambda t, x: t.einsum(b"ij->j", [x]),
+    "a number for an equation": lambda t, x: t.einsum(5, x),
+    "no operand": lambda t, x: t.einsum("ij->j"),
 }
 
 #: classes as they are printed
@@ -74,7 +85,9 @@ def t_int(n):
 
 
 X = theirs.arange(12.0).reshape(3, 4).numpy()
-CASES = [Case(name, run, (X,)) for calls in (INTS, OVERLOADS, CLASSES, NUMBERS) for name, run in calls.items()]
+CASES = [
+    Case(name, run, (X,)) for calls in (INTS, OVERLOADS, EQUATIONS, CLASSES, NUMBERS) for name, run in calls.items()
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -88,6 +101,7 @@ def test_what_comes_of_arguments(case):
         lambda t: t.ones(2).gather(0, 1.5),
         lambda t: t.ones(2).index_select(0, 1),
         lambda t: t.einsum(None, t.ones(2)),
+        lambda t: t.ones(2).split(True),
         lambda t: t.ones(2).copy_(1.5),
         lambda t: t.ones(2).copy_([1.0, 2.0]),
         lambda t: t.ones(2).resize_(1.5),
@@ -115,3 +129,18 @@ def test_a_tangent_is_of_its_tensors_type():
         assert tangent.tolist() == [2.0, 2.0] and tangent.dtype is value.dtype
     with pytest.raises(ValueError, match="tangent of a torch.float32 tensor to be real"):
         ours.func.jvp(lambda x: x * x, (x,), (ours.ones(2, dtype=ours.complex64),))
+
+
+#: named arguments that nobody has
+UNEXPECTED = {
+    "reshape": lambda t, x: x.reshape(12, out=x),
+    "uniform_": lambda t, x: x.uniform_(low=1.0, upper=2.0),
+    "random_": lambda t, x: x.random_(0, 3, upper=2),
+}
+
+
+@pytest.mark.parametrize("call", UNEXPECTED.values(), ids=UNEXPECTED)
+def test_unexpected_names(call):
+    for torch in (theirs, ours):
+        with pytest.raises(TypeError):
+            call(torch, torch.ones(3, 4))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fgrad import torch as ours
-from fgrad.mutable.context.first_time import once
+from fgrad.mutable.context.warning import once
 from tests.torch.both import Case, agree
 
 V, M, B = np.array([1.0, 2.0]), np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([[[1.0, 2.0], [3.0, 5.0]]])

@@ -46,3 +46,7 @@ def test_special(name: str, dtype: str):
 
     for value in VALUES:
         agree(Case(f"{name} {dtype} {value}", lambda t, value=value: run(t, value)), torch)
+
+
+def test_nansum_into_integers_leaves_nan_out():
+    agree(Case("nansum", lambda t: (t.nansum(t.tensor([1.5, math.nan, 3.5]), 0, dtype=t.int64),)), torch)

@@ -20,11 +20,25 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "products are of their type": lambda t: t.mm(t.ones(3, 3), t.ones(3, 3), out=t.empty((3, 3), dtype=t.float64)),
     "joined": lambda t: t.cat([t.ones(2), t.ones(2)], out=t.empty(4, dtype=t.int64)),
     "sums go anywhere": lambda t: t.sum(t.ones(3), 0, out=t.empty((), dtype=t.int64)),
+    "in whose type they are computed": lambda t: t.sum(t.tensor([1.7, 2.7]), 0, out=t.empty((), dtype=t.int64)),
+    "sums of fractions": lambda t: t.cumsum(t.tensor([1.7, 2.7]), 0, out=t.empty(2, dtype=t.int64)),
+    "a type beside the output's": lambda t: t.prod(t.ones(3), 0, dtype=t.float64, out=t.empty(())),
+    "of what is no NaN": lambda t: t.nansum(t.tensor([1.7, t.nan]), 0, out=t.empty((), dtype=t.float64)),
+    "in the output's type alone": lambda t: t.nansum(t.ones(3), 0, dtype=t.float32, out=t.empty((), dtype=t.float64)),
+    "not in a complex one": lambda t: t.nansum(t.ones(3), 0, out=t.empty((), dtype=t.complex64)),
     "means do not": lambda t: t.std(t.ones(3), 0, out=t.empty((), dtype=t.int64)),
     "second output": lambda t: t.max(t.ones(3), 0, out=(t.empty(()), t.empty(()))),
     "named results": lambda t: t.max(t.ones(3), 0, out=(t.empty(()), t.empty((), dtype=t.int64))).indices,
     "too many": lambda t: t.max(t.ones(3), 0, out=(t.ones(3),) * 3),
     "an inverse": lambda t: t.linalg.inv(t.eye(3), out=t.empty(3, 3, dtype=t.int64)),
+    "a power": lambda t: t.matrix_power(t.eye(3), 2, out=t.empty(3, 3, dtype=t.int64)),
+    "linalg's power": lambda t: t.linalg.matrix_power(t.eye(3), 2, out=t.empty(3, 3, dtype=t.int64)),
+    "a tensor's inverse": lambda t: t.linalg.tensorinv(t.eye(3), ind=1, out=t.empty(3, 3, dtype=t.int64)),
+    "a tensor's solution": lambda t: t.linalg.tensorsolve(t.eye(3), t.ones(3), out=t.empty(3, dtype=t.int64)),
+    "none": lambda t: t.trace(t.eye(3), out=t.empty(())),
+    "none of a composite": lambda t: t.diagflat(t.ones(3), out=t.empty(0)),
+    "none of truth": lambda t: t.isnan(t.ones(3), out=t.empty(3, dtype=t.bool)),
+    "random integers": lambda t: t.normal(t.ones(2), 1.0, out=t.empty(2, dtype=t.int64)),
     "a norm": lambda t: t.linalg.norm(t.eye(3), out=t.empty((), dtype=t.float64)),
     "torch.norm": lambda t: (lambda x: (t.norm(t.eye(3), out=x), x)[1])(t.zeros(())),
     "a transform": lambda t: t.fft.fft2(t.eye(3), out=t.empty(3, 3)),
@@ -111,3 +125,45 @@ def test_an_output_that_is_resized_is_written_once():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert run(ours) == run(theirs)
+
+
+#: by the arguments that they are called with, functions that PyTorch gives no ``out=``
+WITHOUT_OUTPUT = {
+    "(x)": "argsort count_nonzero cumulative_trapezoid det detach empty_like flatten fft.fftshift fft.ifftshift "
+    "gradient linalg.diagonal linalg.matrix_exp linalg.vander matrix_exp ones_like pca_lowrank pinverse relu rot90 "
+    "rrelu squeeze std_mean svd_lowrank trapezoid trapz unbind unique unique_consecutive var_mean zeros_like",
+    "(x[0])": "combinations tensor vander",
+    "(3)": "bartlett_window blackman_window hamming_window hann_window kaiser_window scalar_tensor",
+    "(x, 1)": "chunk full_like hsplit repeat_interleave roll split tensor_split unsafe_chunk unsafe_split vsplit",
+    "(x, x)": "binary_cross_entropy_with_logits cdist cosine_similarity hinge_embedding_loss kl_div "
+    "pairwise_distance rsub",
+    "(x, x, x)": "margin_ranking_loss triplet_margin_loss",
+    "(x, x > 0, x)": "masked_scatter",
+    "(x, 0, 1)": "movedim norm_except_dim swapaxes swapdims",
+    "(x, [0])": "flip",
+    "(x, (4,))": "reshape",
+    "(x, (2,))": "layer_norm",
+    "(x, 0, 0)": "select",
+    "(2, 2)": "tril_indices triu_indices",
+    "(x, y)": "diagonal_scatter",
+    "(x, i)": "embedding",
+    "(x[None], x[None])": "conv1d",
+    "(x[None], 1)": "avg_pool1d group_norm",
+    "(x[None, None], x[None, None])": "conv2d conv_transpose2d",
+    "(x[None], 2)": "dsplit",
+    "(x[None, None], 2)": "pixel_unshuffle",
+}
+
+
+@pytest.mark.parametrize("arguments", WITHOUT_OUTPUT)
+def test_functions_without_an_output(arguments: str):
+    """Both sides refuse ``out=`` of each function, which runs without it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for torch in (theirs, ours):
+            x = torch.ones(2, 2)
+            names = {"torch": torch, "x": x, "y": x[0], "i": torch.tensor([0, 1])}
+            for function in WITHOUT_OUTPUT[arguments].split():
+                eval(f"torch.{function}{arguments}", names)
+                with pytest.raises(TypeError, match="out"):
+                    eval(f"torch.{function}{arguments[:-1]}, out=torch.empty(0))", names)

@@ -51,3 +51,16 @@ with fwAD.dual_level():
     d = fwAD.make_dual(torch.arange(10.0)[5:8].detach(), t)
     for start in (0, 4, 7):
         print(d.as_strided((4,) if start == 4 else (2,), (1,), start))
+# what is unpacked is a view; a tangent has a history where what it is computed from has one
+w = torch.ones(3, requires_grad=True)
+with fwAD.dual_level():
+    for function in (torch.sin, torch.exp, torch.tanh, torch.neg, lambda a: a * w, lambda a: a + w, lambda a: a[1:]):
+        dual = function(fwAD.make_dual(w * 1, t))
+        primal, tangent = fwAD.unpack_dual(dual)
+        print(
+            primal._is_view(), primal.grad_fn.name(), tangent.requires_grad, tangent.grad_fn and tangent.grad_fn.name()
+        )
+    primal, tangent = fwAD.unpack_dual(w)
+    print(primal is w, primal.grad_fn.name(), tangent)
+    primal, tangent = fwAD.unpack_dual(fwAD.make_dual(x, t))
+    print(tangent is t, primal.grad_fn, fwAD.unpack_dual(primal).tangent)

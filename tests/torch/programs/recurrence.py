@@ -70,3 +70,11 @@ with warnings.catch_warnings(record=True) as given:
     warnings.simplefilter("always")
     tree(torch.nn.LSTM(3, 4, proj_size=2)(x[:1])[0].grad_fn)
 print([str(each.message).split(" (Trig")[0] for each in given if each.category is UserWarning])
+
+# cells write in place what they alone hold
+state = torch.ones(2, 4)
+gru, lstm = torch.nn.GRUCell(3, 4), torch.nn.LSTMCell(3, 4)
+new, (hidden, cell) = gru(x[0], state), lstm(x[0], (state, state))
+print(new._version, hidden._version, cell._version, torch.nn.RNNCell(3, 4)(x[0], state)._version)
+tree(new.grad_fn)
+print(torch.autograd.grad((new * cell).sum(), gru.weight_hh)[0].sum().round(decimals=3))

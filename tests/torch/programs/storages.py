@@ -74,3 +74,32 @@ turned = leaf.t()
 for function in (lambda x: 2 / x, lambda x: x - x, lambda x: x * x, torch.sin, lambda x: x.where(x > 0, -x)):
     found = function(turned)
     print([g.stride() for g in torch.autograd.grad(found, (turned, leaf), torch.ones_like(found))])
+
+# set_ has no derivative: what a tensor was made to look at is its history all the same
+w = torch.ones(3, requires_grad=True)
+
+
+def first_line(call):
+    try:
+        return call()
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+
+
+for made, source in ((w * 2, (torch.zeros(3),)), (torch.zeros(3), (w * 2,)), (w * 2, ()), (torch.zeros(3), ())):
+    made.set_(*source)
+    node = made.grad_fn
+    print(made.shape, made.requires_grad, made._version, node and (node.name(), len(node.next_functions)))
+    print(first_line(lambda: torch.autograd.grad(made.sum(), w)))
+made = w * 2
+with torch.no_grad():
+    made.set_(torch.zeros(3))
+print(made, torch.autograd.grad(made.sum(), w))
+# a view's base has it in its history, by way of the view
+for source in ((torch.arange(3.0),), ()):
+    base = w.clone()
+    view, other = base[1:], base[:2]
+    view.set_(*source)
+    print([(x.grad_fn.name(), x.requires_grad, x._version, x.tolist()) for x in (base, view, other)])
+    for x in (base, view, other):
+        print(first_line(lambda x=x: torch.autograd.grad(x.sum(), w, retain_graph=True)))

@@ -173,3 +173,20 @@ def test_threads_share_a_generator():
     for thread in threads:
         thread.join()
     assert sorted(chain.from_iterable(drawn)) == sorted(Generator().manual_seed(0).doubles(2000).tolist())
+
+
+def test_a_state_is_lent_to_one_thread():
+    generator = Generator().manual_seed(0)
+    expected = Generator().manual_seed(0).doubles(3).tolist()
+    drawn = []
+
+    def work():
+        assert generator.engine is None
+        drawn.extend(generator.doubles(3).tolist())
+
+    with generator.lent(Generator().manual_seed(7).saved()) as engine:
+        assert generator.engine is engine
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert drawn == expected and generator.engine is None

@@ -11,9 +11,9 @@ import pytest
 
 import fgrad.torch as torch
 from fgrad.mutable.types import dtypes
+from fgrad.torch.pickle_names import find, public_name
 from fgrad.torch.serialization import TensorFileError
 from fgrad.torch.serialization.archive import Reader, Writer
-from fgrad.torch.serialization.names import find, public_name
 from tests.torch.serialization.former import dump
 
 oracle: Any = pytest.importorskip("torch")

@@ -152,7 +152,22 @@ def other_type(t: Any, x: Any) -> Any:
     return x.grad
 
 
+def helpers(t: Any, x: Any) -> Any:
+    """What libraries with checkpoints of their own import."""
+    module, leaf = of(t), (x * 2).requires_grad_()
+    first, second, other = module.detach_variable((leaf, x.detach(), 3))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        module.check_backward_validity((x.detach(), 3))
+        module.check_backward_validity((leaf,))
+    states = module.get_device_states(x, 3)
+    module.set_device_states(*states)
+    return first.requires_grad, first.is_leaf, second.requires_grad, other, states, [str(w.message) for w in caught]
+
+
 OTHERS = [
+    helpers,
+    lambda t, x: of(t).detach_variable([x]),
     retained,
     twice,
     grad_inside,

@@ -16,7 +16,9 @@ answer.
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
+from functools import cached_property
 from types import NoneType
 from typing import Any
 
@@ -43,17 +45,16 @@ ALL, MODES, NOBODY = range(3)
 class Watch:
     """Whether anybody could want to answer a call on tensors."""
 
-    __slots__ = ("on", "subclasses", "threads", "lock", "cast")
+    __slots__ = ("on", "subclasses", "threads", "lock")
 
     def __init__(self) -> None:
         self.on = False
-        #: calls a function of some name, its arguments cast where ``torch.autocast`` wants it (``amp/casting.py``)
-        self.cast: Callable[..., Any] = lambda name, function, args, kwargs: function(*args, **kwargs)
         #: whether there is a class of tensors that has a handler
         self.subclasses = False
         #: the threads that are in modes, and perhaps some that have left them since
         self.threads: set[int] = set()
-        self.lock: threading.Lock = threading.Lock()
+        # a signal handler may ask while it is held
+        self.lock: AbstractContextManager[Any] = threading.RLock()
 
     def subclass(self) -> None:
         """A class of tensors with a handler was made."""
@@ -79,6 +80,14 @@ class Watch:
 
 
 watch: Watch = Watch()
+
+
+def cast(override: "Override", function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a function, with its arguments cast where ``torch.autocast`` wants it."""
+    casting = modes.casting
+    if casting is None or override.autocast is None:
+        return function(*args, **kwargs)
+    return casting(override.autocast, function, args, kwargs)
 
 
 class _Disabled:
@@ -198,7 +207,7 @@ def _spread(values: Iterable[Any]) -> Iterable[Any]:
             yield value
 
 
-def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+def given(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether a class of an argument has a handler."""
     for value in (*args, *kwargs.values()) if kwargs else args:
         if value.__class__ in plain:
@@ -213,11 +222,11 @@ def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 
 
 def asked(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Whether somebody is to be asked for the answer to a call."""
+    """Whether a class of an argument, or a mode, overrides a call."""
     if not watch.within():
-        return _given(args, kwargs) and modes.overriding == ALL
+        return given(args, kwargs) and modes.overriding == ALL
     who = modes.overriding
-    return who != NOBODY and (bool(modes.handlers) or (who == ALL and _given(args, kwargs)))
+    return who != NOBODY and (bool(modes.handlers) or (who == ALL and given(args, kwargs)))
 
 
 # -- asking ----------------------------------------------------------------------------------------------------------
@@ -251,7 +260,14 @@ class Override:
     #: what the error calls it
     name: str
     rule: Rule = Rule.PARSED
-    signature: inspect.Signature | None = None
+    #: for what PyTorch has written in Python, the function whose parameters the arguments are handed over by
+    like: Callable[..., Any] | None = None
+    #: what ``torch.autocast`` does with the arguments, in words of its own; None for nothing
+    autocast: Any = None
+
+    @cached_property
+    def signature(self) -> inspect.Signature | None:
+        return None if self.like is None else inspect.signature(self.like)
 
     def ask(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a mode or the class of an argument answers.

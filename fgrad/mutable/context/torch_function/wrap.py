@@ -4,12 +4,15 @@ See NOTE [Overriding] in ``protocol.py``.
 """
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from fgrad.mutable.context.entrance import explanation
-from fgrad.mutable.context.torch_function.protocol import IN_PYTHON, Override, Rule, asked, plain, watch
+from fgrad.mutable.context.torch_function.protocol import IN_PYTHON, Override, Rule, asked, cast, given, plain, watch
+from fgrad.mutable.ports import PASSING
+from fgrad.mutable.types.type_names import type_name
+from fgrad.seam import is_hidden
 
 
 def overridable(
@@ -18,6 +21,7 @@ def overridable(
     rule: Rule = Rule.PARSED,
     called: Callable[[], Any] | None = None,
     like: Callable[..., Any] | None = None,
+    autocast: Any = None,
 ) -> Any:
     """A function as users call it: modes and the classes of its arguments are asked first.
 
@@ -26,11 +30,12 @@ def overridable(
       name: what the error calls it, with PyTorch's namespace in front ("torch.add").
       called: gives the function that is handed over, where that is another one.
       like: has the parameters by which arguments are handed over, where those of ``function`` are not PyTorch's.
+      autocast: what ``torch.autocast`` does with its arguments.
     """
     plainly = raw(function)
     if plainly is not function and function.override.name == name:  # type: ignore[attr-defined]
         return function  # another name for the same function
-    override = override_of(like or plainly, name, rule)
+    override = override_of(like or plainly, name, rule, autocast)
     return _entrance(_ENTRANCES.get(rule, _general)(plainly, override, called), plainly, override)
 
 
@@ -45,14 +50,53 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
                 else:
                     if not kwargs:
                         return function(*args)
+                if not given(args, kwargs):
+                    return function(*args, **kwargs)
             if asked(args, kwargs):
                 return override.ask(public if called is None else called(), args, kwargs)
-            return watch.cast(override.name, function, args, kwargs) if watch.on else function(*args, **kwargs)
+            return cast(override, function, args, kwargs) if watch.on else function(*args, **kwargs)
         except Exception as error:
-            explanation.passing(error, (*args, *kwargs.values()))
+            refusal = no_tensor(error, function, override, args, kwargs)
+            PASSING.call(error, (*args, *kwargs.values()))
+            if refusal is not None:
+                raise refusal from None
             raise
 
     return public
+
+
+#: where functions stand whose errors PyTorch gives a name without it
+_UNNAMED = re.compile(r"torch\.(Tensor\.|nn\.functional\.|nn\.init\.|functional\.)?")
+
+
+def no_tensor(
+    error: Exception, function: Callable[..., Any], override: Override, args: Sequence[Any], kwargs: dict[str, Any]
+) -> TypeError | None:
+    """PyTorch's error, where a function has asked an operand for what only tensors have."""
+    if not isinstance(error, AttributeError) or error.name is None:
+        return None
+    if override.rule in IN_PYTHON and not error.name.startswith("_"):
+        return None  # PyTorch's function has asked for it, too
+    raised = error.__traceback__
+    while raised is not None and raised.tb_next is not None:
+        raised = raised.tb_next
+    if raised is None or not is_hidden(raised.tb_frame.f_code) or hasattr(error.obj, "__torch_function__"):
+        return None
+    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            at = next((k for k, x in enumerate(args[position:]) if x is error.obj), None)
+            if at is not None:
+                return TypeError(f"expected Tensor as element {at} in argument 0, but got {type_name(error.obj)}")
+        argument = args[position] if position < len(args) else kwargs.get(parameter.name, parameter)
+        # what may be left out is no operand
+        if argument is error.obj and parameter.default is parameter.empty:
+            called = _UNNAMED.sub("", override.name, count=1).replace(".", "_")
+            own = "input" if parameter.name == "self" else parameter.name
+            place = position if override.name.startswith("torch.Tensor.") else position + 1
+            return TypeError(
+                f"{called}(): argument '{own}' (position {place}) must be Tensor, not {type_name(argument)}"
+            )
+    return None
 
 
 def _of_itself(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
@@ -63,9 +107,9 @@ def _of_itself(function: Callable[..., Any], override: Override, called: Callabl
                 return function(self)
             if asked((self,), {}):
                 return override.ask(public if called is None else called(), (self,), {})
-            return watch.cast(override.name, function, (self,), {})
+            return cast(override, function, (self,), {})
         except Exception as error:
-            explanation.passing(error, (self,))
+            PASSING.call(error, (self,))
             raise
 
     return public
@@ -79,7 +123,7 @@ def _of_method(function: Callable[..., Any], override: Override, called: Callabl
                 return override.ask(public, (self, *args), kwargs)
             return function(self, *args, **kwargs)
         except Exception as error:
-            explanation.passing(error, (self, *args, *kwargs.values()))
+            PASSING.call(error, (self, *args, *kwargs.values()))
             raise
 
     return public
@@ -93,7 +137,7 @@ def _of_anything(function: Callable[..., Any], override: Override, called: Calla
                 return override.ask(public, args, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
-            explanation.passing(error, (*args, *kwargs.values()))
+            PASSING.call(error, (*args, *kwargs.values()))
             raise
 
     return public
@@ -102,14 +146,16 @@ def _of_anything(function: Callable[..., Any], override: Override, called: Calla
 _ENTRANCES = {Rule.OWN: _of_itself, Rule.METHOD: _of_method, Rule.FACTORY: _of_anything}
 
 
-def operator(function: Callable[[Any, Any], Any], name: str, rule: Rule, called: Callable[[Any], Any]) -> Any:
+def operator(
+    function: Callable[[Any, Any], Any], name: str, rule: Rule, called: Callable[[Any], Any], autocast: Any = None
+) -> Any:
     """An operator of two operands as users call it; one that is no tensor nor number may have an answer of its own.
 
     Arguments:
       called: gives, for the left operand, the function that is handed over.
     """
     function = raw(function)
-    own = override_of(function, name, rule)
+    own = override_of(function, name, rule, autocast)
 
     @wraps(function)
     def public(self: Any, other: Any) -> Any:
@@ -119,9 +165,9 @@ def operator(function: Callable[[Any, Any], Any], name: str, rule: Rule, called:
                 if result is not NotImplemented:
                     return result
             if not asked((self, other), {}):
-                return watch.cast(own.name, function, (self, other), {})
+                return cast(own, function, (self, other), {})
         except Exception as error:
-            explanation.passing(error, (self, other))
+            PASSING.call(error, (self, other))
             raise
         given = called(self) or public
         try:
@@ -132,9 +178,9 @@ def operator(function: Callable[[Any, Any], Any], name: str, rule: Rule, called:
     return _entrance(public, function, own)
 
 
-def override_of(function: Callable[..., Any], name: str, rule: Rule) -> Override:
+def override_of(function: Callable[..., Any], name: str, rule: Rule, autocast: Any = None) -> Override:
     """How calls of a function are handed over."""
-    return Override(name, rule, inspect.signature(function) if rule in IN_PYTHON else None)
+    return Override(name, rule, function if rule in IN_PYTHON else None, autocast)
 
 
 def _entrance(public: Any, function: Callable[..., Any], override: Override) -> Any:
@@ -145,14 +191,14 @@ def _entrance(public: Any, function: Callable[..., Any], override: Override) -> 
 
 
 def raw(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What is behind a function that users call: the answer where nobody else has one."""
+    """The implementation behind a function that users call, which runs where nothing overrides it."""
     public, behind = getattr(function, "entrance", (None, None))
     # a decorated function has the attributes of what it decorates
     return function if behind is None or public is not function else behind
 
 
 def behind(function: Any) -> Callable[..., Any]:
-    """What is behind a function that handlers are given, which may be one of an attribute."""
+    """The implementation behind a function that handlers are given, which may be an attribute's getter or setter."""
     attribute = getattr(function, "__self__", None)
     return getattr(attribute.plain, function.__name__) if isinstance(attribute, Attribute) else raw(function)
 
@@ -186,7 +232,7 @@ class Attribute(property):
                 else:
                     write(self, value)
             except Exception as error:
-                explanation.passing(error, (self, value))
+                PASSING.call(error, (self, value))
                 raise
 
         def remove(self: Any) -> None:

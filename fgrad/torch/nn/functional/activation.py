@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
@@ -11,8 +12,10 @@ from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
-from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
+from fgrad.torch.ops.table.answers import CLOSED, IN_FUNCTIONAL, OF_NN, OF_TORCH
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes, written
+from fgrad.torch.ops.table.outputs import FOUND
+from fgrad.torch.ops.table.table import Array, operation_of, writes_out
 
 
 @functional
@@ -29,29 +32,29 @@ def relu(input: Any, inplace: bool = False) -> Tensor:
 
 
 #: ``relu`` in place: the function of ``torch``
-relu_: Callable[..., Any] = functional(ops.relu_)
+relu_: Callable[..., Any] = functional(ops.relu_, dispatch=OF_TORCH)
 
 
-@functional
+@functional(dispatch=CLOSED)
 def sigmoid(input: Any) -> Tensor:
     """``1 / (1 + exp(-input))``."""
     return input.sigmoid()
 
 
-@functional
+@functional(dispatch=CLOSED)
 def tanh(input: Any) -> Tensor:
     """The hyperbolic tangent."""
     return input.tanh()
 
 
-@functional
+@functional(dispatch=evolve(IN_FUNCTIONAL, name="_threshold"))
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """The elements above a threshold, and a value in the place of the others."""
     return ops.threshold_(input, threshold, value) if inplace else ops.threshold(input, threshold, value)
 
 
 #: ``threshold`` in place: the function of ``torch``
-threshold_: Callable[..., Any] = functional(ops.threshold_)
+threshold_: Callable[..., Any] = functional(ops.threshold_, dispatch=OF_TORCH)
 
 
 @kernel("HardtanhBackward0", strides=elementwise, fused="HardtanhBackwardBackward0", kept=("self",))
@@ -80,7 +83,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     return _hardtanh(input, min_val, max_val)
 
 
-@functional
+@functional(dispatch=OF_NN)
 def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``hardtanh`` in place."""
     return written(_hardtanh, input, min_val, max_val)
@@ -101,7 +104,7 @@ def _hardsigmoid(input: Array) -> Any:
     return jnp.where((input > -3) & (input < 3), (input + 3) / 6, outside)
 
 
-@functional
+@functional(dispatch=CLOSED)
 @takes("hardsigmoid(input)")
 def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
     """A sigmoid of three straight pieces: ``relu6(input + 3) / 6``."""
@@ -117,26 +120,11 @@ def _hardswish(input: Array) -> Any:
     return jnp.where(bent, inner * (inner + 3) / 6, jnp.where(input <= -3, lax.stop_gradient(input * 0), input))
 
 
-@functional
+@functional(dispatch=CLOSED)
 @takes("hardswish(input)")
 def hardswish(input: Any, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``."""
     return written(_hardswish, input) if inplace else _hardswish(input)
-
-
-@kernel("HardshrinkBackward0", strides=elementwise, fused="HardshrinkBackwardBackward0", kept=("self",))
-def _hardshrink(input: Array, lambd: float) -> Any:
-    check_floating("hardshrink_cpu", input)
-    return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
-
-
-@composite()
-@functional
-@writes_out("hardshrink", operation_of(_hardshrink))
-@takes("hardshrink(input)")
-def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
-    """The elements, those within ``[-lambd, lambd]`` set to zero."""
-    return _hardshrink(input, lambd)
 
 
 @kernel("SoftshrinkBackward0", strides=elementwise, fused="SoftshrinkBackwardBackward0", kept=("self",))
@@ -146,8 +134,8 @@ def _softshrink(input: Array, lambd: float) -> Any:
     return jnp.where(within, 0, jnp.where(input > lambd, input - lambd, input + lambd))
 
 
-@functional
-@writes_out("softshrink", operation_of(_softshrink))
+@functional(dispatch=OF_NN)
+@writes_out("softshrink", operation_of(_softshrink), FOUND)
 @takes("softshrink(input)")
 def softshrink(input: Any, lambd: float = 0.5) -> Tensor:
     """The elements moved towards zero by ``lambd``, and those that would pass it set to zero."""

@@ -11,9 +11,10 @@ from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, functional, kernel, single, takes
 from fgrad.torch.nn.functional.pooling import pooled
 from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.kernels import by_rank, functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, composite, operation_of
 
 
@@ -91,7 +92,7 @@ def _averaged(input: Tensor, sizes: Ints) -> Tensor:
 
 
 @composite(method=False)
-@functional
+@functional(dispatch=OF_TORCH)
 @takes("adaptive_avg_pool1d(input)")
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
     """The means of so many windows along the last axis."""
@@ -122,7 +123,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
     return _averaged(input, _sizes(input, output_size, 2, "adaptive_avg_pool2d: output_size"))
 
 
-@functional
+@functional(autocast="fp32")
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
     """The means of windows of volumes: see ``adaptive_avg_pool2d``."""
     return _averaged(input, _sizes(input, output_size, 3, "adaptive_avg_pool3d: output_size"))
@@ -210,7 +211,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     return found if return_indices else found[0]
 
 
-@functional
+@functional(autocast="fp32")
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows of volumes: see ``adaptive_max_pool2d``."""
     found = adaptive_max_pool3d_with_indices(input, output_size)

@@ -14,7 +14,8 @@ from fgrad.mutable.types.dtypes import bool_, float32
 from fgrad.torch import ops
 from fgrad.torch.backends.cuda import kernels
 from fgrad.torch.nn.functional.dropout import drop
-from fgrad.torch.nn.functional.kernels import functional, is_half, kernel, single, takes
+from fgrad.torch.ops.table.answers import OF_NN
+from fgrad.torch.ops.table.kernels import functional, is_half, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, Fixed, operation_of
 from fgrad.torch.random.scalars import cpp_name
 
@@ -109,7 +110,7 @@ def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dr
     return len(m) in (2, 4) and all(a in (1, b) for a, b in zip(reversed(m), reversed(full), strict=False))
 
 
-@functional
+@functional(autocast="lower_precision_fp", dispatch=OF_NN)
 @takes("scaled_dot_product_attention(query, key, value, attn_mask?)")
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,

@@ -13,8 +13,8 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy, int64
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, check_floating, functional, kernel, takes
 from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.table.kernels import by_rank, check_floating, functional, kernel, takes
 from fgrad.torch.ops.table.table import Array, Fixed
 
 
@@ -239,7 +239,7 @@ def _settings(dims: int, kernel_size: Any, stride: Any, padding: Any) -> tuple[I
     return kernel, steps, expanded(padding, dims) or tuple(padding)
 
 
-@functional
+@functional(autocast="fp32")
 def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -249,7 +249,7 @@ def max_unpool1d(
     return _unpooled(input.unsqueeze(-1), indices.unsqueeze(-1), sizes, steps).squeeze(-1)
 
 
-@functional
+@functional(autocast="fp32")
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -262,7 +262,7 @@ def max_unpool2d(
     return _unpooled(input, indices, _sizes(input, kernel, steps, ends, output_size), steps)
 
 
-@functional
+@functional(autocast="fp32")
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:

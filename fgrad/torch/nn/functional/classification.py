@@ -12,11 +12,12 @@ from fgrad.mutable.types.dtypes import from_numpy, int64, uint8
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.run.flat_indices import all_below
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.linear import linear
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
 
@@ -141,7 +142,7 @@ def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_in
     return found.view(batch, *sizes) if reduction == NONE else found
 
 
-@functional
+@functional(autocast="fp32")
 @takes("nll_loss_nd(input, target, weight?)")
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
@@ -164,7 +165,7 @@ def nll_loss(
     return _nll_loss_nd(input, target, weight, number(current(reduction, size_average, reduce)), ignore_index)
 
 
-@functional
+@functional(autocast="fp32")
 @takes("cross_entropy_loss(input, target, weight?)")
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
@@ -327,7 +328,7 @@ def _binary_cross_entropy(input: Array, target: Array, weight: Fixed = None, *, 
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
-@functional
+@functional(autocast="fp32")
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -374,7 +375,7 @@ def _binary_cross_entropy_with_logits(
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
-@composite(method=False, name="binary_cross_entropy_with_logits")
+@composite(method=False, name="binary_cross_entropy_with_logits", autocast="fp32", out=NOT_TAKEN)
 def _torch_bce_with_logits(
     input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = NONE
 ) -> Tensor:
@@ -386,7 +387,7 @@ def _torch_bce_with_logits(
     return apply(operation_of(_binary_cross_entropy_with_logits), (input, target, weight, pos_weight), (reduction,))
 
 
-@functional
+@functional(autocast="fp32")
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", pos_weight: Any = None,
@@ -402,7 +403,7 @@ def binary_cross_entropy_with_logits(
     return _torch_bce_with_logits(input, target, weight, pos_weight, enum)
 
 
-@composite(method=False, name="kl_div")
+@composite(method=False, name="kl_div", autocast="fp32", out=NOT_TAKEN)
 def _kl_div(input: Any, target: Any, reduction: int = NONE, *, log_target: bool = False) -> Tensor:
     """``torch.nn.functional.kl_div`` with the reduction as a number."""
     for x in (input, target):
@@ -414,7 +415,7 @@ def _kl_div(input: Any, target: Any, reduction: int = NONE, *, log_target: bool 
     return reduced_tensor(ops.xlogy(target, target) - target * input, reduction)
 
 
-@functional
+@functional(autocast="fp32")
 @takes("kl_div(input, target)")
 def kl_div(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",

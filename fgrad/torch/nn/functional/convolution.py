@@ -1,6 +1,5 @@
 """Convolutions and their transposes, of one, two and three spatial axes."""
 
-import itertools
 import math
 from typing import Any
 
@@ -12,15 +11,17 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import bfloat16, dtype as Dtype, float32, from_numpy, tensor_type as legacy_name
+from fgrad.mutable.types.dtypes import float32, from_numpy, native_name
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.nn.functional.kernels import functional, kernel, single, takes
-from fgrad.torch.nn.functional.padding import constant_pad_nd
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by
+from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.kernels import functional, kernel, single, takes
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.table.table import Array, composite, operation_of
 from fgrad.torch.ops.views.complex_views import view_as_real
+from fgrad.torch.ops.views.padding import constant_pad_nd
 from fgrad.torch.random.scalars import cpp_name
 
 
@@ -37,18 +38,13 @@ def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: i
         if given in (None, of_input):
             continue
         assert of_input is not None and given is not None
-        differ = f"Input type ({_type_name(of_input)}) and {what} type ({_type_name(given)}) should be the same"
+        differ = f"Input type ({native_name(of_input)}) and {what} type ({native_name(given)}) should be the same"
         if of_input.is_complex:
             raise RuntimeError(differ)
         if of_input is float32 and large:
             raise RuntimeError(f"{differ} or input should be a MKLDNN tensor and {what} is a dense tensor")
         if what == "weight":
             raise RuntimeError(f"expected scalar type {of_input.scalar_name} but found {given.scalar_name}")
-
-
-def _type_name(dtype: Dtype) -> str:
-    """What PyTorch calls the type of a tensor; those that came late have no type of Python's."""
-    return f"CPU{dtype.scalar_name}Type" if dtype is bfloat16 or dtype.is_complex else legacy_name(dtype)
 
 
 def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints, groups: int) -> None:
@@ -163,42 +159,12 @@ def _convolved(
             input, weight, (1,) * dims, ends, lhs_dilation=stride, rhs_dilation=dilation, dimension_numbers=numbers,
             feature_group_count=groups,
         )  # fmt: skip
-    elif groups > 1 and math.prod(weight.shape[2:]) <= _OFFSETS:
-        found = _in_groups(input, weight, stride, padding, dilation, groups)
     else:
         found = lax.conv_general_dilated(
             input, weight, stride, [(p, p) for p in padding], rhs_dilation=dilation, dimension_numbers=numbers,
             feature_group_count=groups,
         )  # fmt: skip
     return found if bias is None else found + bias.astype(found.dtype).reshape((-1,) + (1,) * dims)
-
-
-#: kernels of more places than this are not taken apart
-_OFFSETS = 64
-
-
-def _in_groups(input: Any, weight: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Any:
-    """A convolution in groups, place by place of the kernel: on a CPU, XLA's own takes ten to fifty times as long."""
-    inputs, kernel_size = weight.shape[1], weight.shape[2:]
-    x = lax.pad(input, np.zeros((), input.dtype), [(0, 0, 0)] * 2 + [(p, p, 0) for p in padding])
-    x = lax.reshape(x, (len(x), groups, inputs, *x.shape[2:]))
-    w = lax.reshape(weight, (groups, len(weight) // groups, inputs, *kernel_size))
-    lasts = [n - d * (k - 1) for n, d, k in zip(x.shape[3:], dilation, kernel_size, strict=True)]
-
-    def read(offset: Ints) -> Any:
-        """What the kernel's place reads for each result."""
-        starts = [d * i for d, i in zip(dilation, offset, strict=True)]
-        ends = [start + last for start, last in zip(starts, lasts, strict=True)]
-        return lax.slice(x, (0, 0, 0, *starts), (*x.shape[:3], *ends), (1, 1, 1, *stride))
-
-    offsets = list(itertools.product(*map(range, kernel_size)))
-    if inputs == 1:
-        ones = (1,) * len(kernel_size)
-        found: Any = sum(read(offset) * w[(..., 0, *offset)].reshape(w.shape[:2] + ones) for offset in offsets)
-    else:
-        columns = jnp.stack([read(offset) for offset in offsets], 3)
-        found = jnp.einsum("gock,ngck...->ngo...", w.reshape(w.shape[:3] + (-1,)), columns)
-    return found.reshape((len(x), len(weight), *found.shape[3:]))
 
 
 _CONVOLUTION = operation_of(_convolution)
@@ -322,8 +288,8 @@ def _transposed(
     return found if batched else found.squeeze(0)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
+@functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -331,8 +297,8 @@ def conv1d(
     return _plain("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
+@functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -358,8 +324,8 @@ def conv2d(
     return _plain("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, autocast="lower_precision_fp")
+@functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -367,8 +333,8 @@ def conv3d(
     return _plain("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
+@functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
 @takes("conv_transpose1d(input, weight, bias?)")
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
@@ -378,8 +344,8 @@ def conv_transpose1d(
     return _transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
+@functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
 @takes("conv_transpose2d(input, weight, bias?)")
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
@@ -393,8 +359,8 @@ def conv_transpose2d(
     return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, autocast="lower_precision_fp")
+@functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
 @takes("conv_transpose3d(input, weight, bias?)")
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
@@ -410,8 +376,8 @@ def _conv_tbc(input: Array, weight: Array, bias: Array, pad: int) -> Any:
     return found + bias
 
 
-@composite(method=False)
-@functional
+@composite(method=False, autocast="lower_precision_fp")
+@functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Tensor:
     """``conv1d`` of sequences whose axes are (time, batch, channels).
 

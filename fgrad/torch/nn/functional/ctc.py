@@ -14,13 +14,13 @@ from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.operation import apply
-from fgrad.mutable.tensor.tensor import Tensor, beside, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types.dtypes import int64
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import check_wide, functional, kernel
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, number, reduced_tensor
+from fgrad.torch.ops.table.kernels import check_wide, functional, kernel
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 
 
@@ -94,7 +94,7 @@ def _tensor(array: np.ndarray) -> Tensor:
     return new_tensor(constant(array), tensor_type(int64, array.shape))
 
 
-@composite(method=False, name="ctc_loss")
+@composite(method=False, name="ctc_loss", autocast="fp32")
 def _torch_ctc_loss(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = NONE,
     zero_infinity: bool = False,
@@ -136,12 +136,12 @@ def _torch_ctc_loss(
         losses = losses.squeeze(0)
     if reduction == MEAN:
         lengths = np.maximum(wanted, 1).astype(x.dtype.numpy)
-        divisor = beside(losses, new_tensor(constant(lengths.reshape(tuple(losses.shape))), losses._type))
+        divisor = to_device_of(losses, new_tensor(constant(lengths.reshape(tuple(losses.shape))), losses._type))
         return (losses / divisor).mean()
     return reduced_tensor(losses, reduction)
 
 
-@functional
+@functional(autocast="fp32")
 def ctc_loss(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
     zero_infinity: bool = False,

@@ -10,9 +10,11 @@ from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import check_wide, functional, kernel, takes
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
 from fgrad.torch.ops.reductions.norms import normed, vector_norm
+from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.kernels import check_wide, functional, kernel, takes
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite
 
 
@@ -24,8 +26,8 @@ def _norm(input: Array, p: float, dim: int, keepdim: bool) -> Any:
     return normed(input, p, (dim,), keepdim)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, out=NOT_TAKEN)
+@functional(dispatch=OF_TORCH)
 @takes("pairwise_distance(x1, x2)")
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of the differences of rows; ``eps`` is added to each difference.
@@ -37,8 +39,8 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     return _norm(shifted_by(x1 - x2, eps), p, axis, keepdim)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, out=NOT_TAKEN)
+@functional(dispatch=OF_TORCH)
 @takes("cosine_similarity(x1, x2)")
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis; norms count as ``eps`` at least.
@@ -85,7 +87,7 @@ def _pdist(input: Array, p: float) -> Any:
 
 
 @composite(method=False)
-@functional
+@functional(dispatch=OF_TORCH)
 @takes("pdist(input)")
 def pdist(input: Any, p: float = 2) -> Tensor:
     """The p-norm distances of all pairs of rows.

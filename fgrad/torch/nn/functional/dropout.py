@@ -9,11 +9,11 @@ import numpy as np
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.mutable.tensor.tensor import Tensor, beside, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.transforms.levels import drawn
 from fgrad.mutable.values.evaluation import constant
-from fgrad.torch.nn.functional.kernels import functional, takes
+from fgrad.torch.ops.table.kernels import functional, takes
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64
@@ -75,11 +75,11 @@ def _memory_order(input: Tensor) -> Sequence[int]:
 
 
 def _noise(draw: Callable[[Ints], Any], like: Tensor, shape: Ints) -> Tensor:
-    return beside(like, new_tensor(drawn(draw), tensor_type(like._type.dtype, shape)))
+    return to_device_of(like, new_tensor(drawn(draw), tensor_type(like._type.dtype, shape)))
 
 
 def _tensor(array: np.ndarray, like: Tensor) -> Tensor:
-    return beside(like, new_tensor(constant(array), tensor_type(like._type.dtype, array.shape)))
+    return to_device_of(like, new_tensor(constant(array), tensor_type(like._type.dtype, array.shape)))
 
 
 def _check(p: float) -> None:

@@ -23,7 +23,9 @@ from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import functional, kernel, takes
+from fgrad.torch.ops.table.answers import OF_NN
+from fgrad.torch.ops.table.kernels import functional, kernel, takes
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 
 _INDEX_TYPES = (int64, int32)
@@ -88,7 +90,7 @@ def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_fr
 _EMBEDDING = operation_of(_embedding)
 
 
-@composite(method=False, name="embedding")
+@composite(method=False, name="embedding", out=NOT_TAKEN)
 def _torch_embedding(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:
@@ -342,7 +344,7 @@ def _one_hot(tensor: Fixed, num_classes: int) -> Any:
     return (tensor[..., None] == jnp.arange(num_classes)).astype(np.int64)
 
 
-@functional
+@functional(dispatch=OF_NN)
 @takes("one_hot(input)")
 def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     """For each number of a class, a row of zeros with a one at that number.

@@ -8,13 +8,13 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
-from fgrad.mutable.tensor.tensor import Tensor, beside, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, check_floating, functional, kernel
 from fgrad.torch.nn.functional.pooling import picked
 from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.table.kernels import by_rank, check_floating, functional, kernel
 from fgrad.torch.ops.table.table import Array, Fixed, operation_of
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.uniform import uniform
@@ -83,7 +83,7 @@ def _pooled(
     if samples is None:
         batch = 1 if input.dim() == dims + 1 else input.size(0)
         drawn = uniform((batch, input.size(-dims - 1), dims), input.dtype.numpy, default_generator)
-        samples = beside(input, new_tensor(constant(drawn), tensor_type(input.dtype, drawn.shape)))
+        samples = to_device_of(input, new_tensor(constant(drawn), tensor_type(input.dtype, drawn.shape)))
     elif samples.dtype is not input.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
     kernel, sizes = expanded(kernel_size, dims), expanded(output_size, dims)
@@ -116,7 +116,7 @@ def fractional_max_pool3d_with_indices(
     return _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
-@functional
+@functional(autocast="fp32")
 def fractional_max_pool2d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
@@ -130,7 +130,7 @@ def fractional_max_pool2d(
     return found if return_indices else found[0]
 
 
-@functional
+@functional(autocast="fp32")
 def fractional_max_pool3d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,

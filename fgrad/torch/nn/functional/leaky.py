@@ -8,10 +8,12 @@ from jax import numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.mutable.context.modes import is_grad_enabled
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.mutable.tensor.tensor import Tensor, beside, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.inplace import apply_inplace
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
+from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes, written
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 from fgrad.torch.random.default import default_generator
 
@@ -46,7 +48,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
     return leaky_relu_(input, negative_slope) if inplace else _leaky_relu(input, negative_slope)
 
 
-@functional
+@functional(dispatch=OF_NN)
 def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
     """``leaky_relu`` in place."""
     if negative_slope < 0 and is_tracked(input) and is_grad_enabled():
@@ -58,43 +60,6 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
             "leakRelu backward calculation with negative slope"
         )
     return written(_leaky_relu_written, input, negative_slope)
-
-
-@kernel("PreluKernelBackward0", strides=elementwise, fused="PreluKernelBackwardBackward0", kept=("self", "weight"))
-@single
-def _prelu_kernel(input: Array, weight: Array) -> Any:
-    check_floating("prelu_cpu", input)
-    return jnp.where(input > 0, input, weight * input)
-
-
-@composite()
-@functional
-@takes("prelu(input, weight)")
-def prelu(input: Any, weight: Any) -> Tensor:
-    """The elements, the negative ones times the weight of all or of their channel.
-
-    Source: `torch.nn.functional.prelu
-    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.prelu.html>`_.
-    """
-    if input.dtype is not weight.dtype:
-        raise RuntimeError(
-            f"prelu: Type promoting not supported. Got {input.dtype.scalar_name} and {weight.dtype.scalar_name}"
-        )
-    rank = input.dim()
-    if weight.numel() != 1:
-        if not rank:
-            raise RuntimeError("Not allow zero-dim input tensor.")
-        channels = input.size(1) if rank > 1 else 1
-        if channels != weight.numel():
-            raise RuntimeError(
-                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} "
-                f"and channel size = {channels}."
-            )
-    if weight.dim() > 1:
-        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
-    if weight.dim() != rank:
-        weight = weight.reshape([weight.numel() if i == 1 else 1 for i in range(rank)])
-    return _prelu_kernel(input, weight)
 
 
 @kernel("RreluWithNoiseBackward0", strides=elementwise, fused="RreluWithNoiseBackwardBackward0", kept=("self", "noise"))
@@ -130,17 +95,17 @@ def _noise(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
         drawn = np.asarray(values <= 0)
         slopes = default_generator.doubles(int(drawn.sum())) * (upper - lower) + lower
         noise[drawn] = slopes.astype(values.dtype)
-    return beside(input, new_tensor(constant(noise), input._type))
+    return to_device_of(input, new_tensor(constant(noise), input._type))
 
 
-@composite(method=False, name="rrelu")
+@composite(method=False, name="rrelu", out=NOT_TAKEN)
 def _rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """The elements, the negative ones times random slopes, or outside training the mean slope."""
     return _rrelu_with_noise(input, _noise(input, lower, upper, training), lower, upper, training)
 
 
 @composite(method=False)
-@functional
+@functional(dispatch=OF_TORCH)
 def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """``rrelu`` in place."""
     noise = _noise(input, lower, upper, training)

@@ -8,13 +8,14 @@ from jax import numpy as jnp
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import functional, kernel, takes
 from fgrad.torch.ops.linalg.products import ADDMM, check_kernel
+from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH
+from fgrad.torch.ops.table.kernels import functional, kernel, takes
 from fgrad.torch.ops.table.table import Array, composite, writes_out
 from fgrad.torch.random.scalars import cpp_name
 
 
-@functional
+@functional(autocast="lower_precision_fp", dispatch=OF_NN)
 @writes_out("linear")
 @takes("linear(input, weight, bias?)")
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
@@ -49,7 +50,7 @@ def _trilinear(i1: Array, i2: Array, i3: Array) -> Any:
 
 
 @composite(method=False)
-@functional
+@functional(dispatch=OF_TORCH)
 @takes("bilinear(input1, input2, weight, bias?)")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """``input1 @ weight[o] @ input2`` for each output ``o``, plus the bias.

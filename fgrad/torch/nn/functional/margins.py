@@ -13,11 +13,12 @@ from fgrad.mutable.types.dtypes import from_numpy, get_default_dtype
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.distance import pairwise_distance
-from fgrad.torch.nn.functional.kernels import check_constant, check_wide, functional, kernel, single, takes
 from fgrad.torch.nn.functional.reduction import NONE, current, number, reduced, reduced_tensor
 from fgrad.torch.nn.functional.smooth import logsigmoid
 from fgrad.torch.ops.elementwise.arithmetic import NEGATED_BOOL, shifted_by
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.kernels import check_constant, check_wide, functional, kernel, single, takes
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 
 #: in the root of the norms, so that the derivative of the cosine is finite
@@ -27,13 +28,13 @@ _COSINE_EPS = 1e-12
 # -- pairs -----------------------------------------------------------------------------------------------------------
 
 
-@composite(method=False, name="margin_ranking_loss")
+@composite(method=False, name="margin_ranking_loss", autocast="fp32", out=NOT_TAKEN)
 def _margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = NONE) -> Tensor:
     """``torch.nn.functional.margin_ranking_loss`` with the reduction as a number."""
     return reduced_tensor(shifted_by(-target * (input1 - input2), margin).clamp_min(0), reduction)
 
 
-@functional
+@functional(autocast="fp32")
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -48,7 +49,7 @@ def margin_ranking_loss(
     return _margin_ranking_loss(input1, input2, target, margin, enum)
 
 
-@composite(method=False, name="hinge_embedding_loss")
+@composite(method=False, name="hinge_embedding_loss", autocast="fp32", out=NOT_TAKEN)
 def _hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = NONE) -> Tensor:
     """``torch.nn.functional.hinge_embedding_loss`` with the reduction as a number."""
     zeros = ops.zeros_like(input)
@@ -57,7 +58,7 @@ def _hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reductio
     return reduced_tensor(apart + together, reduction)
 
 
-@functional
+@functional(autocast="fp32")
 @takes("hinge_embedding_loss(input, target)")
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
@@ -67,7 +68,7 @@ def hinge_embedding_loss(
     return _hinge_embedding_loss(input, target, margin, number(current(reduction, size_average, reduce)))
 
 
-@composite(method=False, name="cosine_embedding_loss")
+@composite(method=False, name="cosine_embedding_loss", autocast="fp32")
 def _cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = NONE) -> Tensor:
     """``torch.nn.functional.cosine_embedding_loss`` with the reduction as a number."""
     rank = target.dim()
@@ -87,7 +88,7 @@ def _cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float 
     return reduced_tensor(together + apart, reduction)
 
 
-@functional
+@functional(autocast="fp32")
 @takes("cosine_embedding_loss(input1, input2, target)")
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
@@ -111,7 +112,7 @@ def _soft_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     return reduced(jnp.log1p(jnp.exp(-target * input)), reduction)
 
 
-@functional
+@functional(autocast="fp32")
 @takes("soft_margin_loss(input, target)")
 def soft_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
@@ -166,7 +167,7 @@ def _multi_margin_loss(
     return reduced(sums.reshape(()) if input.ndim < 2 and target.ndim == 0 else sums, reduction)
 
 
-@functional
+@functional(autocast="fp32")
 @takes("multi_margin_loss(input, target)")
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
@@ -215,7 +216,7 @@ def _check_labels(labels: np.ndarray, classes: int) -> None:
         raise RuntimeError("argument #2 'target' is out of range")
 
 
-@functional
+@functional(autocast="fp32")
 @takes("multilabel_margin_loss(input, target)")
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
@@ -265,7 +266,7 @@ def _check_ranks(anchor: Any, positive: Any, negative: Any) -> None:
         )
 
 
-@composite(method=False, name="triplet_margin_loss")
+@composite(method=False, name="triplet_margin_loss", autocast="fp32", out=NOT_TAKEN)
 def _triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, reduction: int = NONE,
@@ -279,7 +280,7 @@ def _triplet_margin_loss(
     return reduced_tensor((shifted_by(near, margin) - far).clamp_min(0), reduction)
 
 
-@functional
+@functional(autocast="fp32")
 @takes("triplet_margin_loss(anchor, positive, negative)")
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6,

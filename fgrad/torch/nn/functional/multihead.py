@@ -3,16 +3,18 @@
 import math
 from typing import Any
 
+from attrs import define
+
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.attention import scaled_dot_product_attention
 from fgrad.torch.nn.functional.dropout import dropout
-from fgrad.torch.nn.functional.kernels import functional
 from fgrad.torch.nn.functional.linear import linear
-from fgrad.torch.nn.functional.padding import pad
 from fgrad.torch.nn.functional.softmax import softmax
+from fgrad.torch.ops.table.kernels import functional
+from fgrad.torch.ops.views.padding import pad
 
 
 def _require(holds: bool, text: str) -> None:
@@ -69,27 +71,39 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
     return rank == 3
 
 
+def _projected_at_once(x: Any, weight: Any, bias: Any, count: int, width: int) -> Any:
+    """So many projections of one tensor, by one multiplication."""
+    wide = linear(x, weight, bias).unflatten(-1, (count, width))
+    return wide.unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+
+
 def _packed_projection(q: Any, k: Any, v: Any, weight: Any, bias: Any) -> Any:
     """Queries, keys and values, as few multiplications as what is the same tensor allows."""
     width = q.size(-1)
     if k is v and q is k:
-        found = linear(q, weight, bias)
-        found = found.unflatten(-1, (3, width)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
-        return found[0], found[1], found[2]
+        projected = _projected_at_once(q, weight, bias, 3, width)
+        return projected[0], projected[1], projected[2]
     if k is v:
         w_q, w_kv = weight.split([width, width * 2])
         b_q, b_kv = (None, None) if bias is None else bias.split([width, width * 2])
         query = linear(q, w_q, b_q)
-        found = linear(k, w_kv, b_kv)
-        found = found.unflatten(-1, (2, width)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
-        return query, found[0], found[1]
+        projected = _projected_at_once(k, w_kv, b_kv, 2, width)
+        return query, projected[0], projected[1]
     weights = weight.chunk(3)
     biases = (None,) * 3 if bias is None else bias.chunk(3)
     return tuple([linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True)])
 
 
-def _separate_projection(given: Any, weights: Any, biases: Any) -> Any:
-    width = given[0].size(-1)
+def _separate_projection(given: Any, weights: Any, bias: Any) -> Any:
+    query, key, value = given
+    _require(
+        key.shape[:2] == value.shape[:2],
+        f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}",
+    )
+    for name, weight in zip("qkv", weights, strict=True):
+        _require(weight is not None, f"use_separate_proj_weight is True but {name}_proj_weight is None")
+    biases = (None,) * 3 if bias is None else bias.chunk(3)
+    width = query.size(-1)
     for name, x, weight in zip(("query", "key", "value"), given, weights, strict=True):
         expected = (width, x.size(-1))
         _require(
@@ -118,14 +132,79 @@ def _check_mask(mask: Any, heads: int, queries: int, keys: int) -> Any:
     raise RuntimeError(f"attn_mask's dimension {mask.dim()} is not supported")
 
 
-def _static(name: str, given: Any, heads: int, width: int) -> Any:
-    _require(given.size(0) == heads, f"expecting {name}.size(0) of {heads}, but got {given.size(0)}")
-    _require(given.size(2) == width, f"expecting {name}.size(2) of {width}, but got {given.size(2)}")
-    return given
+def _by_head(name: str, static: Any, projected: Any, heads: int, width: int) -> Any:
+    """Keys or values of each head: the given ones, or the projected ones."""
+    if static is None:
+        return projected.view(-1, heads, width).transpose(0, 1)
+    _require(static.size(0) == heads, f"expecting {name}.size(0) of {heads}, but got {static.size(0)}")
+    _require(static.size(2) == width, f"expecting {name}.size(2) of {width}, but got {static.size(2)}")
+    return static
 
 
-def _longer(mask: Any) -> Any:
-    return None if mask is None else pad(mask, (0, 1))
+def _canonical_masks(dtype: Any, padding: Any, mask: Any, is_causal: bool, need_weights: bool) -> tuple[Any, Any, bool]:
+    """The masks of keys and of scores as numbers, and whether the attention itself is to be causal."""
+    padding = _canonical_mask(padding, "key_padding_mask", _none_or_dtype(mask), "attn_mask", dtype)
+    if is_causal and mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
+    if is_causal and padding is None and not need_weights:
+        return padding, None, True
+    mask = _canonical_mask(mask, "attn_mask", None, "", dtype, check_other=False)
+    return padding, mask, is_causal and padding is None
+
+
+@define
+class _Memory:
+    """What is attended to: keys and values, and masks with a column for each key."""
+
+    k: Any
+    v: Any
+    mask: Any
+    padding: Any
+
+    def append(self, k: Any, v: Any, dim: int) -> None:
+        """Keys and values that no mask hides."""
+        self.k, self.v = ops.cat([self.k, k], dim), ops.cat([self.v, v], dim)
+        self.mask, self.padding = [None if m is None else pad(m, (0, 1)) for m in (self.mask, self.padding)]
+
+    def merged_mask(self, batch: int, heads: int) -> Any:
+        """What is added to the scores of all heads."""
+        if self.padding is None:
+            return self.mask
+        keys = self.k.size(1)
+        for axis, size in ((0, batch), (1, keys)):
+            _require(
+                self.padding.shape[axis] == size,
+                f"Expected key_padded_mask.shape[{axis}] to be {size}, but got {self.padding.shape[axis]}",
+            )
+        spread = self.padding.view(batch, 1, 1, keys).expand(-1, heads, -1, -1).reshape(batch * heads, 1, keys)
+        return spread if self.mask is None else self.mask + spread
+
+
+def _attend(q: Any, k: Any, v: Any, mask: Any, p: float, is_causal: bool, num_heads: int) -> Any:
+    """Attention without its weights, with the heads of a query side by side."""
+    heads, queries, head = q.shape
+    batch = heads // num_heads
+    if mask is not None:
+        shared = mask.size(0) == 1 and mask.dim() == 3
+        mask = mask.unsqueeze(0) if shared else mask.view(batch, num_heads, -1, k.size(1))
+    result = scaled_dot_product_attention(*[x.view(batch, num_heads, -1, head) for x in (q, k, v)], mask, p, is_causal)
+    return result.permute(2, 0, 1, 3).reshape(batch * queries, num_heads * head)
+
+
+def _attend_with_weights(q: Any, k: Any, v: Any, mask: Any, p: float, num_heads: int) -> tuple[Any, Any]:
+    """Attention, and its weights for each head."""
+    heads, queries, head = q.shape
+    batch = heads // num_heads
+    scaled = q * math.sqrt(1.0 / float(head))
+    keys = k.transpose(-2, -1)
+    weights = softmax(ops.bmm(scaled, keys) if mask is None else ops.baddbmm(mask, scaled, keys), dim=-1)
+    if p > 0.0:
+        weights = dropout(weights, p=p)
+    result = ops.bmm(weights, v).transpose(0, 1).reshape(queries * batch, num_heads * head)
+    return result, weights.view(batch, num_heads, queries, k.size(1))
 
 
 @functional
@@ -153,88 +232,45 @@ def multi_head_attention_forward(
         query, key = first, same_key
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     queries, batch, width = query.shape
-    key_padding_mask = _canonical_mask(
-        key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype
-    )
-    if is_causal and attn_mask is None:
-        raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
-            "`generate_square_subsequent_mask` to create this mask."
-        )
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None
-    else:
-        attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, check_other=False)
-        is_causal = is_causal and key_padding_mask is None
+    padding, mask, is_causal = _canonical_masks(query.dtype, key_padding_mask, attn_mask, is_causal, need_weights)
     _require(width == embed_dim_to_check, f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
     head = width // num_heads
     _require(head * num_heads == width, f"embed_dim {width} not divisible by num_heads {num_heads}")
     if use_separate_proj_weight:
-        _require(
-            key.shape[:2] == value.shape[:2],
-            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}",
-        )
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        for name, weight in zip("qkv", weights, strict=True):
-            _require(weight is not None, f"use_separate_proj_weight is True but {name}_proj_weight is None")
-        biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
-        q, k, v = _separate_projection((query, key, value), weights, biases)
+        q, k, v = _separate_projection((query, key, value), weights, in_proj_bias)
     else:
         _require(key.shape == value.shape, f"key shape {key.shape} does not match value shape {value.shape}")
         _require(in_proj_weight is not None, "use_separate_proj_weight is False but in_proj_weight is None")
         q, k, v = _packed_projection(query, key, value, in_proj_weight, in_proj_bias)
     heads = batch * num_heads
-    if attn_mask is not None:
-        attn_mask = _check_mask(attn_mask, heads, queries, key.shape[0])
+    if mask is not None:
+        mask = _check_mask(mask, heads, queries, key.shape[0])
+    memory = _Memory(k, v, mask, padding)
     _require(bias_k is None or bias_v is not None, "bias_k is set but bias_v is None")
     _require(bias_v is None or bias_k is not None, "bias_v is set but bias_k is None")
     if bias_k is not None and bias_v is not None:
         _require(static_k is None, "bias cannot be added to static key.")
         _require(static_v is None, "bias cannot be added to static value.")
-        k, v = ops.cat([k, bias_k.repeat(1, batch, 1)]), ops.cat([v, bias_v.repeat(1, batch, 1)])
-        attn_mask, key_padding_mask = _longer(attn_mask), _longer(key_padding_mask)
+        memory.append(bias_k.repeat(1, batch, 1), bias_v.repeat(1, batch, 1), dim=0)
     q = q.view(queries, heads, head).transpose(0, 1)
-    k = _static("static_k", static_k, heads, head) if static_k is not None else k.view(-1, heads, head).transpose(0, 1)
-    v = _static("static_v", static_v, heads, head) if static_v is not None else v.view(-1, heads, head).transpose(0, 1)
+    memory.k = _by_head("static_k", static_k, memory.k, heads, head)
+    memory.v = _by_head("static_v", static_v, memory.v, heads, head)
     if add_zero_attn:
         zeros = ops.zeros((heads, 1, head), dtype=k.dtype)
-        k, v = ops.cat([k, zeros], dim=1), ops.cat([v, zeros], dim=1)
-        attn_mask, key_padding_mask = _longer(attn_mask), _longer(key_padding_mask)
-    keys = k.size(1)
-    if key_padding_mask is not None:
-        for axis, size in ((0, batch), (1, keys)):
-            _require(
-                key_padding_mask.shape[axis] == size,
-                f"Expected key_padded_mask.shape[{axis}] to be {size}, but got {key_padding_mask.shape[axis]}",
-            )
-        spread = key_padding_mask.view(batch, 1, 1, keys).expand(-1, num_heads, -1, -1).reshape(heads, 1, keys)
-        attn_mask = spread if attn_mask is None else attn_mask + spread
+        memory.append(zeros, zeros, dim=1)
+    mask = memory.merged_mask(batch, num_heads)
     p = dropout_p if training else 0.0
-    if not need_weights:
-        if attn_mask is not None:
-            shared = attn_mask.size(0) == 1 and attn_mask.dim() == 3
-            attn_mask = attn_mask.unsqueeze(0) if shared else attn_mask.view(batch, num_heads, -1, keys)
-        parts = [x.view(batch, num_heads, -1, head) for x in (q, k, v)]
-        found = scaled_dot_product_attention(*parts, attn_mask, p, is_causal)
-        found = found.permute(2, 0, 1, 3).reshape(batch * queries, width)
-        found = linear(found, out_proj_weight, out_proj_bias)
-        found = found.view(queries, batch, found.size(1))
-        return found if is_batched else found.squeeze(1), None
-    _require(not (is_causal and attn_mask is None), "FIXME: is_causal not implemented for need_weights")
-    scaled = q * math.sqrt(1.0 / float(head))
-    if attn_mask is None:
-        scores = ops.bmm(scaled, k.transpose(-2, -1))
+    weights = None
+    if need_weights:
+        _require(not (is_causal and mask is None), "FIXME: is_causal not implemented for need_weights")
+        result, weights = _attend_with_weights(q, memory.k, memory.v, mask, p, num_heads)
     else:
-        scores = ops.baddbmm(attn_mask, scaled, k.transpose(-2, -1))
-    weights_of = softmax(scores, dim=-1)
-    if p > 0.0:
-        weights_of = dropout(weights_of, p=p)
-    found = ops.bmm(weights_of, v).transpose(0, 1).reshape(queries * batch, width)
-    found = linear(found, out_proj_weight, out_proj_bias)
-    found = found.view(queries, batch, found.size(1))
-    weights_of = weights_of.view(batch, num_heads, queries, keys)
-    if average_attn_weights:
-        weights_of = weights_of.mean(dim=1)
-    if not is_batched:
-        return found.squeeze(1), weights_of.squeeze(0)
-    return found, weights_of
+        result = _attend(q, memory.k, memory.v, mask, p, is_causal, num_heads)
+    result = linear(result, out_proj_weight, out_proj_bias)
+    result = result.view(queries, batch, result.size(1))
+    if weights is not None and average_attn_weights:
+        weights = weights.mean(dim=1)
+    if is_batched:
+        return result, weights
+    return result.squeeze(1), None if weights is None else weights.squeeze(0)

@@ -7,7 +7,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.convolution import run_convolution
-from fgrad.torch.nn.functional.kernels import kernel
+from fgrad.torch.ops.table.kernels import kernel
 from fgrad.torch.ops.table.table import Array, Fixed, composite
 
 

@@ -17,11 +17,12 @@ from fgrad.mutable.types.dtypes import bfloat16, float16, float32, from_numpy
 from fgrad.mutable.types.limits import finfo
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import check_constant, check_floating, functional, is_half, kernel, single, takes
-from fgrad.torch.nn.functional.padding import pad
 from fgrad.torch.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
+from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, is_half, kernel, single, takes
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
+from fgrad.torch.ops.views.padding import pad
 
 
 def normalised(x: Any, axes: Ints, eps: float) -> Any:
@@ -322,7 +323,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return apply(_LAYER_NORM, (input, weight, bias), (_shape(normalized_shape, "layer_norm"), float(eps)))
 
 
-@composite(method=False, name="layer_norm")
+@composite(method=False, name="layer_norm", out=NOT_TAKEN)
 def _torch_layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05,
     cudnn_enable: bool = True,
@@ -363,7 +364,7 @@ def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *
 _GROUP_NORM = operation_of(_native_group_norm)
 
 
-@composite(method=False, name="group_norm")
+@composite(method=False, name="group_norm", out=NOT_TAKEN)
 def _torch_group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enabled: bool = True
 ) -> Tensor:

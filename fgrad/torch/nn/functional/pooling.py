@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from jax import lax, numpy as jnp
@@ -15,9 +15,11 @@ from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.kernels import by_rank, functional, is_half, kernel, single, takes
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
+from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH
+from fgrad.torch.ops.table.kernels import by_rank, functional, is_half, kernel, single, takes
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
+from fgrad.torch.ops.table.table import Array, Said, composite, operation_of, writes_out
 
 _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 _POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
@@ -275,7 +277,12 @@ def max_pool2d(
     return found if return_indices else found[0]
 
 
-@functional
+def _pools_in_fp32(*args: Any, return_indices: bool = False, **kwargs: Any) -> bool:
+    """Whether autocast has a pool of volumes in float32."""
+    return not (len(args) > 6 and args[6]) and not return_indices
+
+
+@functional(autocast=_pools_in_fp32)
 @takes("max_pool3d(input)")
 def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
@@ -286,7 +293,7 @@ def max_pool3d(
     return found if return_indices else found[0]
 
 
-def _enter_in_torch(name: str, pool: Any) -> None:
+def _enter_in_torch(name: str, pool: Any, **said: Unpack[Said]) -> None:
     """``torch``'s own functions of these names take no ``return_indices``."""
 
     def plain(
@@ -295,11 +302,12 @@ def _enter_in_torch(name: str, pool: Any) -> None:
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     plain.__doc__ = pool.__doc__
-    composite(method=False, name=name)(plain)
+    composite(method=False, name=name, **said)(plain)
 
 
-for _pool in (max_pool1d, max_pool2d, max_pool3d, max_pool1d_with_indices):
+for _pool in (max_pool1d, max_pool2d, max_pool1d_with_indices):
     _enter_in_torch(_pool.__name__, _pool)
+_enter_in_torch("max_pool3d", max_pool3d, autocast=_pools_in_fp32)
 
 
 # -- the mean --------------------------------------------------------------------------------------------------------
@@ -375,8 +383,8 @@ def _counts(size: int, count: int, kernel: int, stride: int, padding: int, inclu
 _AVG_POOL = operation_of(_avg_pool)
 
 
-@composite(method=False)
-@functional
+@composite(method=False, out=NOT_TAKEN)
+@functional(dispatch=OF_TORCH)
 @takes("avg_pool1d(input)")
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -413,7 +421,7 @@ def _averaged(
     return apply(_AVG_POOL, (input,), params)
 
 
-@functional
+@functional(dispatch=OF_NN)
 @writes_out("avg_pool2d")
 @takes("avg_pool2d(input)")
 def avg_pool2d(
@@ -432,7 +440,7 @@ def avg_pool2d(
     return _averaged(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@functional
+@functional(autocast="fp32", dispatch=OF_NN)
 @writes_out("avg_pool3d")
 @takes("avg_pool3d(input)")
 def avg_pool3d(

@@ -9,8 +9,8 @@ from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.reduction import current, number, reduced, reduced_tensor
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Array, composite
 
@@ -55,7 +55,7 @@ def _mse_loss(input: Array, target: Array, reduction: int) -> Any:
     return reduced(jnp.square(input - target), reduction)
 
 
-@functional
+@functional(autocast="fp32")
 def mse_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     weight: Any = None,
@@ -77,7 +77,7 @@ def mse_loss(
     return _weighted(input, weight, ops.pow(one - other, 2), reduction, True)
 
 
-@functional
+@functional(autocast="fp32")
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     weight: Any = None,
@@ -100,7 +100,7 @@ def _smooth_l1_loss(input: Array, target: Array, reduction: int, beta: float) ->
     return reduced(jnp.where(size < beta, 0.5 * gap * gap / beta, size - 0.5 * beta), reduction)
 
 
-@functional
+@functional(autocast="fp32")
 def smooth_l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     beta: float = 1.0,
@@ -128,7 +128,7 @@ def _huber_loss(input: Array, target: Array, reduction: int, delta: float) -> An
     return reduced(jnp.where(size < delta, 0.5 * gap * gap, delta * (size - 0.5 * delta)), reduction)
 
 
-@functional
+@functional(autocast="fp32")
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Tensor:
     """Half the squared distance, and from ``delta`` on a straight line; its mean or sum.
 
@@ -144,7 +144,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return _huber_loss(one, other, number(reduction), delta)
 
 
-@composite(method=False, name="poisson_nll_loss")
+@composite(method=False, name="poisson_nll_loss", autocast="fp32")
 def _poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """``torch.nn.functional.poisson_nll_loss`` with the reduction as a number."""
     loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
@@ -154,7 +154,7 @@ def _poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps:
     return reduced_tensor(loss, reduction)
 
 
-@functional
+@functional(autocast="fp32")
 @takes("poisson_nll_loss(input, target)")
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: bool | None = None,

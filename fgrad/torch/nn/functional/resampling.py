@@ -20,7 +20,8 @@ from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from fgrad.torch.nn.functional.kernels import functional, kernel, single
+from fgrad.torch.ops.table.answers import CLOSED
+from fgrad.torch.ops.table.kernels import functional, kernel, single
 from fgrad.torch.ops.table.table import Array, operation_of
 
 
@@ -296,7 +297,7 @@ def _check_rank(rank: int, mode: str) -> None:
     )
 
 
-@functional
+@functional(dispatch=CLOSED)
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
@@ -305,14 +306,14 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@functional
+@functional(dispatch=CLOSED)
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` with mode "nearest"; deprecated."""
     _deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-@functional
+@functional(dispatch=CLOSED)
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` with mode "bilinear" and aligned corners; deprecated."""
     _deprecated("upsample_bilinear")

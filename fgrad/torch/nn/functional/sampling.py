@@ -11,8 +11,8 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.nn.functional.resampling import cubic_weights
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, composite
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
@@ -167,7 +167,7 @@ def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode
     return _grid_sampler(input, grid, interpolation_mode, padding_mode, bool(align_corners))
 
 
-@functional
+@functional(autocast="fp32")
 @takes("grid_sampler(input, grid)")
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None

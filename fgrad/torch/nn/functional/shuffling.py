@@ -7,7 +7,9 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.operation.output_strides import spatial
-from fgrad.torch.nn.functional.kernels import functional
+from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.kernels import functional
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, operation
 
 
@@ -18,7 +20,7 @@ def _image(function: str, shape: Any) -> None:
         )
 
 
-@functional
+@functional(dispatch=OF_TORCH)
 @operation("PixelShuffleBackward0", method=False, fused="PixelUnshuffleBackward0", outputs=())
 def pixel_shuffle(input: Array, upscale_factor: int) -> Any:
     """Images ``upscale_factor`` times as high and wide, from as many times more channels.
@@ -42,8 +44,8 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Any:
     return lax.reshape(moved, (*outer, channels // (r * r), height * r, width * r))
 
 
-@functional
-@operation("PixelUnshuffleBackward0", method=False, fused="PixelShuffleBackward0", outputs=())
+@functional(dispatch=OF_TORCH)
+@operation("PixelUnshuffleBackward0", method=False, fused="PixelShuffleBackward0", outputs=(), out=NOT_TAKEN)
 def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
     """The inverse of ``pixel_shuffle``.
 
@@ -67,7 +69,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
     return lax.reshape(moved, (*outer, channels * r * r, height // r, width // r))
 
 
-@functional
+@functional(dispatch=OF_TORCH)
 @operation("ChannelShuffleBackward0", method=False, strides=spatial, fused="ChannelShuffleBackward0", outputs=())
 def channel_shuffle(input: Array, groups: int) -> Any:
     """The channels dealt out to so many groups.
@@ -92,7 +94,7 @@ def _dealt(input: Any, groups: int) -> Any:
     return lax.reshape(jnp.swapaxes(parts, 1, 2), shape)
 
 
-@functional
+@functional(dispatch=OF_TORCH)
 @operation(NOT_IMPLEMENTED, method=False, strides=spatial)
 def native_channel_shuffle(input: Array, groups: int) -> Any:
     """The kernel of ``channel_shuffle``, which has no derivative in PyTorch."""

@@ -8,7 +8,9 @@ from jax import lax, nn, numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.nn.functional.kernels import check_floating, functional, kernel, single, takes, written
+from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH, Dispatch
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes, written
+from fgrad.torch.ops.table.outputs import FOUND, SCALAR_TYPE
 from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
 from fgrad.torch.ops.views.views import wrap_dim
 
@@ -66,7 +68,7 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return elu_(input, alpha) if inplace else _elu(input, alpha, 1, 1)
 
 
-@functional
+@functional(dispatch=OF_NN)
 @takes("elu_(input)")
 def elu_(input: Any, alpha: float = 1.0) -> Tensor:
     """``elu`` in place."""
@@ -80,7 +82,7 @@ def _selu(input: Any) -> Tensor:
 
 
 @composite(method=False)
-@functional
+@functional(dispatch=OF_TORCH)
 def selu_(input: Any) -> Tensor:
     """``selu`` in place."""
     return written(_elu_written, input, SELU_ALPHA, SELU_SCALE, 1)
@@ -102,7 +104,7 @@ def _celu_of(input: Any, alpha: float = 1.0) -> Tensor:
 
 
 @composite(method=False)
-@functional
+@functional(dispatch=OF_TORCH)
 def celu_(input: Any, alpha: float = 1.0) -> Tensor:
     """``celu`` in place."""
     if alpha == 0:
@@ -127,8 +129,8 @@ def _gelu(input: Array, approximate: str) -> Any:
     return input * 0.5 * (1 + lax.erf(input * math.sqrt(0.5)))
 
 
-@functional
-@writes_out("gelu", operation_of(_gelu))
+@functional(dispatch=OF_NN)
+@writes_out("gelu", operation_of(_gelu), FOUND)
 @takes("gelu(input)")
 def gelu(input: Any, approximate: str = "none") -> Tensor:
     """The elements, each times the probability that a normal number is below it.
@@ -178,8 +180,8 @@ def _softplus(input: Array, beta: float, threshold: float) -> Any:
     return jnp.where(straight, input, jnp.log1p(jnp.exp(jnp.where(straight, 0, scaled))) / beta)
 
 
-@functional
-@writes_out("softplus", operation_of(_softplus))
+@functional(dispatch=OF_NN)
+@writes_out("softplus", operation_of(_softplus), FOUND)
 @takes("softplus(input)")
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, and the input itself where ``beta * input`` is above the threshold."""
@@ -194,8 +196,8 @@ def _log_sigmoid(input: Array) -> Any:
     return jnp.where(negative, input, 0) - jnp.log1p(jnp.exp(jnp.where(negative, input, -input)))
 
 
-@functional
-@writes_out("log_sigmoid", operation_of(_log_sigmoid), "log_sigmoid_forward")
+@functional(dispatch=Dispatch(module="torch.nn", name="log_sigmoid"))
+@writes_out("log_sigmoid", operation_of(_log_sigmoid), SCALAR_TYPE, "log_sigmoid_forward")
 @takes("log_sigmoid(input)")
 def logsigmoid(input: Any) -> Tensor:
     """``log(sigmoid(input))``, also where the sigmoid is next to zero."""

@@ -7,7 +7,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.transforms.levels import drawn
 from fgrad.torch import ops
-from fgrad.torch.nn.functional.kernels import functional, takes
+from fgrad.torch.ops.table.kernels import functional, takes
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.inversion import exponential
 

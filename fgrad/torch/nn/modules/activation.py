@@ -2,11 +2,21 @@
 
 from typing import Any
 
+from fgrad.deferred import deferred
 from fgrad.mutable.context.warning import warn
 from fgrad.torch import ops
 from fgrad.torch.nn import functional as F, init as initial
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
+
+# PyTorch has these in one file
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "fgrad.torch.nn.modules.attention": "MultiheadAttention",
+        "fgrad.torch.nn.modules.softmax": "LogSoftmax Softmax Softmax2d Softmin",
+    },
+)
 
 
 class _InPlace(Module):

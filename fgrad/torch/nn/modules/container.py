@@ -6,8 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Self
 
+from fgrad.deferred import deferred
 from fgrad.mutable.context.warning import warn
 from fgrad.torch.nn.modules.module import Module
+
+# PyTorch has these in one file
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "fgrad.torch.nn.modules.parameter_containers": "ParameterDict ParameterList",
+    },
+)
 
 
 class Container(Module):

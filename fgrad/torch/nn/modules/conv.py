@@ -3,12 +3,22 @@
 import math
 from typing import Any, ClassVar
 
+from fgrad.deferred import deferred
 from fgrad.mutable.context.modes import no_grad
 from fgrad.torch import ops
 from fgrad.torch.nn import functional as F, init
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.sizes import Size, each
 from fgrad.torch.nn.parameter import Parameter
+
+# PyTorch has these in one file
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "fgrad.torch.nn.modules.lazy_conv": "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d "
+        "LazyConvTranspose2d LazyConvTranspose3d",
+    },
+)
 
 _PADDING_STRINGS = {"same", "valid"}
 _PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}

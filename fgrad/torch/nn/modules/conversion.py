@@ -1,15 +1,13 @@
 """Modules moved and cast: ``to`` and its relatives replace every parameter's data in place, so optimisers keep them."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.devices import device as device_type
-from fgrad.mutable.types.dtypes import dtype as dtype_type
 from fgrad.torch import ops
+from fgrad.torch.methods.to_arguments import to_arguments
 from fgrad.torch.nn.modules.traversal import Traversal
 from fgrad.torch.nn.parameter import Parameter, is_lazy
 
@@ -83,7 +81,10 @@ class Conversion(Traversal):
         >>> torch.nn.BatchNorm1d(1).to(torch.float64).num_batches_tracked.dtype
         torch.int64
         """
-        device, dtype, non_blocking, memory_format = _parse_to(args, kwargs)
+        place, dtype, non_blocking, copy, memory_format = to_arguments(args, kwargs)
+        if copy is not None:
+            raise RuntimeError(".to() does not accept copy argument")
+        device = None if place is None else device_type(place)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
@@ -154,57 +155,3 @@ def _converted(param: Any, fn: Callable[[Any], Any]) -> Any:
 def _exchangeable(old: Any, new: Any) -> bool:
     """Whether PyTorch lets ``old.data = new``: not between a meta tensor and one that has values."""
     return old.is_meta == new.is_meta
-
-
-_TO = """to() received an invalid combination of arguments - got ({got}), but expected one of:
- * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, \
-torch.memory_format memory_format = None)
- * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)
- * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)
-"""
-
-
-def _to_device(device: Any = None, dtype: Any = None, non_blocking: Any = False, copy: Any = False, *, memory_format: Any = None) -> Any:  # fmt: skip  # noqa: E501
-    return device, dtype, non_blocking, copy, memory_format
-
-
-def _to_dtype(dtype: Any, non_blocking: Any = False, copy: Any = False, *, memory_format: Any = None) -> Any:
-    return None, dtype, non_blocking, copy, memory_format
-
-
-def _to_tensor(tensor: Any, non_blocking: Any = False, copy: Any = False, *, memory_format: Any = None) -> Any:
-    return tensor.device, tensor.dtype, non_blocking, copy, memory_format
-
-
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any]:
-    """Device, dtype, ``non_blocking`` and memory format from the three forms of ``to``."""
-    if len(args) > 4:
-        raise TypeError(f"to() takes from 0 to 4 positional arguments but {len(args)} were given")
-    first = args[0] if args else kwargs.get("tensor", kwargs.get("device"))
-    form = _to_tensor if isinstance(first, Tensor) else _to_dtype if isinstance(first, dtype_type) else _to_device
-    try:
-        inspect.signature(form).bind(*args, **kwargs)
-        device, dtype, non_blocking, copy, memory_format = form(*args, **kwargs)
-        if not (dtype is None or isinstance(dtype, dtype_type)) or not isinstance(non_blocking, bool):
-            raise TypeError
-    except TypeError:
-        raise TypeError(_TO.format(got=_kinds(args, kwargs))) from None
-    if copy:
-        raise RuntimeError(".to() does not accept copy argument")
-    if device is not None and not isinstance(device, device_type):
-        device = device_type(device)
-    return device, dtype, non_blocking, memory_format
-
-
-def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    def kind(value: Any) -> str:
-        if isinstance(value, Tensor):
-            return "Parameter" if isinstance(value, Parameter) else "Tensor"
-        if isinstance(value, dtype_type | device_type):
-            return f"torch.{type(value).__name__}"
-        return type(value).__name__
-
-    positional = ", ".join(kind(value) for value in args)
-    # PyTorch puts a comma after each keyword argument
-    named = "".join(f"{name}={kind(value)}, " for name, value in kwargs.items())
-    return f"{positional}, {named}" if positional and named else positional + named

@@ -2,12 +2,12 @@
 
 import weakref
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Self
 
-from fgrad.mutable.context.entrance import explanation
+from fgrad.deferred import import_at_first_use
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.ports import PASSING
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import (
@@ -65,15 +65,16 @@ class Module(State):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # see NOTE [Signals] and NOTE [Names in the mutable layer]
-        outer = modes.module
+        held = vars(modes)
+        outer = held.get("module")
         try:
-            modes.module = (weakref.ref(self), outer)
+            held["module"] = (weakref.ref(self), outer)
             return (self.forward if self._is_unhooked() else _Call(self).run)(*args, **kwargs)
         except Exception as error:
-            explanation.passing(error, (*args, *kwargs.values()), self)
+            PASSING.call(error, (*args, *kwargs.values()), self)
             raise
         finally:
-            modes.module = outer
+            held["module"] = outer
 
     def _is_unhooked(self) -> bool:
         return not (
@@ -89,7 +90,7 @@ class Module(State):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile this module's calls from now on; the arguments are those of ``torch.compile``."""
-        import_module("fgrad.torch.compiler")  # which is imported when it is first asked for
+        import_at_first_use("fgrad.torch.compiler")  # which is imported when it is first asked for
         compiling.compile(self, *args, **kwargs)
 
     def register_forward_pre_hook(

@@ -2,9 +2,19 @@
 
 from typing import Any, ClassVar
 
+from fgrad.deferred import deferred
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.sizes import Size, each
+
+# PyTorch has these in one file
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "fgrad.torch.nn.modules.pooling_to_size": "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d "
+        "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d",
+    },
+)
 
 
 class _MaxPoolNd(Module):

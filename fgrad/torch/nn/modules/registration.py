@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from fgrad.mutable.context.entrance import explanation
+from fgrad.mutable.ports import LAST
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import buffer_registration, module_registration, parameter_registration
 from fgrad.torch.nn.parameter import Buffer, Parameter
@@ -173,8 +173,9 @@ class Registry:
     # registration by assignment
 
     def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
-            held = self.__dict__.get(table)
+            held = own.get(table)
             if held is not None and name in held:
                 return held[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -183,7 +184,7 @@ class Registry:
         try:
             self._set(name, value)
         except Exception as error:
-            explanation.last(error, (value,))
+            LAST.call(error, (value,))
             raise
 
     def _set(self, name: str, value: Any) -> None:

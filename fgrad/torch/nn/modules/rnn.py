@@ -5,12 +5,21 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.deferred import deferred
 from fgrad.mutable.context.warning import warn
 from fgrad.torch import ops
 from fgrad.torch.nn import init, recurrence
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.packing import PackedSequence
 from fgrad.torch.nn.parameter import Parameter
+
+# PyTorch has these in one file
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "fgrad.torch.nn.modules.rnn_cell": "GRUCell LSTMCell RNNCell RNNCellBase",
+    },
+)
 
 #: by mode: how many gates there are, whose weights lie one below the other
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}

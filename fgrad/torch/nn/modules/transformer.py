@@ -23,7 +23,15 @@ def _causal_mask(size: int, device: Any = None, dtype: Any = None) -> Any:
     return ops.triu(ops.full((size, size), float("-inf"), dtype=dtype, device=device), diagonal=1)
 
 
-def _function(activation: Activation) -> Callable[[Any], Any]:
+# under PyTorch's names, by which others import them
+
+
+def _get_clones(module: Module, N: int) -> ModuleList:
+    """Copies of a module."""
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
+def _get_activation_fn(activation: Activation) -> Callable[[Any], Any]:
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
@@ -185,7 +193,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers: ModuleList = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
+        self.layers: ModuleList = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -261,7 +269,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
         super().__init__()
-        self.layers: ModuleList = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
+        self.layers: ModuleList = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -341,7 +349,7 @@ class TransformerEncoderLayer(Module):
         self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
         self.dropout1: Dropout = Dropout(dropout)
         self.dropout2: Dropout = Dropout(dropout)
-        self.activation: Callable[[Any], Any] = _function(activation)
+        self.activation: Callable[[Any], Any] = _get_activation_fn(activation)
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
         padding = _canonical(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src)
@@ -403,7 +411,7 @@ class TransformerDecoderLayer(Module):
         self.dropout1: Dropout = Dropout(dropout)
         self.dropout2: Dropout = Dropout(dropout)
         self.dropout3: Dropout = Dropout(dropout)
-        self.activation: Callable[[Any], Any] = _function(activation)
+        self.activation: Callable[[Any], Any] = _get_activation_fn(activation)
 
     def forward(
         self,

@@ -5,6 +5,7 @@ from typing import Any
 from jax import numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
+from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
 from fgrad.torch.ops.table.kinds import check_kinds, is_integer
@@ -83,13 +84,15 @@ def _check_lerp(input: Tensor, other: Tensor, name: str) -> None:
         raise RuntimeError(f"expected dtype {wanted} for `{name}` but got dtype {given}")
 
 
-@overload("lerp", "LerpBackward0", strides=elementwise_of_tensors, single=True)
+@overload("lerp", "LerpBackward0", overloads=BY_OPERAND, strides=elementwise_of_tensors, single=True)
 def _lerp_number(input: Array, end: Array, weight: Number) -> Any:
     check_kinds("lerp_kernel_scalar", "fc", input)
     return _lerp(input, end, weight.astype(input.dtype))
 
 
-@overload("lerp", "LerpBackward1", promote=common, strides=elementwise, kept=("weight",), single=True)
+@overload(
+    "lerp", "LerpBackward1", overloads=BY_OPERAND, promote=common, strides=elementwise, kept=("weight",), single=True
+)
 def _lerp_tensor(input: Array, end: Array, weight: Array) -> Any:
     check_kinds("lerp_kernel_tensor", "fc", input)
     return _lerp(input, end, weight)
@@ -101,6 +104,7 @@ def _lerp_tensor(input: Array, end: Array, weight: Array) -> Any:
         "Tensor input, Tensor end, Tensor weight, *, Tensor out = None",
         "Tensor input, Tensor end, Number weight, *, Tensor out = None",
     ),
+    foreach=True,
 )
 def lerp(input: Array, end: Array, weight: Operand) -> Choice:
     """Linear interpolation: ``input + weight * (end - input)``.

@@ -4,27 +4,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import evolve
 from jax import lax, numpy as jnp
 
-from fgrad.mutable.context.modes import modes
-from fgrad.mutable.context.warning import warn
-from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense
+from fgrad.mutable.layout.geometry import Ints, contiguous_strides
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation, apply
-from fgrad.mutable.operation.output_strides import ordered
-from fgrad.mutable.operation.overlap import check_copied, check_repeated, unchecked
+from fgrad.mutable.operation.overlap import check_repeated, unchecked
+from fgrad.mutable.operation.traits import BY_OPERAND, Computing, Writing
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import formats
 from fgrad.mutable.types.dtypes import dtype as Dtype, from_numpy
 from fgrad.mutable.types.formats import preserve_format
 from fgrad.mutable.types.type_names import type_name
-from fgrad.mutable.values.capacity import storage_size
-from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.mutable.values.evaluation import concrete, constant, filled
+from fgrad.mutable.write.copying import COPY, copied_into, kept_strides, warn_of_imaginary
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace
-from fgrad.torch.ops.table import table
+from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.numbers import check_number, plain_number
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.table.table import NUMBERS, composite
@@ -34,16 +30,6 @@ _CLONE = Operation("clone", lambda array: array, "CloneBackward0", ("self",))
 _TO_COPY = Operation("_to_copy", lambda array, dtype: cast(array, dtype), "ToCopyBackward0", ("self",), ("dtype",))
 
 
-def kept_strides(tensor: Tensor) -> Ints | None:
-    """The strides that ``preserve_format`` gives a copy: the same if they are dense, else in the same order."""
-    if tensor._geometry is None and tensor._storage.strides is None and tensor._storage.home is None:
-        return None
-    g = tensor._geometry_of()
-    if is_dense(g.sizes, g.strides):
-        return None if g.strides == contiguous_strides(g.sizes) else g.strides
-    return ordered(((g.sizes, g.strides),), g.sizes)
-
-
 def as_first(operands: Sequence[Any], shape: Ints) -> Ints | None:
     """The strides of a result that is a changed copy of its first operand."""
     return kept_strides(operands[0])
@@ -51,7 +37,7 @@ def as_first(operands: Sequence[Any], shape: Ints) -> Ints | None:
 
 def format_strides(tensor: Tensor, memory_format: Any) -> Ints | None:
     """The strides of a copy in a memory format; None is row-major."""
-    name = None if memory_format is None else memory_format.name
+    name = formats.format_name(memory_format)
     if name == "preserve_format":
         return kept_strides(tensor)
     shape = tensor._type.shape
@@ -118,7 +104,7 @@ def _written_new(tensor: Tensor, dtype: Dtype) -> Tensor:
     Autograd passes inference tensors by; what it sees of PyTorch's copies is that a new tensor is written.
     """
     new = new_tensor(filled((), dtype.numpy, 0), tensor_type(dtype, ()))  # of its elements nothing is left
-    return apply(_COPY, (new, tensor), (tensor._type.shape, dtype))
+    return apply(COPY, (new, tensor), (tensor._type.shape, dtype))
 
 
 @composite(function=False)
@@ -135,40 +121,6 @@ def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
     return laid_out(apply(_TO_COPY, (tensor,), (dtype,)), strides)
 
 
-def warn_of_imaginary(source: Tensor, dtype: Dtype) -> None:
-    """Warn where elements lose their imaginary parts."""
-    if source._type.dtype.is_complex and not dtype.is_complex and dtype.numpy != np.bool_:
-        warn("Casting complex values to real discards the imaginary part", UserWarning)
-
-
-def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
-    if source.shape != shape:
-        if len(source.shape) > len(shape) or any(
-            n not in (1, m) for n, m in zip(reversed(source.shape), reversed(shape), strict=False)
-        ):
-            raise broadcast_error(shape, tuple(source.shape))
-        source = jnp.broadcast_to(source, shape)
-    return cast(source, dtype)
-
-
-def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:
-    """The error of an operation that cannot write a source of a shape to a tensor of another."""
-    for back in range(1, min(len(shape), len(source)) + 1):
-        mine, other = shape[-back], source[-back]
-        if mine != other and 1 not in (mine, other):
-            return RuntimeError(
-                f"The size of tensor a ({mine}) must match the size of tensor b ({other}) at non-singleton dimension "
-                f"{max(len(shape), len(source)) - back}"
-            )
-    whole = np.broadcast_shapes(shape, source)
-    return RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(whole)}")
-
-
-_COPY = Operation(
-    "copy", _copy, "torch::autograd::CopyBackwards", ("self", "src"), ("shape", "dtype"), overlap=check_copied
-)
-
-
 @composite(function=False)
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write the elements of ``src``, broadcast and converted, into this tensor.
@@ -180,10 +132,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = new_tensor(constant(array), tensor_type(from_numpy(array.dtype), ()))
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
-    warn_of_imaginary(src, self._type.dtype)
-    if elsewhere.exist and src.device != self.device:
-        src = src.to(self.device)
-    return apply_inplace(_COPY, (self, src), (self._type.shape, self._type.dtype))
+    return copied_into(self, src)
 
 
 def _fill(array: Any, value: Any, *, dtype: Dtype) -> Any:
@@ -194,14 +143,21 @@ def _fill_operation(node: str, fixed: tuple[int, ...]) -> Operation:
     # PyTorch clones a value that shares the tensor's memory
     overlap = unchecked if fixed else check_repeated
     return Operation(
-        "fill", _fill, node, ("self", "value"), ("dtype",), frozenset(fixed), strides=as_first, overlap=overlap
+        "fill",
+        _fill,
+        node,
+        ("self", "value"),
+        ("dtype",),
+        frozenset(fixed),
+        computing=Computing(strides=as_first),
+        writing=Writing(overlap, BY_OPERAND),
     )
 
 
 # PyTorch numbers the nodes of fill and of fill_, by a number and by a tensor, apart
 _FILL = _fill_operation("FillBackward0", (1,)), _fill_operation("FillBackward1", ())
 _FILL_INPLACE = _fill_operation("FillBackward2", (1,)), _fill_operation("FillBackward3", ())
-_ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0", ("self",), overlap=unchecked)
+_ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0", ("self",), writing=Writing(unchecked))
 
 
 _FILL_SIGNATURES = ("Tensor value", "Number value")
@@ -231,7 +187,7 @@ def fill_(self: Any, value: Any) -> Tensor:
     return apply_inplace(_FILL_INPLACE[0], (self, value), (self._type.dtype,))
 
 
-@composite()
+@composite(dispatch=UNLISTED)
 def fill(input: Any, value: Any) -> Tensor:
     """A tensor like the input with one value everywhere."""
     if isinstance(value, Tensor):
@@ -246,52 +202,6 @@ def fill(input: Any, value: Any) -> Tensor:
 def zero_(self: Any) -> Tensor:
     """Write zeros."""
     return apply_inplace(_ZERO, (self,))
-
-
-def into(target: Tensor, result: Tensor) -> None:
-    """Write a result to a tensor given as ``out=``, which takes its shape and, if that is new, its strides."""
-    old = target._type.shape
-    shape = result._type.shape
-    if target._type.numel and target._type.shape != shape:
-        warn(
-            "An output with one or more elements was resized since it had shape "
-            f"{list(target._type.shape)}, which does not match the required output shape {list(shape)}. This "
-            "behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have "
-            "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
-            "with t.resize_(0).",
-        )
-    # a function that is differentiated may write to what it captures in this way, in PyTorch too
-    derived, modes.derived = modes.derived, 0
-    try:
-        written = resized(target, shape)
-        strides = kept_strides(result)
-        if strides is not None and old != written._type.shape:
-            assert written._geometry is not None
-            written._geometry = evolve(written._geometry, strides=strides)
-        copy_(written, result)
-    finally:
-        modes.derived = derived
-
-
-def resized(target: Tensor, shape: Ints) -> Tensor:
-    """A tensor given as ``out=``, in the shape that is to be written."""
-    if target._type.shape != shape:
-        resize(target, shape, contiguous_strides(shape))  # the write that follows is the one change that counts
-    return target
-
-
-def resize(tensor: Tensor, sizes: Ints, strides: Ints) -> None:
-    """Lay other sizes over a tensor's storage, which grows if need be."""
-    offset, dtype = tensor._geometry_of().offset, tensor._type.dtype
-    need = -(-storage_size(sizes, strides, offset, dtype.itemsize) // tensor._storage.dtype.itemsize)
-    if need > tensor._storage.count:
-        tensor._storage.resize(need)
-    tensor._geometry = Geometry(sizes, strides, offset, dtype)
-    tensor._type = tensor_type(dtype, sizes)
-    tensor._cache = None
-
-
-table.writing.into = into
 
 
 def elements(tensor: Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""Tensors of given sizes: filled with a number, or with what nobody has set."""
+"""Tensors of given sizes: constant-filled or uninitialized."""
 
 from typing import Any
 
@@ -9,15 +9,17 @@ from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import devices, dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
-from fgrad.mutable.types.formats import preserve_format
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values import device_of_value as placing
 from fgrad.mutable.values.capacity import check_room, check_storage, number_of_elements, storage_size
 from fgrad.mutable.values.device_of_value import Absent
-from fgrad.mutable.values.evaluation import constant
-from fgrad.torch.ops.creation.copying import fill_, format_strides, laid_out, resized
+from fgrad.mutable.values.evaluation import constant, filled as of_number
+from fgrad.mutable.write.copying import kept_strides, resized
+from fgrad.torch.ops.creation.copying import fill_, format_strides, laid_out
+from fgrad.torch.ops.table.answers import CLOSED, UNLISTED
 from fgrad.torch.ops.table.numbers import check_number
-from fgrad.torch.ops.table.signature import spread_ints
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
+from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
 from fgrad.torch.ops.table.table import composite
 
 
@@ -60,22 +62,28 @@ def place(device: Any) -> devices.device:
 
 
 def one_value(
-    shape: tuple[int, ...], value: Any, dtype: Dtype, device: Any = None, requires_grad: bool = False
+    shape: tuple[int, ...], value: Any, dtype: Dtype, target: devices.device, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of one value everywhere."""
-    target = place(device)
     size = storage_size(shape, None, 0, dtype.itemsize)
     if target.type == "meta":
-        tensor = new_tensor(Absent(shape, dtype.numpy), tensor_type(dtype, shape))
-        return asked(tensor) if requires_grad else tensor
-    check_room(size)
-    return made(np.full(shape, elements_of(value, dtype)), dtype, target, requires_grad)
+        array = Absent(shape, dtype.numpy)
+    else:
+        check_room(size)
+        constantly = value.__class__ is int and 0 <= value <= 1  # of these, small arrays are kept
+        array = (
+            of_number(shape, dtype.numpy, value) if constantly else constant(np.full(shape, elements_of(value, dtype)))
+        )
+        if target.type != "cpu":
+            array = placing.placed(array, target)
+    tensor = new_tensor(array, tensor_type(dtype, shape))
+    return asked(tensor) if requires_grad else tensor
 
 
 def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
     """A shape given spread out or as a sequence."""
     sizes = spread_ints(given, function, "size", 1)
-    if any(n < 0 for n in sizes):
+    if sizes and min(sizes) < 0:
         if function == "zeros":
             raise RuntimeError("zeros: Dimension size must be non-negative.")
         bad = next(n for n in sizes if n < 0)
@@ -119,7 +127,7 @@ def filled(
         return fill_(receiver(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
     wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
     check_number(value, wanted)
-    return one_value(shape, value, wanted, device, requires_grad)
+    return one_value(shape, value, wanted, place(device), requires_grad)
 
 
 def _factory(
@@ -135,14 +143,13 @@ def _factory(
     """A tensor of one value in a shape that is given spread out, as a sequence, or by name."""
     if "size" in named:
         size = (named.pop("size"),)
-    if named:
-        raise TypeError(f"{function}() got an unexpected keyword argument '{next(iter(named))}'")
+    check_unexpected(function, named)
     if not size:
         raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
     return filled(sizes_of(size, function), value, dtype, device, requires_grad, out, function)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def zeros(
     *size: Any,
     out: Any = None,
@@ -166,7 +173,7 @@ def zeros(
     return _factory("zeros", 0, size, named, dtype, device, requires_grad, out)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def ones(
     *size: Any,
     out: Any = None,
@@ -185,7 +192,7 @@ def ones(
     return _factory("ones", 1, size, named, dtype, device, requires_grad, out)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def empty(
     *size: Any,
     out: Any = None,
@@ -198,7 +205,7 @@ def empty(
     names: Any = None,
     **named: Any,
 ) -> Tensor:
-    """A tensor whose elements nobody has set: here, zeros.
+    """A tensor of uninitialized elements: here, zeros.
 
     Source: `torch.empty <https://docs.pytorch.org/docs/stable/generated/torch.empty.html>`_.
     """
@@ -206,7 +213,7 @@ def empty(
     return found if memory_format is None or out is not None else laid_out(found, format_strides(found, memory_format))
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def empty_permuted(
     size: Any,
     physical_layout: Any,
@@ -240,7 +247,7 @@ def empty_permuted(
     return laid_out(filled(shape, 0, dtype, device, requires_grad), strides)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def empty_strided(
     size: Any,
     stride: Any,
@@ -251,7 +258,7 @@ def empty_strided(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A tensor of these sizes and strides whose elements nobody has set: here, zeros."""
+    """A tensor of these sizes and strides with uninitialized elements: here, zeros."""
     if len(size) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
@@ -268,7 +275,7 @@ def empty_strided(
     return result
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def full(
     size: Any,
     fill_value: Any,
@@ -304,12 +311,12 @@ def _like(
     wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, function)
     value = _number(function, value)
     check_number(value, wanted)
-    strides = format_strides(input, preserve_format if memory_format is None else memory_format)
-    found = one_value(input._type.shape, value, wanted, device or input.device, requires_grad)
-    return laid_out(found, strides)
+    strides = kept_strides(input) if memory_format is None else format_strides(input, memory_format)
+    target = placing.place_of(input._storage.array) if device is None else place(device)
+    return laid_out(one_value(input._type.shape, value, wanted, target, requires_grad), strides)
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def zeros_like(
     input: Any,
     *,
@@ -324,7 +331,7 @@ def zeros_like(
     return _like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def ones_like(
     input: Any,
     *,
@@ -339,7 +346,7 @@ def ones_like(
     return _like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def empty_like(
     input: Any,
     *,
@@ -354,7 +361,7 @@ def empty_like(
     return _like("empty_like", input, 0, dtype, device, requires_grad, memory_format)
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def full_like(
     input: Any,
     fill_value: Any,
@@ -454,7 +461,7 @@ def new_empty_strided(
     )
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def eye(
     n: int,
     m: int | None = None,
@@ -479,13 +486,13 @@ def eye(
     return target.copy_(made(np.eye(n, m), target._type.dtype))
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A number as a tensor of no dimensions and the default type."""
     return filled((), s, dtype, device, requires_grad)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=CLOSED)
 def is_tensor(obj: Any) -> bool:
     """Whether something is a tensor."""
     return isinstance(obj, Tensor)

@@ -19,6 +19,8 @@ from fgrad.mutable.values.evaluation import as_jax, concrete
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.creation.creation import asked, made, place
 from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
+from fgrad.torch.ops.table.answers import CLOSED, FACTORY
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import composite
 
 _COPY_CONSTRUCTED = (
@@ -49,7 +51,7 @@ def _check_range(values: np.ndarray, dtype: Dtype) -> None:
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
 
 
-@composite(method=False)
+@composite(method=False, dispatch=FACTORY, out=NOT_TAKEN)
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
@@ -112,7 +114,7 @@ def _strides_of(array: np.ndarray) -> Ints:
     return tuple([step // array.itemsize for step in array.strides])
 
 
-@composite(method=False)
+@composite(method=False, dispatch=FACTORY)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor as it is; anything else as ``tensor`` makes it."""
     if isinstance(data, Tensor):
@@ -122,7 +124,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return made_of(data, dtype, device)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=FACTORY)
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool | None = None
 ) -> Tensor:
@@ -146,7 +148,7 @@ def asarray(
     return found.requires_grad_() if requires_grad else found.detach() if is_tracked(found) else found
 
 
-@composite(method=False)
+@composite(method=False, dispatch=CLOSED)
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A tensor that shares the memory of a NumPy array: what is written to one is seen in the other.
 
@@ -185,15 +187,19 @@ def sharing(array: np.ndarray, witness: Any = None) -> Tensor:
     return found
 
 
-@composite(method=False)
+@composite(method=False, dispatch=CLOSED)
 def from_jax(array: Any) -> Tensor:
     """A tensor of a JAX array's elements; no copy is made, since neither can change."""
+    if not isinstance(array, jax.Array | np.ndarray | np.generic):
+        raise TypeError(f"from_jax(): argument 'array' must be an array of JAX or NumPy, not {type_name(array)}")
     return new_tensor(array, type_of(array))
 
 
-@composite(method=False)
+@composite(method=False, dispatch=CLOSED)
 def to_jax(tensor: Any) -> Any:
     """The JAX array that a tensor holds now; a later write to the tensor does not change it."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"to_jax(): argument 'tensor' (position 1) must be Tensor, not {type_name(tensor)}")
     return as_jax(tensor._value())
 
 

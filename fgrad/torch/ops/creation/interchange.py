@@ -7,7 +7,7 @@ Memory that may be written is shared: what is written to one side is seen on the
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fgrad.mutable.tensor.exported import window
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
@@ -15,12 +15,14 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.ops.creation.creation import asked
 from fgrad.torch.ops.creation.data import sharing
+from fgrad.torch.ops.families import put_method
+from fgrad.torch.ops.table.answers import CLOSED, FACTORY, METHOD_IN_PYTHON, as_method
 from fgrad.torch.ops.table.table import composite
 
 _CPU = 1
 
 
-@composite(method=False)
+@composite(method=False, dispatch=FACTORY)
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A vector of the elements that a buffer's bytes are.
 
@@ -58,7 +60,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     return asked(found) if requires_grad else found
 
 
-@composite(method=False)
+@composite(method=False, dispatch=CLOSED)
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of an array of another library, or of a DLPack capsule; a tensor's own elements are not copied.
 
@@ -94,7 +96,7 @@ class _Capsule:
         return _CPU, 0
 
 
-@composite(method=False)
+@composite(method=False, dispatch=CLOSED)
 def to_dlpack(tensor: Any) -> Any:
     """The elements of a tensor, without its history, as a DLPack capsule for other libraries' ``from_dlpack``.
 
@@ -107,6 +109,7 @@ def to_dlpack(tensor: Any) -> Any:
     return _dlpack(tensor.detach().resolve_conj())
 
 
+@as_method(evolve(METHOD_IN_PYTHON, like=lambda self, *, stream=-1, max_version=None, dl_device=None, copy=None: None))
 def _dlpack(
     self: Tensor,
     *,
@@ -136,6 +139,7 @@ def _check_exported(tensor: Tensor) -> None:
         raise BufferError("Can't export tensors with the conjugate bit set")
 
 
+@as_method(METHOD_IN_PYTHON)
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
     """Where the exported elements are: on the CPU."""
     if self.is_meta:
@@ -143,5 +147,5 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
     return _CPU, 0
 
 
-Tensor.__dlpack__ = _dlpack  # type: ignore[attr-defined]
-Tensor.__dlpack_device__ = _dlpack_device  # type: ignore[attr-defined]
+put_method("__dlpack__", _dlpack)
+put_method("__dlpack_device__", _dlpack_device)

@@ -6,10 +6,10 @@ from typing import Any
 from fgrad.graph.source import here
 from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.mutable.operation.operation import forward_mode
 from fgrad.mutable.tensor.node import Node, named
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.transforms.forward import carry
 from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.device_of_value import placed
@@ -28,7 +28,7 @@ def moved(tensor: Tensor, where: Device, dtype: Dtype, strides: Ints | None = No
     if modes.grad and is_tracked(tensor) and copy._type.inexact:
         made._grad_fn = _NODE(tensor, made._type)
     for level in range(modes.dual_level + 1):
-        forward_mode.carry(tensor, made, level, lambda tangent: moved(tangent, where, dtype, strides))
+        carry(tensor, made, level, lambda tangent: moved(tangent, where, dtype, strides))
     return made
 
 

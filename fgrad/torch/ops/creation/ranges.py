@@ -11,8 +11,9 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.capacity import LARGEST, check_storage
-from fgrad.torch.ops.creation.copying import resized
+from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite
 
@@ -37,7 +38,7 @@ def _spaced_signatures(function: str) -> list[str]:
     ]
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def arange(
     *bounds: Any,
     out: Any = None,
@@ -123,7 +124,7 @@ def _check_steps(start: Any, end: Any, step: Any) -> None:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
-@composite(method=False, name="range")
+@composite(method=False, name="range", dispatch=UNLISTED)
 def inclusive_range(
     start: Any = 0,
     end: Any = None,
@@ -151,7 +152,7 @@ def inclusive_range(
     return _given(made(values, wanted, device, requires_grad), out)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def linspace(
     start: Any,
     end: Any,
@@ -203,14 +204,15 @@ def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
     inexact = dtype.is_floating_point or dtype.is_complex
     if not inexact:
         start, end = math.trunc(start), math.trunc(end)
-    work = dtype.numpy if inexact and dtype.itemsize >= 4 else np.dtype(np.float32)
+    work = dtype.numpy if inexact else np.dtype(np.float32)
     if steps == 1:
         return np.full((1,), start, work)
     i = np.arange(steps)
     with np.errstate(all="ignore"):
-        step = work.type((end - start) / max(steps - 1, 1))
-        low = work.type(start) + step * i.astype(work)
-        high = work.type(end) - step * (steps - 1 - i).astype(work)
+        first, last = work.type(start), work.type(end)
+        step = work.type(work.type(last - first) / work.type(max(steps - 1, 1)))
+        low = first + step * i.astype(work)
+        high = last - step * (steps - 1 - i).astype(work)
     return np.where(i < steps // 2, low, high)
 
 
@@ -239,7 +241,7 @@ def _spacing(start: Any, end: Any, steps: Any) -> tuple[Any, Any, int]:
     return start, end, int(steps)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def logspace(
     start: Any,
     end: Any,
@@ -257,6 +259,8 @@ def logspace(
     kind = dtypes.complex128 if wanted.is_complex else dtypes.float64
     if not (wanted.is_floating_point or wanted.is_complex) and steps != 1:
         kind = wanted  # a single number is never made an integer before it is an exponent
+    if wanted.is_floating_point:
+        start, end = (float(wanted.numpy.type(x)) for x in (start, end))
     exponents = _even(start, end, steps, kind)
     with np.errstate(all="ignore"):
         powers = np.power(base, exponents)

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.context.first_time import due
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import first_time, warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
@@ -109,7 +108,7 @@ def elements(data: Any, shape: Sequence[int], dtype: Dtype) -> np.ndarray:
     items = [data]
     for depth, size in enumerate(shape):
         if depth and any(isinstance(x, np.ndarray) for x in items):
-            if due(_SLOW):
+            if first_time(_SLOW):
                 warn(_SLOW)
             rest = tuple(shape[depth:])
             if all(type(x) is np.ndarray and x.shape == rest and x.dtype == items[0].dtype for x in items):

@@ -13,6 +13,8 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import clone
 from fgrad.torch.ops.creation.creation import asked, filled, made
 from fgrad.torch.ops.creation.ranges import arange
+from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random.scalars import cpp_name
 
@@ -47,7 +49,7 @@ def _window(
     return asked(found) if requires_grad else found
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def hann_window(
     window_length: Any, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
@@ -76,7 +78,7 @@ def _general_hamming(alpha: float, beta: float) -> Callable[[Tensor, int], Tenso
     return lambda places, count: places.mul_(math.pi * 2.0 / (count - 1)).cos_().mul_(-beta).add_(alpha)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def hamming_window(
     window_length: Any, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -93,7 +95,7 @@ def hamming_window(
     return _window("hamming_window", window_length, periodic, shape, dtype, device, requires_grad)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def bartlett_window(
     window_length: Any, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
@@ -116,7 +118,7 @@ def bartlett_window(
     return _window("bartlett_window", window_length, periodic, shape, dtype, device, requires_grad)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def blackman_window(
     window_length: Any, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
@@ -137,7 +139,7 @@ def blackman_window(
     return _window("blackman_window", window_length, periodic, shape, dtype, device, requires_grad)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def kaiser_window(
     window_length: Any, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,

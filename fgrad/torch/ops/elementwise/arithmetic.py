@@ -8,12 +8,14 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_two
+from fgrad.mutable.operation.traits import BY_OPERAND, OF_TENSORS
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.table.broadcasting import aligned, check_broadcast, derivative
 from fgrad.torch.ops.table.kinds import check_divisor, check_kinds, kind, single
 from fgrad.torch.ops.table.numbers import is_one
+from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, also, chooser_of, overload, overloaded
 from fgrad.torch.ops.table.promotions import Types, common, inexact, without_factor
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
@@ -51,19 +53,19 @@ def _scaled(combine: Callable[..., Any], x: Any, y: Any, alpha: Any) -> Any:
     return single(lambda x, y, factor: combine(x, y * factor))(x, y, alpha.astype(y.dtype))
 
 
-@overload("add", "AddBackward0", promote=common, strides=elementwise, constants=(("alpha", 1),))
+@overload("add", "AddBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, constants=(("alpha", 1),))
 def _add(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.add(input, other)
 
 
-@overload("add", "AddBackward0", promote=without_factor, strides=elementwise_of_two)
+@overload("add", "AddBackward0", overloads=OF_TENSORS, promote=without_factor, strides=elementwise_of_two)
 def _add_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
     return _scaled(jnp.add, input, other, alpha)
 
 
-@overloaded(inplace=True, former=["input, alpha, other"])
+@overloaded(inplace=True, former=["input, alpha, other"], foreach=True)
 def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:  # type: ignore[assignment]
     """The sum ``input + alpha * other``, element by element.
 
@@ -86,19 +88,21 @@ def _difference(types: Types, params: dict[str, Any]) -> Dtype:
     return common(types[:2], params)
 
 
-@overload("sub", "SubBackward0", promote=_difference, strides=elementwise, constants=(("alpha", 1),))
+@overload(
+    "sub", "SubBackward0", overloads=OF_TENSORS, promote=_difference, strides=elementwise, constants=(("alpha", 1),)
+)
 def _sub(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.subtract(input, other)
 
 
-@overload("sub", "SubBackward0", promote=_difference, strides=elementwise_of_two)
+@overload("sub", "SubBackward0", overloads=OF_TENSORS, promote=_difference, strides=elementwise_of_two)
 def _sub_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
     return _scaled(jnp.subtract, input, other, alpha)
 
 
-@overloaded(inplace=True, former=["input, alpha, other"])
+@overloaded(inplace=True, former=["input, alpha, other"], foreach=True)
 def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:
     """The difference ``input - alpha * other``, element by element.
 
@@ -127,6 +131,7 @@ def _rsub_number(input: Array, other: Number, alpha: Number) -> Any:
 @overloaded(
     method=False,
     signatures=("Tensor input, Tensor other, *, Number alpha = 1", "Tensor input, Number other, Number alpha = 1"),
+    out=NOT_TAKEN,
 )
 def rsub(input: Array, other: Operand, *, alpha: Number = 1) -> Choice:
     """The difference ``other - alpha * input``, element by element.
@@ -136,7 +141,7 @@ def rsub(input: Array, other: Operand, *, alpha: Number = 1) -> Choice:
     return (_rsub if isinstance(other, Tensor) else _rsub_number), input, other, alpha
 
 
-@operation("NegBackward0", strides=elementwise, inplace=True)
+@operation("NegBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def neg(input: Array) -> Any:
     """The elements with the other sign.
 
@@ -161,7 +166,9 @@ def positive(input: Any) -> Tensor:
 # -- products and quotients ------------------------------------------------------------------------------------------
 
 
-@operation("MulBackward0", promote=common, strides=elementwise, single=True, inplace=True)
+@operation(
+    "MulBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, single=True, inplace=True, foreach=True
+)
 def mul(input: Operand, other: Operand) -> Any:
     """The product, element by element.
 
@@ -175,7 +182,7 @@ def mul(input: Operand, other: Operand) -> Any:
     return jnp.multiply(input, other)
 
 
-@overload("mul", "MulBackward0", promote=common, strides=elementwise, single=True)
+@overload("mul", "MulBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, single=True)
 def _multiply(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.multiply(input, other)
@@ -204,7 +211,7 @@ def _trunc_quotient(x: Any, y: Any) -> Any:
 
 
 # PyTorch divides again in backward: the result of a division may be written without harm
-@overload("div", "DivBackward0", promote=inexact, strides=elementwise, outputs=(), single=True)
+@overload("div", "DivBackward0", overloads=OF_TENSORS, promote=inexact, strides=elementwise, outputs=(), single=True)
 def _div(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.true_divide(input, other)
@@ -220,13 +227,20 @@ _quotients = {
 }
 
 
-@overload("div", "DivBackward2", promote=common, strides=elementwise, kept=("other",))
+@overload(
+    "div",
+    "DivBackward2",
+    overloads=("Tensor_mode", "Tensor_mode"),
+    promote=common,
+    strides=elementwise,
+    kept=("other",),
+)
 def _div_rounded(input: Operand, other: Operand, rounding_mode: str) -> Any:
     check_kinds(f"div_{rounding_mode}_cpu", "if", input)
     return _quotients[rounding_mode](input, other)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, foreach=True)
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Choice:
     """The quotient, element by element; with ``rounding_mode`` "trunc" or "floor" an integer one.
 
@@ -252,19 +266,23 @@ def true_divide(input: Operand, other: Operand) -> Choice:
     return _div, input, other
 
 
-@overload("floor_divide", NOT_IMPLEMENTED, promote=common, strides=elementwise)
+@overload("floor_divide", NOT_IMPLEMENTED, overloads=OF_TENSORS, promote=common, strides=elementwise)
 def _floor_divide(input: Operand, other: Operand) -> Any:
     check_kinds("div_floor_cpu", "if", input)
     return _floor_quotient(*aligned(input, other))
 
 
-@overload("floor_divide", NOT_IMPLEMENTED, wrapped=_floor_divide, promote=common, strides=elementwise)
+@overload(
+    "floor_divide", NOT_IMPLEMENTED, overloads=OF_TENSORS, wrapped=_floor_divide, promote=common, strides=elementwise
+)
 def _floor_divide_number(input: Operand, other: Number) -> Any:
     check_kinds("div_floor_cpu", "if", input)
     return _floor_quotient(input, lax.full_like(input, other.astype(input.dtype)))
 
 
-@overload("floor_divide", NOT_IMPLEMENTED, wrapped=_floor_divide, promote=common, strides=elementwise)
+@overload(
+    "floor_divide", NOT_IMPLEMENTED, overloads=OF_TENSORS, wrapped=_floor_divide, promote=common, strides=elementwise
+)
 def _floor_divide_into(input: Number, other: Array) -> Any:
     check_kinds("div_floor_cpu", "if", other)
     return _floor_quotient(lax.full_like(other, input.astype(other.dtype)), other)
@@ -282,13 +300,13 @@ def floor_divide(input: Operand, other: Operand) -> Choice:
     return (_floor_divide_number if isinstance(input, Tensor) else _floor_divide_into), input, other
 
 
-@overload("mul", "MulBackward1", promote=common, strides=elementwise)
+@overload("mul", "MulBackward1", overloads=OF_TENSORS, promote=common, strides=elementwise)
 def _scaled_by(input: Array, other: Number) -> Any:
     """The product with a number, as PyTorch's own functions write it."""
     return input * other.astype(input.dtype)
 
 
-@overload("add", "AddBackward1", promote=common, strides=elementwise)
+@overload("add", "AddBackward1", overloads=OF_TENSORS, promote=common, strides=elementwise)
 def _shifted_by(input: Array, other: Number) -> Any:
     """The sum with a number, as PyTorch's own functions write it."""
     return input + other.astype(input.dtype)
@@ -316,17 +334,26 @@ def _fmod(x: Any, y: Any) -> Any:
     return lax.rem(x, y)
 
 
-@overload("remainder", "RemainderBackward1", promote=common, strides=elementwise, outputs=())
+@overload("remainder", "RemainderBackward1", overloads=BY_OPERAND, promote=common, strides=elementwise, outputs=())
 def _remainder_tensors(input: Operand, other: Operand) -> Any:
     return _remainder(input, other)
 
 
-@overload("remainder", "RemainderBackward0", wrapped=_remainder_tensors, promote=common, strides=elementwise)
+@overload(
+    "remainder",
+    "RemainderBackward0",
+    overloads=BY_OPERAND,
+    wrapped=_remainder_tensors,
+    promote=common,
+    strides=elementwise,
+)
 def _remainder_number(input: Array, other: Number) -> Any:
     return _remainder(input, other.astype(input.dtype))
 
 
-@overload("remainder", NOT_IMPLEMENTED, wrapped=_remainder_tensors, promote=common, strides=elementwise)
+@overload(
+    "remainder", NOT_IMPLEMENTED, overloads=BY_OPERAND, wrapped=_remainder_tensors, promote=common, strides=elementwise
+)
 def _remainder_into(input: Number, other: Array) -> Any:
     return _remainder(input.astype(other.dtype), other)
 
@@ -347,12 +374,12 @@ def remainder(input: Operand, other: Operand) -> Choice:
     return (_remainder_tensors if isinstance(other, Tensor) else _remainder_number), input, other
 
 
-@overload("fmod", "FmodBackward1", promote=common, strides=elementwise, outputs=())
+@overload("fmod", "FmodBackward1", overloads=BY_OPERAND, promote=common, strides=elementwise, outputs=())
 def _fmod_tensors(input: Array, other: Operand) -> Any:
     return _fmod(input, other)
 
 
-@overload("fmod", "FmodBackward0", wrapped=_fmod_tensors, promote=common, strides=elementwise)
+@overload("fmod", "FmodBackward0", overloads=BY_OPERAND, wrapped=_fmod_tensors, promote=common, strides=elementwise)
 def _fmod_number(input: Array, other: Number) -> Any:
     return _fmod(input, other.astype(input.dtype))
 

@@ -15,7 +15,7 @@ from jax import numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.types.dtypes import from_numpy, get_default_dtype
-from fgrad.torch.ops.elementwise.special import bessel_i0, bessel_i1
+from fgrad.torch.ops.elementwise.modified_bessel import bessel_i0, bessel_i1
 from fgrad.torch.ops.table.table import Fixed, operation
 
 Coefficients = Sequence[float]

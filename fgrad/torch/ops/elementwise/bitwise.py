@@ -6,8 +6,10 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.torch.ops.table.broadcasting import aligned
 from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Array, Operand, operation
@@ -65,7 +67,7 @@ def logical_not(input: Array) -> Any:
 # -- bits ------------------------------------------------------------------------------------------------------------
 
 
-@operation(strides=elementwise, inplace=True)
+@operation(strides=elementwise, inplace=True, out=FOUND)
 def bitwise_not(input: Array) -> Any:
     """All bits the other way; of booleans, their negation.
 
@@ -89,7 +91,7 @@ def _right_shifted(x: Any, by: Any) -> Any:
     return shift(x, jnp.where(outside, last, by))
 
 
-@overload("bitwise_and", None, promote=common, strides=elementwise)
+@overload("bitwise_and", None, overloads=BY_OPERAND, promote=common, strides=elementwise)
 def _bitwise_and(input: Operand, other: Operand) -> Any:
     check_kinds("bitwise_and_cpu", "bi", input)
     return lax.bitwise_and(*aligned(input, other))
@@ -104,7 +106,7 @@ def bitwise_and(input: Operand, other: Operand) -> Choice:
     return _bitwise_and, input, other
 
 
-@overload("bitwise_or", None, promote=common, strides=elementwise)
+@overload("bitwise_or", None, overloads=BY_OPERAND, promote=common, strides=elementwise)
 def _bitwise_or(input: Operand, other: Operand) -> Any:
     check_kinds("bitwise_or_cpu", "bi", input)
     return lax.bitwise_or(*aligned(input, other))
@@ -119,7 +121,7 @@ def bitwise_or(input: Operand, other: Operand) -> Choice:
     return _bitwise_or, input, other
 
 
-@overload("bitwise_xor", None, promote=common, strides=elementwise)
+@overload("bitwise_xor", None, overloads=BY_OPERAND, promote=common, strides=elementwise)
 def _bitwise_xor(input: Operand, other: Operand) -> Any:
     check_kinds("bitwise_xor_cpu", "bi", input)
     return lax.bitwise_xor(*aligned(input, other))
@@ -134,7 +136,7 @@ def bitwise_xor(input: Operand, other: Operand) -> Choice:
     return _bitwise_xor, input, other
 
 
-@overload("bitwise_left_shift", None, promote=common, strides=elementwise)
+@overload("bitwise_left_shift", None, overloads=("Tensor", "Tensor_Scalar"), promote=common, strides=elementwise)
 def _bitwise_left_shift(input: Operand, other: Operand) -> Any:
     check_kinds("lshift_cpu", "i", input)
     return _left_shifted(*aligned(input, other))
@@ -149,7 +151,7 @@ def bitwise_left_shift(input: Operand, other: Operand) -> Choice:
     return _bitwise_left_shift, input, other
 
 
-@overload("bitwise_right_shift", None, promote=common, strides=elementwise)
+@overload("bitwise_right_shift", None, overloads=("Tensor", "Tensor_Scalar"), promote=common, strides=elementwise)
 def _bitwise_right_shift(input: Operand, other: Operand) -> Any:
     check_kinds("rshift_cpu", "i", input)
     return _right_shifted(*aligned(input, other))

@@ -7,11 +7,13 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
+from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch.ops.table.broadcasting import aligned
 from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.outputs import BOOLEAN, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, chooser_of, overload, overloaded
 from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import TABLE, Array, Number, Operand, composite, operation
@@ -24,13 +26,14 @@ _SIGNATURES = (
 
 def _comparison(name: str, compare: Any, kinds: str) -> tuple[Any, Any]:
     """The comparisons with a tensor and with a number."""
+    settings: dict[str, Any] = {"overloads": BY_OPERAND, "promote": common, "strides": elementwise}
 
-    @overload(name, f"{name.title()}Backward1", name=f"_{name}_tensor", promote=common, strides=elementwise)
+    @overload(name, f"{name.title()}Backward1", name=f"_{name}_tensor", **settings)
     def with_tensor(input: Array, other: Array) -> Any:
         check_kinds(f"{name}_cpu", kinds, input)
         return compare(*aligned(input, other))
 
-    @overload(name, f"{name.title()}Backward0", name=f"_{name}_number", promote=common, strides=elementwise)
+    @overload(name, f"{name.title()}Backward0", name=f"_{name}_number", **settings)
     def with_number(input: Array, other: Number) -> Any:
         check_kinds(f"{name}_cpu", kinds, input)
         return compare(input, lax.full_like(input, other.astype(input.dtype)))
@@ -151,7 +154,7 @@ def _isclose(input: Array, other: Array, rtol: Number, atol: Number, equal_nan: 
     return close | (jnp.isfinite(distance) & (distance <= allowed))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether elements are as near as ``atol + rtol * abs(other)``.
 
@@ -177,7 +180,7 @@ def allclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-0
 # -- tests of single elements ----------------------------------------------------------------------------------------
 
 
-@operation(strides=elementwise)
+@operation(strides=elementwise, out=NOT_TAKEN)
 def isnan(input: Array) -> Any:
     """Whether elements are not a number.
 
@@ -186,7 +189,7 @@ def isnan(input: Array) -> Any:
     return jnp.isnan(input)
 
 
-@operation(strides=elementwise)
+@operation(strides=elementwise, out=NOT_TAKEN)
 def isinf(input: Array) -> Any:
     """Whether elements are infinite.
 
@@ -195,7 +198,7 @@ def isinf(input: Array) -> Any:
     return jnp.isinf(input)
 
 
-@operation(strides=elementwise)
+@operation(strides=elementwise, out=NOT_TAKEN)
 def isfinite(input: Array) -> Any:
     """Whether elements are finite numbers.
 
@@ -209,7 +212,7 @@ def _check_real(name: str, x: Any) -> None:
         raise RuntimeError(f"{name} does not support complex inputs.")
 
 
-@operation(strides=elementwise)
+@operation(strides=elementwise, out=BOOLEAN)
 def isposinf(input: Array) -> Any:
     """Whether elements are positive infinity.
 
@@ -219,7 +222,7 @@ def isposinf(input: Array) -> Any:
     return input == math.inf if kind(input) == "f" else lax.full_like(input, False, np.bool_)
 
 
-@operation(strides=elementwise)
+@operation(strides=elementwise, out=BOOLEAN)
 def isneginf(input: Array) -> Any:
     """Whether elements are negative infinity.
 
@@ -229,7 +232,7 @@ def isneginf(input: Array) -> Any:
     return input == -math.inf if kind(input) == "f" else lax.full_like(input, False, np.bool_)
 
 
-@operation(strides=elementwise)
+@operation(strides=elementwise, out=NOT_TAKEN)
 def isreal(input: Array) -> Any:
     """Whether elements have no imaginary part.
 

@@ -12,6 +12,7 @@ from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.types.dtypes import dtype as Dtype, float16, float32, float64
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
 from fgrad.torch.ops.table.kinds import kind
+from fgrad.torch.ops.table.outputs import FOUND, OBJECT
 from fgrad.torch.ops.table.overloads import twin_with_node
 from fgrad.torch.ops.table.promotions import Types, inexact
 from fgrad.torch.ops.table.table import Array, composite, operation
@@ -33,7 +34,7 @@ def _parts(types: Types, params: dict[str, Any]) -> Dtype:
     return one
 
 
-@operation("ComplexBackward0", promote=_parts, strides=elementwise, method=False, kept=("real", "imag"))
+@operation("ComplexBackward0", promote=_parts, strides=elementwise, method=False, kept=("real", "imag"), out=OBJECT)
 def complex(real: Array, imag: Array) -> Any:
     """Complex numbers of their real and imaginary parts.
 
@@ -61,7 +62,7 @@ def _polar(modulus: Any, angle: Any) -> Any:
     return lax.complex(modulus * jnp.cos(angle), modulus * jnp.sin(angle))
 
 
-@operation("PolarBackward0", promote=_parts, strides=elementwise, method=False)
+@operation("PolarBackward0", promote=_parts, strides=elementwise, method=False, autocast="fp32", out=OBJECT)
 def polar(abs: Array, angle: Array) -> Any:
     """Complex numbers of their moduli and angles.
 
@@ -100,7 +101,7 @@ def _conj_physical(input: Array) -> Any:
     return lax.conj(input)
 
 
-@composite()
+@composite(out=FOUND)
 def conj_physical(input: Array) -> Tensor:
     """The complex conjugates in memory of their own; a real tensor itself.
 

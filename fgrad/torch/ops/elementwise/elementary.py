@@ -17,7 +17,7 @@ from fgrad.torch.ops.table.table import Array, Number, Operand, operation
 # -- exponentials and logarithms -------------------------------------------------------------------------------------
 
 
-@operation("ExpBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("ExpBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def exp(input: Array) -> Any:
     """The exponential function.
 
@@ -47,7 +47,7 @@ def exp2(input: Array) -> Any:
 _expm1 = rounded_once(lax.expm1, lambda ct, out, x: (ct * (out + 1),))
 
 
-@operation("Expm1Backward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("Expm1Backward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def expm1(input: Array) -> Any:
     """``exp(x) - 1``, exact near 0.
 
@@ -56,7 +56,7 @@ def expm1(input: Array) -> Any:
     return _expm1(input)
 
 
-@operation("LogBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("LogBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def log(input: Array) -> Any:
     """The natural logarithm.
 
@@ -81,7 +81,7 @@ _log2 = _logarithm(2.0, lambda x: in_float(jnp.log2, x))
 _log10 = _logarithm(10.0, lambda x: in_float(jnp.log10, x))
 
 
-@operation("Log2Backward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("Log2Backward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def log2(input: Array) -> Any:
     """The logarithm to base 2.
 
@@ -90,7 +90,7 @@ def log2(input: Array) -> Any:
     return _log2(input)
 
 
-@operation("Log10Backward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("Log10Backward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def log10(input: Array) -> Any:
     """The logarithm to base 10.
 
@@ -99,7 +99,7 @@ def log10(input: Array) -> Any:
     return _log10(input)
 
 
-@operation("Log1PBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("Log1PBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def log1p(input: Array) -> Any:
     """``log(1 + x)``, exact near 0.
 
@@ -167,19 +167,33 @@ def _xlogy_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
 _xlogy = derivative(_xlogy_pullback)(_product_with_log)
 
 
-@overload("xlogy", "XlogyBackward0", promote=inexact, strides=elementwise)
+@overload("xlogy", "XlogyBackward0", overloads=("Tensor", "Scalar_Other"), promote=inexact, strides=elementwise)
 def _xlogy_tensors(input: Operand, other: Operand) -> Any:
     check_kinds("xlogy_cpu", "f", input)
     return _xlogy(input, other)
 
 
-@overload("xlogy", "XlogyBackward1", wrapped=_xlogy_tensors, promote=inexact, strides=elementwise)
+@overload(
+    "xlogy",
+    "XlogyBackward1",
+    overloads=("Tensor", "Scalar_Other"),
+    wrapped=_xlogy_tensors,
+    promote=inexact,
+    strides=elementwise,
+)
 def _xlogy_of_number(input: Number, other: Array) -> Any:
     check_kinds("xlogy_cpu", "f", other)
     return _xlogy(input.astype(other.dtype), other)
 
 
-@overload("xlogy", "XlogyBackward2", wrapped=_xlogy_tensors, promote=inexact, strides=elementwise)
+@overload(
+    "xlogy",
+    "XlogyBackward2",
+    overloads=("Tensor", "Scalar_Other"),
+    wrapped=_xlogy_tensors,
+    promote=inexact,
+    strides=elementwise,
+)
 def _xlogy_number(input: Array, other: Number) -> Any:
     check_kinds("xlogy_cpu", "f", input)
     return _xlogy(input, other.astype(input.dtype))
@@ -221,7 +235,14 @@ def _logistic_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
 _logistic = rounded_once(lax.logistic, _logistic_pullback)
 
 
-@operation("SigmoidBackward0", promote=inexact, strides=elementwise, inplace=True, fused="SigmoidBackwardBackward0")
+@operation(
+    "SigmoidBackward0",
+    promote=inexact,
+    strides=elementwise,
+    inplace=True,
+    fused="SigmoidBackwardBackward0",
+    foreach=True,
+)
 def sigmoid(input: Array) -> Any:
     """The logistic function ``1 / (1 + exp(-x))``.
 

@@ -8,11 +8,13 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
+from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64
 from fgrad.torch import return_types
 from fgrad.torch.ops.table.broadcasting import check_broadcast, derivative
 from fgrad.torch.ops.table.kinds import check_kinds, is_integer, kind
+from fgrad.torch.ops.table.outputs import cast, exact
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.promotions import common, inexact
 from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composite, operation, write_all
@@ -89,19 +91,28 @@ def _any_power(x: Any, exponent: Any) -> Any:
     return _power(x, exponent)
 
 
-@overload("pow", "PowBackward0", promote=common, strides=elementwise_of_tensors, kept=("self",))
+@overload("pow", "PowBackward0", overloads=BY_OPERAND, promote=common, strides=elementwise_of_tensors, kept=("self",))
 def _pow_number(input: Array, exponent: Number, special: float | None) -> Any:
     if special is None or kind(input) in "bi":
         return _any_power(input, exponent.astype(input.dtype))
     return _raised(input, special)
 
 
-@overload("pow", "PowBackward1", promote=common, strides=elementwise, kept=("self", "exponent", "result"))
+@overload(
+    "pow",
+    "PowBackward1",
+    overloads=BY_OPERAND,
+    promote=common,
+    strides=elementwise,
+    kept=("self", "exponent", "result"),
+)
 def _pow_tensors(input: Array, exponent: Array) -> Any:
     return _any_power(input, exponent)
 
 
-@overload("pow", "PowBackward2", promote=common, strides=elementwise_of_tensors, kept=("exponent",))
+@overload(
+    "pow", "PowBackward2", overloads=BY_OPERAND, promote=common, strides=elementwise_of_tensors, kept=("exponent",)
+)
 def _pow_of_number(input: Number, exponent: Array) -> Any:
     return _any_power(input.astype(exponent.dtype), exponent)
 
@@ -169,7 +180,9 @@ def _widened(x: Any, dtype: Dtype) -> Any:
     return x.to(dtype) if isinstance(x, Tensor) else x
 
 
-@composite()
+@composite(
+    out=exact("the output given to float_power has dtype {got} but the operation's result requires dtype {want}")
+)
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """``input`` to the power of ``exponent`` in double precision.
 
@@ -201,7 +214,7 @@ def float_power_(input: Any, exponent: Any) -> Tensor:
 # -- roots -----------------------------------------------------------------------------------------------------------
 
 
-@operation("SqrtBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("SqrtBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def sqrt(input: Array) -> Any:
     """The square root.
 
@@ -210,7 +223,7 @@ def sqrt(input: Array) -> Any:
     return lax.sqrt(input)
 
 
-@operation("RsqrtBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("RsqrtBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def rsqrt(input: Array) -> Any:
     """One over the square root.
 
@@ -224,7 +237,7 @@ def _reciprocal(x: Any) -> Any:
     return 1 / x
 
 
-@operation("ReciprocalBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("ReciprocalBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def reciprocal(input: Array) -> Any:
     """One over the elements.
 
@@ -260,7 +273,14 @@ def _ldexp(x: Any, exponent: Any) -> Any:
     return x * jnp.power(np.asarray(2, x.dtype), exponent)
 
 
-@operation("LdexpBackward0", promote=inexact, strides=elementwise, inplace=True, kept=("result",))
+@operation(
+    "LdexpBackward0",
+    promote=inexact,
+    strides=elementwise,
+    inplace=True,
+    kept=("result",),
+    out=cast("ldexp can't be cast to the desired output type {got}"),
+)
 def ldexp(input: Array, other: Array) -> Any:
     """``input * 2**other``.
 
@@ -284,7 +304,7 @@ def _frexp(input: Array) -> Any:
     return _mantissa(input, exponent.astype(input.dtype)), exponent
 
 
-@composite()
+@composite(out=exact("torch.frexp() expects {output} to have dtype {c_want} but got {c_got}", "mantissa", "exponent"))
 def frexp(input: Array, *, out: Any = None) -> Any:
     """Mantissas, of modulus from a half to 1, and exponents to base 2.
 

@@ -7,6 +7,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.overloads import Choice, also, overload, overloaded
 from fgrad.torch.ops.table.table import Array, operation
 
@@ -19,7 +20,7 @@ def _rounded(name: str, x: Any, function: Any) -> Any:
     return x if kind(x) == "i" else function(x)
 
 
-@operation("FloorBackward0", strides=elementwise, inplace=True)
+@operation("FloorBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def floor(input: Array) -> Any:
     """The largest integers that are not above the elements.
 
@@ -28,7 +29,7 @@ def floor(input: Array) -> Any:
     return _rounded("floor", input, lax.floor)
 
 
-@operation("CeilBackward0", strides=elementwise, inplace=True)
+@operation("CeilBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def ceil(input: Array) -> Any:
     """The smallest integers that are not below the elements.
 
@@ -37,7 +38,7 @@ def ceil(input: Array) -> Any:
     return _rounded("ceil", input, lax.ceil)
 
 
-@operation("TruncBackward0", strides=elementwise, inplace=True)
+@operation("TruncBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def trunc(input: Array) -> Any:
     """The elements without their fractional parts.
 
@@ -63,7 +64,7 @@ def _round_decimals(input: Array, decimals: int) -> Any:
     return whole / power if decimals > 0 else whole * power
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, out=FOUND, foreach=True)
 def round(input: Array, *, decimals: int | None = None) -> Choice:
     """The nearest integers, the even one of two; or the nearest numbers of so many decimals.
 
@@ -76,7 +77,7 @@ def round(input: Array, *, decimals: int | None = None) -> Choice:
     return (_round, input) if decimals is None else (_round_decimals, input, decimals)
 
 
-@operation("FracBackward0", strides=elementwise, inplace=True)
+@operation("FracBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def frac(input: Array) -> Any:
     """The fractional parts, with the elements' signs.
 

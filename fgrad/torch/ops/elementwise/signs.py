@@ -7,10 +7,12 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
 from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.outputs import BOOLEAN, FOUND, exact
 from fgrad.torch.ops.table.overloads import Choice, also, overload, overloaded
 from fgrad.torch.ops.table.promotions import common, inexact
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation, operation_of
@@ -34,7 +36,7 @@ def _modulus(x: Any) -> Any:
     return lax.abs(x)
 
 
-@operation("AbsBackward0", strides=elementwise)
+@operation("AbsBackward0", strides=elementwise, out=FOUND, foreach=True)
 def abs(input: Array) -> Any:
     """The absolute values; of complex numbers, their moduli.
 
@@ -59,7 +61,7 @@ def abs_(input: Array) -> Tensor:
 also("absolute", "abs")
 
 
-@operation("SignBackward0", strides=elementwise, inplace=True)
+@operation("SignBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def sign(input: Array) -> Any:
     """The signs: -1, 0 or 1.
 
@@ -72,7 +74,7 @@ def sign(input: Array) -> Any:
     return _direction(input)
 
 
-@operation("SgnBackward0", strides=elementwise, inplace=True, kept=("self", "result"))
+@operation("SgnBackward0", strides=elementwise, inplace=True, kept=("self", "result"), out=FOUND)
 def sgn(input: Array) -> Any:
     """The signs; of complex numbers, the numbers of modulus 1 in their direction.
 
@@ -81,7 +83,7 @@ def sgn(input: Array) -> Any:
     return _direction(input)
 
 
-@operation(strides=elementwise)
+@operation(strides=elementwise, out=BOOLEAN)
 def signbit(input: Array) -> Any:
     """Whether the sign is minus, of -0 too.
 
@@ -103,13 +105,20 @@ def _copysign(x: Any, y: Any) -> Any:
     return jnp.copysign(x, y)
 
 
-@overload("copysign", "CopysignBackward0", promote=inexact, strides=elementwise, kept=("result",))
+@overload("copysign", "CopysignBackward0", overloads=BY_OPERAND, promote=inexact, strides=elementwise, kept=("result",))
 def _copysign_tensor(input: Array, other: Operand) -> Any:
     check_kinds("copysign_cpu", "f", input)
     return _copysign(input, other)
 
 
-@overload("copysign", "CopysignBackward1", wrapped=_copysign_tensor, promote=inexact, strides=elementwise)
+@overload(
+    "copysign",
+    "CopysignBackward1",
+    overloads=BY_OPERAND,
+    wrapped=_copysign_tensor,
+    promote=inexact,
+    strides=elementwise,
+)
 def _copysign_number(input: Array, other: Number) -> Any:
     check_kinds("copysign_cpu", "f", input)
     return _copysign(input, other.astype(input.dtype))
@@ -130,7 +139,12 @@ def copysign(input: Array, other: Operand) -> Choice:
     return (_copysign_tensor if isinstance(other, Tensor) else _copysign_number), input, other
 
 
-@operation(NOT_IMPLEMENTED, strides=elementwise, inplace=True)
+@operation(
+    NOT_IMPLEMENTED,
+    strides=elementwise,
+    inplace=True,
+    out=exact("heaviside is not yet implemented for tensors with different dtypes."),
+)
 def heaviside(input: Array, values: Array) -> Any:
     """The step function: 0, ``values``, or 1 where ``input`` is negative, zero, or positive.
 

@@ -1,4 +1,4 @@
-"""Special functions: error functions, gamma functions, Bessel functions and their relatives.
+"""Special functions: error functions, gamma functions and their relatives.
 
 Those that ``torch`` has only in ``torch.special`` stand in the table under "special." and are gathered there.
 """
@@ -14,8 +14,10 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
 from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS
+from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
 from fgrad.torch.ops.table.kinds import check_kinds, check_wide
+from fgrad.torch.ops.table.outputs import CAST, cast
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.promotions import common, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
@@ -32,7 +34,7 @@ _erf = rounded_once(lax.erf, lambda ct, out, x: (_bell(x) * ct,))
 _erfc = rounded_once(lax.erfc, lambda ct, out, x: (-_bell(x) * ct,))
 
 
-@operation("ErfBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("ErfBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def erf(input: Array) -> Any:
     """The error function.
 
@@ -42,7 +44,7 @@ def erf(input: Array) -> Any:
     return _erf(input)
 
 
-@operation("ErfcBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("ErfcBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def erfc(input: Array) -> Any:
     """One minus the error function.
 
@@ -62,7 +64,7 @@ def erfinv(input: Array) -> Any:
     return lax.erf_inv(input)
 
 
-def _special(name: str, node: str, **settings: Any) -> Any:
+def special(name: str, node: str, **settings: Any) -> Any:
     """Enter an operation of ``torch.special``."""
     return operation(
         node,
@@ -80,7 +82,7 @@ def _erfcx(x: Any) -> Any:
     return jsp.special.erfcx(x)
 
 
-@_special("erfcx", "SpecialErfcxBackward0")
+@special("erfcx", "SpecialErfcxBackward0")
 def erfcx(input: Array) -> Any:
     """``exp(x**2) * erfc(x)``.
 
@@ -90,7 +92,7 @@ def erfcx(input: Array) -> Any:
     return _erfcx(input)
 
 
-@composite(method=False, function=False, namespace="special")
+@composite(method=False, function=False, namespace="special", out=CAST)
 def ndtr(input: Array) -> Tensor:
     """The distribution function of the normal distribution.
 
@@ -104,7 +106,7 @@ def _ndtri(x: Any) -> Any:
     return jsp.special.ndtri(x)
 
 
-@_special("ndtri", "SpecialNdtriBackward0")
+@special("ndtri", "SpecialNdtriBackward0")
 def ndtri(input: Array) -> Any:
     """The inverse of the distribution function of the normal distribution.
 
@@ -119,7 +121,7 @@ def _log_ndtr(x: Any) -> Any:
     return jsp.special.log_ndtr(x)
 
 
-@_special("log_ndtr", "SpecialLogNdtrBackward0")
+@special("log_ndtr", "SpecialLogNdtrBackward0")
 def log_ndtr(input: Array) -> Any:
     """The logarithm of the distribution function of the normal distribution.
 
@@ -134,7 +136,7 @@ def _entr(x: Any) -> Any:
     return jnp.where(jnp.isnan(x) | (x > 0), -x * jnp.log(x), jnp.where(x == 0, 0, -np.inf))
 
 
-@_special("entr", "SpecialEntrBackward0")
+@special("entr", "SpecialEntrBackward0")
 def entr(input: Array) -> Any:
     """The entropy ``-x log(x)``, 0 at 0 and minus infinity below.
 
@@ -147,7 +149,7 @@ def entr(input: Array) -> Any:
 # -- gamma functions -------------------------------------------------------------------------------------------------
 
 
-@operation("LgammaBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("LgammaBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def lgamma(input: Array) -> Any:
     """The logarithm of the absolute value of the gamma function.
 
@@ -264,15 +266,21 @@ def _polygamma_twin(self: Tensor, n: int) -> Tensor:
     return _POLYGAMMA_INPLACE.write(self, n)
 
 
-Tensor.polygamma = _polygamma_method  # type: ignore[attr-defined]
-Tensor.polygamma_ = _polygamma_twin  # type: ignore[attr-defined]
+put_method("polygamma", _polygamma_method)
+put_method("polygamma_", _polygamma_twin)
 
 
 def _gamma_arguments(x: Any, p: int) -> Any:
     return x[..., None] + (np.arange(p) / 2 - (p - 1) / 2).astype(x.dtype)
 
 
-@operation("MvlgammaBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation(
+    "MvlgammaBackward0",
+    promote=inexact,
+    strides=elementwise,
+    inplace=True,
+    out=cast("mvlgamma: result type {want} can't be cast to the desired output type {got}"),
+)
 def mvlgamma(input: Array, p: int) -> Any:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 
@@ -411,84 +419,3 @@ def xlog1py(input: Operand, other: Operand) -> Choice:
     if not isinstance(input, Tensor):
         return _xlog1py_of_number, input, other
     return (_xlog1py_tensors if isinstance(other, Tensor) else _xlog1py_number), input, other
-
-
-# -- modified Bessel functions ---------------------------------------------------------------------------------------
-
-
-def _not_at_zero(x: Any) -> tuple[Any, Any]:
-    """Where ``x`` is not tiny, and ``x`` with a small number in place of what is."""
-    epsilon = jnp.finfo(x.dtype).eps
-    apart = jnp.abs(x) > epsilon
-    return apart, jnp.where(apart, x, epsilon)
-
-
-def _i1_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-    apart, safe = _not_at_zero(x)
-    return (ct * jnp.where(apart, _i0(safe) - out * (1 / safe), 0.5),)
-
-
-def _i1e_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-    apart, safe = _not_at_zero(x)
-    return (ct * jnp.where(apart, _i0e(safe) - out * (jnp.sign(safe) + 1 / safe), 0.5),)
-
-
-@derivative(lambda ct, out, x: (ct * _i1(x),))
-def _i0(x: Any) -> Any:
-    return in_float(lambda x: jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x), x)
-
-
-@derivative(lambda ct, out, x: (ct * (_i1e(x) - jnp.sign(x) * out),))
-def _i0e(x: Any) -> Any:
-    return lax.bessel_i0e(x)
-
-
-@derivative(_i1_pullback)
-def _i1(x: Any) -> Any:
-    return in_float(lambda x: jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x), x)
-
-
-@derivative(_i1e_pullback)
-def _i1e(x: Any) -> Any:
-    return lax.bessel_i1e(x)
-
-
-@operation("I0Backward0", promote=inexact, strides=elementwise, inplace=True)
-def i0(input: Array) -> Any:
-    """The modified Bessel function of the first kind of order 0.
-
-    Source: `torch.i0 <https://docs.pytorch.org/docs/stable/special.html#torch.special.i0>`_.
-    """
-    check_kinds("i0_vml_cpu", "f", input)
-    return _i0(input)
-
-
-@_special("i0e", "SpecialI0EBackward0")
-def i0e(input: Array) -> Any:
-    """``i0(x) * exp(-abs(x))``.
-
-    Source: `torch.special.i0e <https://docs.pytorch.org/docs/stable/special.html#torch.special.i0e>`_.
-    """
-    return _i0e(input)
-
-
-@_special("i1", "SpecialI1Backward0")
-def i1(input: Array) -> Any:
-    """The modified Bessel function of the first kind of order 1.
-
-    Source: `torch.special.i1 <https://docs.pytorch.org/docs/stable/special.html#torch.special.i1>`_.
-    """
-    return _i1(input)
-
-
-@_special("i1e", "SpecialI1EBackward0")
-def i1e(input: Array) -> Any:
-    """``i1(x) * exp(-abs(x))``.
-
-    Source: `torch.special.i1e <https://docs.pytorch.org/docs/stable/special.html#torch.special.i1e>`_.
-    """
-    return _i1e(input)
-
-
-bessel_i0: Any = _i0
-bessel_i1: Any = _i1

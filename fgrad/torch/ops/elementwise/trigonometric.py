@@ -14,7 +14,7 @@ from fgrad.torch.ops.table.promotions import in_float, inexact, rounded_once
 from fgrad.torch.ops.table.table import Array, operation
 
 
-@operation("SinBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("SinBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def sin(input: Array) -> Any:
     """The sine.
 
@@ -23,7 +23,7 @@ def sin(input: Array) -> Any:
     return lax.sin(input)
 
 
-@operation("CosBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("CosBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def cos(input: Array) -> Any:
     """The cosine.
 
@@ -32,7 +32,7 @@ def cos(input: Array) -> Any:
     return lax.cos(input)
 
 
-@operation("TanBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("TanBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def tan(input: Array) -> Any:
     """The tangent.
 
@@ -47,7 +47,7 @@ _asinh = rounded_once(lax.asinh, lambda ct, out, x: (ct * lax.rsqrt(x * x + 1),)
 _atanh = rounded_once(lax.atanh, lambda ct, out, x: (ct / (1 - x * x),))
 
 
-@operation("AsinBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("AsinBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def asin(input: Array) -> Any:
     """The inverse of the sine.
 
@@ -56,7 +56,7 @@ def asin(input: Array) -> Any:
     return _asin(input)
 
 
-@operation("AcosBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("AcosBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def acos(input: Array) -> Any:
     """The inverse of the cosine.
 
@@ -65,7 +65,7 @@ def acos(input: Array) -> Any:
     return _acos(input)
 
 
-@operation("AtanBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("AtanBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def atan(input: Array) -> Any:
     """The inverse of the tangent.
 
@@ -74,7 +74,7 @@ def atan(input: Array) -> Any:
     return lax.atan(input)
 
 
-@operation("SinhBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("SinhBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def sinh(input: Array) -> Any:
     """The hyperbolic sine.
 
@@ -83,7 +83,7 @@ def sinh(input: Array) -> Any:
     return lax.sinh(input)
 
 
-@operation("CoshBackward0", promote=inexact, strides=elementwise, inplace=True)
+@operation("CoshBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
 def cosh(input: Array) -> Any:
     """The hyperbolic cosine.
 
@@ -95,7 +95,9 @@ def cosh(input: Array) -> Any:
 _tanh = rounded_once(lax.tanh, lambda ct, out, x: (in_float(lambda ct, out: ct * (1 - out * out), ct, out),))
 
 
-@operation("TanhBackward0", promote=inexact, strides=elementwise, inplace=True, fused="TanhBackwardBackward0")
+@operation(
+    "TanhBackward0", promote=inexact, strides=elementwise, inplace=True, fused="TanhBackwardBackward0", foreach=True
+)
 def tanh(input: Array) -> Any:
     """The hyperbolic tangent.
 

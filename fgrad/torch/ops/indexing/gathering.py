@@ -8,12 +8,13 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, int32, int64
-from fgrad.mutable.values.evaluation import concrete
+from fgrad.mutable.values.evaluation import counted, dynamic
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.creation.creation import made
 from fgrad.torch.ops.elementwise.arithmetic import remainder
 from fgrad.torch.ops.indexing.coordinates import first_outside, read, read_along, size_along, slices, with_axis, wrapped
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.outputs import OVER_INDICES, SELECTED, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Fixed, composite, write_all
 from fgrad.torch.ops.views.splitting import unbind
@@ -75,7 +76,7 @@ def _gather(input: Array, index: Fixed, dim: int, sparse_grad: bool) -> Any:
     return lax.reshape(read_along(with_axis(input), with_axis(index), dim), index.shape)
 
 
-@overloaded()
+@overloaded(out=OVER_INDICES)
 def gather(input: Array, dim: int, index: Fixed, *, sparse_grad: bool = False) -> Choice:
     """The elements that an index names along an axis: for two axes and ``dim=0``, ``input[index[i][j]][j]``.
 
@@ -92,6 +93,12 @@ def gather(input: Array, dim: int, index: Fixed, *, sparse_grad: bool = False) -
 def _selected(input: Any, index: Any, dim: int) -> Any:
     shape = tuple([index.size if d == dim else n for d, n in enumerate(input.shape)])
     return lax.reshape(read(with_axis(input), slices(with_axis(index), dim)), shape)
+
+
+def check_within(index: Tensor, size: int) -> None:
+    """Raise what PyTorch raises for an index beyond an axis where it works slice by slice."""
+    if first_outside(index, 0, size) is not None:
+        raise IndexError("index out of range in self")
 
 
 def adds_in_single(shape: Ints, dim: int, index: Tensor) -> bool:
@@ -112,7 +119,7 @@ def _index_select_single(input: Array, index: Fixed, dim: int) -> Any:
     return _selected(input, index, dim)
 
 
-@overloaded()
+@overloaded(out=SELECTED)
 def index_select(input: Array, dim: int, index: Fixed) -> Choice:
     """The slices along an axis that an index names.
 
@@ -131,8 +138,7 @@ def index_select(input: Array, dim: int, index: Fixed) -> Choice:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     if not shape and index._type.numel != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._type.numel} value(s)")
-    if first_outside(index, 0, size_along(shape, dim)) is not None:
-        raise IndexError("index out of range in self")
+    check_within(index, size_along(shape, dim))
     # the gradient is summed by ``index_add``
     return _index_select_single if adds_in_single(shape, dim, index) else _index_select, input, index, dim
 
@@ -157,7 +163,12 @@ def _take(input: Array, index: Fixed) -> Any:
     return read(lax.reshape(input, (input.size,)), (wrapped(index, input.size),))
 
 
-@overloaded()
+@overloaded(
+    out=exact(
+        "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}",
+        memory=Memory.APART,
+    )
+)
 def take(input: Array, index: Fixed) -> Choice:
     """The elements of the flattened tensor that an index names.
 
@@ -171,7 +182,7 @@ def take(input: Array, index: Fixed) -> Choice:
     return _take, input, index
 
 
-@composite()
+@composite(out=OVER_INDICES)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Tensor:
     """``gather`` of operands that broadcast, apart from ``dim``; of the flattened ones without it.
 
@@ -212,7 +223,7 @@ def _masked_select(input: Array, mask: Fixed, count: int) -> Any:
     return read(lax.reshape(input, (input.size,)), (places,))
 
 
-@overloaded()
+@overloaded(out=SELECTED)
 def masked_select(input: Array, mask: Fixed) -> Choice:
     """The elements at which a mask is true, in a row.
 
@@ -227,11 +238,20 @@ def masked_select(input: Array, mask: Fixed) -> Choice:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     check_broadcast(mask._type, input._type)
     shape = np.broadcast_shapes(mask._type.shape, input._type.shape)
-    count = int(np.broadcast_to(concrete(mask._value()), shape).sum())
+    count = int(np.broadcast_to(counted(mask._value(), _MASK_OF_EACH), shape).sum())
     return _masked_select, input, mask, count
 
 
-@composite()
+_MASK_OF_EACH = (
+    "Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch "
+    "this would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues "
+    "if you need this feature."
+)
+
+
+@composite(
+    out=exact("nonzero: Expected out tensor to have scalar type {want} but got scalar type{got}", memory=Memory.APART)
+)
 def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     """The coordinates of the elements that are not zero, a row for each; with ``as_tuple``, a tensor for each axis.
 
@@ -244,7 +264,7 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     """
     if as_tuple:
         return unbind(nonzero(unsqueeze(input, 0) if not input._type.shape else input), 1)
-    found = np.argwhere(concrete(input._value()))
+    found = np.argwhere(counted(input._value(), dynamic("nonzero")))
     tensor = made(found, int64)
     # PyTorch writes an axis after the other
     laid_out(tensor, (1, len(found)))

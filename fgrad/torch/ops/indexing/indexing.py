@@ -11,16 +11,21 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.output_strides import of_index
 from fgrad.mutable.operation.overlap import check_apart, deprecated
+from fgrad.mutable.operation.traits import Gradients, Writing
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import concrete, counted, is_abstract
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.table.table import composite
 
 #: a tensor has fewer axes than this
 _MOST = 64
+_MASK = (
+    "We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a "
+    "boolean mask."
+)
 _BYTES = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
 
 
@@ -121,7 +126,7 @@ _INDEX = Operation(
     ("self", "*indices"),
     ("spec",),
     frozenset(range(1, _MOST)),
-    kept=("*indices",),
+    gradients=Gradients(kept=("*indices",)),
 )
 _INDEX_PUT = Operation(
     "index_put",
@@ -130,8 +135,8 @@ _INDEX_PUT = Operation(
     ("self", "values", "*indices"),
     ("spec", "accumulate"),
     frozenset(range(2, _MOST)),
-    kept=("*indices",),
-    overlap=_check_put,
+    gradients=Gradients(kept=("*indices",)),
+    writing=Writing(_check_put),
 )
 
 
@@ -164,7 +169,7 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
                         f"The shape of the mask {list(index._type.shape)} at index {j} does not match the shape of the "
                         f"indexed tensor {list(shape)} at index {axis + j}"
                     )
-            count = int(np.count_nonzero(concrete(index._value())))
+            count = int(np.count_nonzero(counted(index._value(), _MASK)))
             spec.append(count)
             found.append(index)
             sizes += [(count,)] * rank

@@ -18,7 +18,6 @@ from fgrad.torch.ops.indexing.coordinates import (
     Places,
     added,
     along,
-    first_outside,
     multiplied,
     read,
     size_along,
@@ -26,9 +25,10 @@ from fgrad.torch.ops.indexing.coordinates import (
     with_axis,
     written,
 )
-from fgrad.torch.ops.indexing.gathering import check_along
+from fgrad.torch.ops.indexing.gathering import check_along, check_within
 from fgrad.torch.ops.indexing.scattering import check_slices, covered
 from fgrad.torch.ops.table.kinds import check_kinds
+from fgrad.torch.ops.table.outputs import ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Fixed
 
@@ -125,7 +125,7 @@ def _differentiable(naming: Naming, reduce: str, include_self: bool) -> Callable
 _KEPT = ("self", "index", "result")
 
 
-@overload("scatter_reduce", "ScatterReduceBackward0", kept=(*_KEPT, "src"), single=True)
+@overload("scatter_reduce", "ScatterReduceBackward0", overloads=("two", "two"), kept=(*_KEPT, "src"), single=True)
 def _scatter_reduce(input: Array, index: Fixed, src: Array, dim: int, reduce: str, include_self: bool) -> Any:
     if not index.size:
         return input
@@ -137,7 +137,7 @@ def _scatter_reduce(input: Array, index: Fixed, src: Array, dim: int, reduce: st
     return lax.reshape(function(array, places, covered(with_axis(src), places)), input.shape)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, out=ONTO_ITSELF)
 def scatter_reduce(
     input: Array, dim: int, index: Fixed, src: Array, reduce: str, *, include_self: bool = True
 ) -> Choice:
@@ -169,7 +169,7 @@ def _index_reduce(input: Array, index: Fixed, source: Array, dim: int, reduce: s
     return lax.reshape(function(with_axis(input), with_axis(index), with_axis(source)), input.shape)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, out=ONTO_ITSELF)
 def index_reduce(
     input: Array, dim: int, index: Fixed, source: Array, reduce: str, *, include_self: bool = True
 ) -> Choice:
@@ -184,6 +184,5 @@ def index_reduce(
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     warn("index_reduce() is in beta and the API may change at any time.")
     dim = check_slices("index_reduce", input, dim, index, source)
-    if first_outside(index, 0, size_along(input._type.shape, dim)) is not None:
-        raise IndexError("index out of range in self")
+    check_within(index, size_along(input._type.shape, dim))
     return _index_reduce, input, index, source, dim, reduce, include_self

@@ -9,6 +9,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.operation.overlap import check_all_apart, check_repeated, deprecated
+from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, from_numpy, int32, int64
 from fgrad.mutable.types.type_names import type_name
@@ -25,9 +26,10 @@ from fgrad.torch.ops.indexing.coordinates import (
     wrapped,
     written,
 )
-from fgrad.torch.ops.indexing.gathering import adds_in_single, check_along, check_flat, check_range
+from fgrad.torch.ops.indexing.gathering import adds_in_single, check_along, check_flat, check_range, check_within
 from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.numbers import check_number
+from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, no_match, of_method, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Fixed, Number, Operand
 from fgrad.torch.ops.views.views import wrap_dim
@@ -59,12 +61,12 @@ def _spread(value: Any, input: Any, index: Any) -> Any:
     return lax.broadcast(cast(value, from_numpy(input.dtype)), index.shape)
 
 
-@overload("scatter", "ScatterBackward0", kept=("index",))
+@overload("scatter", "ScatterBackward0", overloads=("src", "value"), kept=("index",))
 def _scatter(input: Array, index: Fixed, src: Array, dim: int) -> Any:
     return _scattered(written, input, index, src, dim)
 
 
-@overload("scatter", "ScatterBackward1", kept=("index",))
+@overload("scatter", "ScatterBackward1", overloads=("src", "value"), kept=("index",))
 def _scatter_value(input: Array, index: Fixed, value: Number, dim: int) -> Any:
     return _scattered(written, input, index, _spread(value, input, index), dim)
 
@@ -73,17 +75,17 @@ def _combined(input: Any, index: Any, src: Any, dim: int, reduce: str) -> Any:
     return _scattered(added if reduce == "add" else multiplied, input, index, src, dim)
 
 
-@overload("scatter", NOT_IMPLEMENTED, single=True)
+@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), single=True)
 def _scatter_combined(input: Array, index: Fixed, src: Array, dim: int, reduce: str) -> Any:
     return _combined(input, index, src, dim, reduce)
 
 
-@overload("scatter", NOT_IMPLEMENTED, single=True)
+@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), single=True)
 def _scatter_value_combined(input: Array, index: Fixed, value: Number, dim: int, reduce: str) -> Any:
     return _combined(input, index, _spread(value, input, index), dim, reduce)
 
 
-@overloaded(inplace=True, signatures=_SCATTER_SIGNATURES)
+@overloaded(inplace=True, signatures=_SCATTER_SIGNATURES, out=ONTO_ITSELF)
 def scatter(
     input: Array, dim: int, index: Fixed, src: Operand = None, *, value: Operand = None, reduce: str | None = None
 ) -> Choice:
@@ -120,7 +122,7 @@ def _scatter_add(input: Array, index: Fixed, src: Array, dim: int) -> Any:
     return _scattered(added, input, index, src, dim)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, out=ONTO_ITSELF)
 def scatter_add(input: Array, dim: int, index: Fixed, src: Array) -> Choice:
     """A copy with the values of ``src`` added at the places that an index names along an axis.
 
@@ -193,7 +195,7 @@ def _index_add_single(input: Array, index: Fixed, source: Array, alpha: Number, 
     return _slices_added(input, index, source, alpha, dim)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, out=ONTO_ITSELF)
 def index_add(input: Array, dim: int, index: Fixed, source: Array, *, alpha: Number = 1) -> Choice:
     """A copy with ``alpha`` times the slices of ``source`` added to those that an index names along an axis.
 
@@ -204,8 +206,12 @@ def index_add(input: Array, dim: int, index: Fixed, source: Array, *, alpha: Num
     Source: `torch.Tensor.index_add_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_add_.html>`_.
     """
     dim = check_slices("index_add", input, dim, index, source)
-    check_range(index, dim, size_along(input._type.shape, dim))
+    size = size_along(input._type.shape, dim)
     single = alpha == 1 and adds_in_single(input._type.shape, dim, index)
+    if single:
+        check_range(index, dim, size)
+    else:
+        check_within(index, size)
     return _index_add_single if single else _index_add, input, index, source, alpha, dim
 
 
@@ -214,7 +220,7 @@ def _index_copy(input: Array, index: Fixed, source: Array, dim: int) -> Any:
     return _sliced(written, input, index, source, dim)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, autocast="promote", out=ONTO_ITSELF)
 def index_copy(input: Array, dim: int, index: Fixed, source: Array) -> Choice:
     """A copy with the slices of ``source`` in place of those that an index names along an axis.
 
@@ -269,12 +275,26 @@ def _slices_filled(input: Any, index: Any, value: Any, dim: int) -> Any:
 _FILL_EXPANDED = deprecated("index_fill", "mask] = scalar")
 
 
-@overload("index_fill", "IndexFillBackward0", kept=("index",), strides=as_first, overlap=_FILL_EXPANDED)
+@overload(
+    "index_fill",
+    "IndexFillBackward0",
+    overloads=("int_Tensor", "int_Scalar"),
+    kept=("index",),
+    strides=as_first,
+    overlap=_FILL_EXPANDED,
+)
 def _index_fill(input: Array, index: Fixed, value: Number, dim: int) -> Any:
     return _slices_filled(input, index, value, dim)
 
 
-@overload("index_fill", "IndexFillBackward1", kept=("index",), strides=as_first, overlap=_FILL_EXPANDED)
+@overload(
+    "index_fill",
+    "IndexFillBackward1",
+    overloads=("int_Tensor", "int_Scalar"),
+    kept=("index",),
+    strides=as_first,
+    overlap=_FILL_EXPANDED,
+)
 def _index_fill_tensor(input: Array, index: Fixed, value: Array, dim: int) -> Any:
     return _slices_filled(input, index, value, dim)
 
@@ -355,12 +375,12 @@ def _masked_filled(input: Any, mask: Any, value: Any) -> Any:
 _MASK_EXPANDED = deprecated("masked_fill", "mask] = scalar")
 
 
-@overload("masked_fill", "MaskedFillBackward0", kept=("mask",), overlap=_MASK_EXPANDED)
+@overload("masked_fill", "MaskedFillBackward0", overloads=BY_OPERAND, kept=("mask",), overlap=_MASK_EXPANDED)
 def _masked_fill(input: Array, mask: Fixed, value: Number) -> Any:
     return _masked_filled(input, mask, value)
 
 
-@overload("masked_fill", "MaskedFillBackward1", kept=("mask",), overlap=_MASK_EXPANDED)
+@overload("masked_fill", "MaskedFillBackward1", overloads=BY_OPERAND, kept=("mask",), overlap=_MASK_EXPANDED)
 def _masked_fill_tensor(input: Array, mask: Fixed, value: Array) -> Any:
     return _masked_filled(input, mask, value)
 
@@ -409,7 +429,7 @@ def _masked_scatter(input: Array, mask: Fixed, source: Array) -> Any:
     return jnp.where(mask, lax.reshape(values, mask.shape), input)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, out=NOT_TAKEN)
 def masked_scatter(input: Array, mask: Fixed, source: Array) -> Choice:
     """A copy with the values of ``source``, one after the other, where a mask is true.
 

@@ -10,6 +10,7 @@ from fgrad.mutable.types.dtypes import bool_, int64
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.indexing.coordinates import first_outside
 from fgrad.torch.ops.table.kinds import check_kinds
+from fgrad.torch.ops.table.outputs import EXACT, SEARCHED
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded
 from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Array, Fixed, Operand
@@ -54,7 +55,7 @@ def _rows(array: Any) -> tuple[int, int]:
     return array.size // array.shape[-1], array.shape[-1]
 
 
-@overloaded(method=False)
+@overloaded(method=False, out=SEARCHED)
 def searchsorted(
     sorted_sequence: Array,
     input: Operand,
@@ -112,7 +113,7 @@ def searchsorted(
     return _searchsorted, sorted_sequence, input, sorter, side, out_int32, len(bounds.shape) > 1
 
 
-@overloaded(method=False)
+@overloaded(method=False, out=SEARCHED)
 def bucketize(input: Operand, boundaries: Array, *, out_int32: bool = False, right: bool = False) -> Choice:
     """The number of the interval between boundaries that each element is in.
 
@@ -141,7 +142,7 @@ _ISIN_SIGNATURES = (
 )
 
 
-@overloaded(method=False, signatures=_ISIN_SIGNATURES)
+@overloaded(method=False, signatures=_ISIN_SIGNATURES, out=EXACT)
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Choice:
     """Whether each element is among others.
 

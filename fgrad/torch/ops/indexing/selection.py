@@ -9,12 +9,15 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
+from fgrad.mutable.operation.traits import OF_TENSORS
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, uint8
 from fgrad.mutable.write.inplace import apply_inplace
+from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.numbers import plain_number
+from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN, exact
 from fgrad.torch.ops.table.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.promotions import Types, common
 from fgrad.torch.ops.table.table import (
@@ -42,7 +45,7 @@ def _where(condition: Fixed, input: Operand, other: Operand) -> Any:
     return lax.select(condition.astype(np.bool_), x, y)
 
 
-@composite(method=False)
+@composite(method=False, out=exact("Expected out type to be {want} but got {got}"))
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """The elements of ``input`` where ``condition`` holds, else of ``other``; alone, the indices where it holds.
 
@@ -88,7 +91,7 @@ def _where_method(self: Tensor, condition: Any, other: Any) -> Tensor:
     return where(condition, self, other)
 
 
-Tensor.where = _where_method  # type: ignore[attr-defined]
+put_method("where", _where_method)
 
 
 # -- bounds ----------------------------------------------------------------------------------------------------------
@@ -134,7 +137,7 @@ def _clamp_numbers(input: Array, min: Number = None, max: Number = None) -> Any:
     return _bounded(input, min, max, named)
 
 
-@overload("clamp", "ClampBackward0", promote=common, strides=elementwise)
+@overload("clamp", "ClampBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise)
 def _clamp_tensors(input: Array, min: Array = None, max: Array = None) -> Any:  # type: ignore[assignment]
     return _bounded(input, min, max, "" if min is None or max is None else "clamp_cpu")
 
@@ -145,7 +148,7 @@ _CLAMP = (
 )
 
 
-@overloaded(inplace=True, signatures=_CLAMP)
+@overloaded(inplace=True, signatures=_CLAMP, out=FOUND)
 def clamp(input: Array, min: Operand = None, max: Operand = None) -> Choice:  # type: ignore[assignment]
     """The elements, but no less than ``min`` and no more than ``max``, which are numbers or tensors.
 
@@ -178,7 +181,7 @@ def _clamp_min_number(input: Array, min: Number) -> Any:
     return _bounded(input, min, None, "clamp_min_scalar_cpu")
 
 
-@overload("clamp_min", "ClampMinBackward1", promote=common, strides=elementwise)
+@overload("clamp_min", "ClampMinBackward1", overloads=OF_TENSORS, promote=common, strides=elementwise)
 def _clamp_min_tensor(input: Array, min: Array) -> Any:
     check_kinds("maximum_cpu", "bif", input)
     return _bounded(input, min, None)
@@ -195,7 +198,7 @@ def _clamp_max_number(input: Array, max: Number) -> Any:
     return _bounded(input, None, max, "clamp_max_scalar_cpu")
 
 
-@overload("clamp_max", "ClampMaxBackward1", promote=common, strides=elementwise)
+@overload("clamp_max", "ClampMaxBackward1", overloads=OF_TENSORS, promote=common, strides=elementwise)
 def _clamp_max_tensor(input: Array, max: Array) -> Any:
     check_kinds("minimum_cpu", "bif", input)
     return _bounded(input, None, max)
@@ -213,7 +216,7 @@ def _relu(x: Any) -> Any:
     return lax.max(x, lax.full_like(x, 0))
 
 
-@operation("ReluBackward0", strides=elementwise, inplace=True, fused="ThresholdBackwardBackward0")
+@operation("ReluBackward0", strides=elementwise, inplace=True, fused="ThresholdBackwardBackward0", out=NOT_TAKEN)
 def relu(input: Array) -> Any:
     """The elements, but 0 for the negative ones.
 
@@ -357,7 +360,7 @@ def _nan_to_num(input: Array, nan: Number = None, posinf: Number = None, neginf:
     return input if kind(input) in "bi" else _numbers_only(input, nan, posinf, neginf)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, out=exact("nan_to_num: dtype of out: {got} should be same as input: {want}"))
 def nan_to_num(input: Array, nan: Number = None, posinf: Number = None, neginf: Number = None) -> Choice:  # type: ignore[assignment]
     """The elements, with numbers in place of NaN (0 if not given) and of infinities (the largest there are).
 

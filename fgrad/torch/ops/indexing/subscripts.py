@@ -16,7 +16,8 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant, is_abstract
-from fgrad.torch.ops.creation.copying import copy_, fill_, warn_of_imaginary
+from fgrad.mutable.write.copying import warn_of_imaginary
+from fgrad.torch.ops.creation.copying import copy_, fill_
 from fgrad.torch.ops.creation.creation import elements_of, made
 from fgrad.torch.ops.creation.data import made_of
 from fgrad.torch.ops.indexing.indexing import index_tensors, put_at
@@ -95,22 +96,29 @@ class _Walk:
         self.indexed(made(np.asarray([0] if flag else [], np.int64), dtypes.int64))
 
     def selected(self, x: int, place: int) -> None:
-        size = self.result._type.shape[self.axis]
-        if not -size <= x < size:
-            raise IndexError(f"index {x} is out of bounds for dimension {place} with size {size}")
-        self.result = _select(self.result, x, self.axis)
+        self.result = _selected(self.result, x, place, self.axis)
 
     def cut(self, x: slice, single: bool) -> None:
-        start, stop, step = (_bound(v) for v in (x.start, x.stop, x.step))
-        if step == 0:
-            raise ValueError("slice step cannot be zero")
-        if step is not None and step < 0:
-            raise ValueError("step must be greater than zero")
+        start, stop, step = _bounds(x)
         size = self.result._type.shape[self.axis]
         whole = start in (None, 0) and (stop is None or stop >= size) and step in (None, 1)
         if single or not whole:
             self.result = slice_axis(self.result, self.axis, start, stop, step)
         self.passed(1)
+
+
+def _bounds(x: slice) -> tuple[int | None, int | None, int | None]:
+    """Start, stop and step of a slice.
+
+    Raises:
+      ValueError: the step is not positive.
+    """
+    start, stop, step = _bound(x.start), _bound(x.stop), _bound(x.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    if step is not None and step < 0:
+        raise ValueError("step must be greater than zero")
+    return start, stop, step
 
 
 def _bound(x: Any) -> int | None:
@@ -119,8 +127,8 @@ def _bound(x: Any) -> int | None:
     Raises:
       TypeError: it is no integer.
     """
-    if x is None:
-        return None
+    if x is None or x.__class__ is int:
+        return x
     if not hasattr(x, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     return operator.index(x)
@@ -180,14 +188,26 @@ def _consumes(x: Any) -> int:
 
 def _getitem(self: Tensor, index: Any) -> Tensor:
     if _integer(index) and self._type.shape:
-        size = self._type.shape[0]
-        if not -size <= index < size:
-            raise IndexError(f"index {int(index)} is out of bounds for dimension 0 with size {size}")
-        return _select(self, int(index), 0)
+        return _selected(self, int(index), 0)
+    if index.__class__ is slice and self._type.shape:
+        return slice_axis(self, 0, *_bounds(index))
+    if index.__class__ is tuple and set(map(type, index)) == {int} and len(index) <= len(self._type.shape):
+        result = self
+        for place, x in enumerate(index):
+            result = _selected(result, x, place)
+        return result
     result, pending = _sliced(self, index)
     if any(p is not None for p in pending):
         return index_tensors(result, pending)
     return alias_of(self) if result is self else result
+
+
+def _selected(tensor: Tensor, index: int, place: int, axis: int = 0) -> Tensor:
+    """The view at an index of an axis, which is the item at this place of all indices."""
+    size = tensor._type.shape[axis]
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for dimension {place} with size {size}")
+    return _select(tensor, index, axis)
 
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:

@@ -9,7 +9,9 @@ from fgrad.mutable.operation.overlap import in_order
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.creation import empty, made
+from fgrad.torch.ops.table.answers import IN_PYTHON, UNLISTED
 from fgrad.torch.ops.table.kinds import check_kinds
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Arrays, Integer, composite, operation
 from fgrad.torch.ops.views.reshaping import check_tensors
 from fgrad.torch.ops.views.splitting import _diagonal_geometry
@@ -57,7 +59,7 @@ def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device
     return made(np.stack(places(row, offset, col)), wanted, device)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
@@ -68,7 +70,7 @@ def tril_indices(
     return _triangle("tril_indices", row, col, offset, dtype, device, np.tril_indices)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
@@ -79,7 +81,7 @@ def triu_indices(
     return _triangle("triu_indices", row, col, offset, dtype, device, np.triu_indices)
 
 
-@operation("TraceBackward0")
+@operation("TraceBackward0", autocast="fp32", out=NOT_TAKEN)
 def trace(input: Array) -> Any:
     """The sum of the diagonal of a matrix.
 
@@ -94,7 +96,7 @@ def trace(input: Array) -> Any:
 # -- diagonals -------------------------------------------------------------------------------------------------------
 
 
-@operation("DiagEmbedBackward0", gradient_views={"self": _diagonal_geometry})
+@operation("DiagEmbedBackward0", gradient_views={"self": _diagonal_geometry}, out=NOT_TAKEN)
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last axis as a diagonal, and zeros elsewhere.
 
@@ -130,7 +132,7 @@ def diag(input: Array, diagonal: int = 0) -> Tensor:
     return diag_embed(input, diagonal) if rank == 1 else _diagonal_copy(input, diagonal, 0, 1)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def diagflat(input: Array, offset: int = 0) -> Tensor:
     """A matrix with all elements in a row as its diagonal.
 
@@ -154,7 +156,7 @@ def _blocks(tensors: Arrays) -> Any:
     return lax.concatenate(rows, 0)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=IN_PYTHON)
 def block_diag(*tensors: Any) -> Tensor:
     """A matrix with matrices along its diagonal, and zeros elsewhere.
 
@@ -172,7 +174,7 @@ def block_diag(*tensors: Any) -> Tensor:
     return _blocks(list(tensors))
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def vander(x: Array, N: Any = None, increasing: bool = False) -> Tensor:
     """The matrix of the powers of a vector's elements.
 

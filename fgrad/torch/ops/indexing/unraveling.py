@@ -8,10 +8,11 @@ from typing import Any
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.data import made_of
+from fgrad.torch.ops.table.answers import in_python
 from fgrad.torch.ops.table.table import composite
 
 
-@composite(method=False)
+@composite(method=False, dispatch=in_python(lambda indices, shape=None: None))
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """The coordinates, a tensor for each axis, of elements whose places in the flattened array are given.
 

@@ -27,6 +27,7 @@ from fgrad.torch.ops.linalg.matrices import (
     times,
 )
 from fgrad.torch.ops.linalg.solving import triangular
+from fgrad.torch.ops.table.outputs import safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 
@@ -95,7 +96,7 @@ def _minors(input: Tensor, info: Tensor) -> Tensor:
     return made(codes, dtypes.int32)
 
 
-@linalg()
+@linalg(autocast="fp32")
 def cholesky_ex(A: Array, *, upper: bool = False, check_errors: bool = False) -> Any:
     """The Cholesky factor, and 0, or the order of the leading minor that is not positive-definite.
 
@@ -118,7 +119,7 @@ def _check_definite(function: str, info: Tensor) -> None:
         )
 
 
-@linalg(name="cholesky")
+@linalg(name="cholesky", autocast="fp32")
 def linalg_cholesky(A: Array, *, upper: bool = False) -> Tensor:
     """The Cholesky factor of symmetric positive-definite matrices.
 
@@ -148,7 +149,7 @@ _CHOLESKY = (
 )
 
 
-@composite()
+@composite(autocast="fp32", out=safely_cast("cholesky"))
 def cholesky(input: Array, upper: bool = False) -> Tensor:
     """The Cholesky factor; PyTorch recommends ``linalg.cholesky``.
 

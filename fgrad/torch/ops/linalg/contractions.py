@@ -13,7 +13,9 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.linalg.matrices import scalar_name
 from fgrad.torch.ops.linalg.products import bmm, dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
+from fgrad.torch.ops.table.answers import IN_PYTHON, in_python
 from fgrad.torch.ops.table.kinds import check_kinds
+from fgrad.torch.ops.table.outputs import APART, CAST_ONTO_ITSELF, CONTRACTED, MULTIPLIED
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite, write_all
 from fgrad.torch.ops.views.axes import movedim, permute
@@ -23,7 +25,7 @@ from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, reshape, un
 # -- pairs of tensors ------------------------------------------------------------------------------------------------
 
 
-@composite(method=False)
+@composite(method=False, dispatch=in_python(lambda a, b, dims=2, out=None: None), out=CONTRACTED)
 def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
     """The sums of products of two tensors over several axes of each.
 
@@ -74,7 +76,7 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
     return reshape(mm(reshape(left, (rows, many)), reshape(right, (many, columns))), sizes)
 
 
-@composite()
+@composite(out=CONTRACTED)
 def inner(input: Array, other: Array) -> Tensor:
     """Sums of products along the last axes of two tensors.
 
@@ -90,7 +92,7 @@ def inner(input: Array, other: Array) -> Tensor:
     return tensordot(input, other, ([-1], [-1]))
 
 
-@composite()
+@composite(out=CAST_ONTO_ITSELF)
 def kron(input: Array, other: Array) -> Tensor:
     """The Kronecker product.
 
@@ -131,6 +133,9 @@ def _paired(a: Tensor, b: Tensor, summed: Sequence[int]) -> Tensor:
             first.append(i)
         else:
             second.append(i)
+    if first and second and second[-1] < first[0]:
+        # as in PyTorch, so that the product has its axes in the order of the result
+        a, b, shape_a, shape_b, first, second = b, a, shape_b, shape_a, second, first
     rest = [i for i in range(len(shape_a)) if i in summed and i not in contracted]
 
     def size(shape: Sequence[int], axes: Sequence[int]) -> int:
@@ -199,11 +204,6 @@ def _subscript(index: int) -> str:
 
 def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
     """The equation of ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
-    if len(args) < 2:
-        raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-            "subscripts list"
-        )
 
     def text(sublist: Sequence[Any]) -> str:
         return "".join(["..." if s is Ellipsis else _subscript(int(s)) for s in sublist])
@@ -215,7 +215,7 @@ def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
     return equation, [args[2 * i] for i in range(count)]
 
 
-@composite(method=False)
+@composite(method=False, dispatch=IN_PYTHON)
 def einsum(*args: Any) -> Tensor:
     """Sums of products of tensors, axes named by letters.
 
@@ -231,12 +231,19 @@ def einsum(*args: Any) -> Tensor:
 
     Source: `torch.einsum <https://docs.pytorch.org/docs/stable/generated/torch.einsum.html>`_.
     """
-    if args and isinstance(args[0], str):
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        equation, operands = _from_sublists(args)
+    else:
         equation, operands = args[0], list(args[1:])
+        if isinstance(equation, bytes):
+            equation = equation.decode()
         if len(operands) == 1 and isinstance(operands[0], list | tuple):
             operands = list(operands[0])
-    else:
-        equation, operands = _from_sublists(args)
     if not isinstance(equation, str):
         raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}")
     for k, x in enumerate(operands):
@@ -414,7 +421,7 @@ def chained(tensors: Sequence[Tensor]) -> Tensor:
     return view_sizes(found, (*([rows] if ranks[0] == 2 else []), *([columns] if ranks[-1] == 2 else [])))
 
 
-@composite(method=False)
+@composite(method=False, dispatch=in_python(lambda *tensors: None), out=MULTIPLIED)
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """The product of several matrices; PyTorch recommends ``linalg.multi_dot``.
 
@@ -459,7 +466,7 @@ def crossed(input: Tensor, other: Tensor, dim: int) -> Tensor:
     return _cross(input, other, dim)
 
 
-@composite()
+@composite(out=APART)
 def cross(input: Array, other: Array, dim: Any = None) -> Tensor:
     """The vector products along an axis of size 3, by default the first such one.
 

@@ -26,6 +26,7 @@ from fgrad.torch.ops.linalg.matrices import (
     times,
     transposed,
 )
+from fgrad.torch.ops.table.outputs import exact, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.axes import transpose
@@ -67,7 +68,7 @@ def _linalg_qr(input: Array, mode: str) -> Any:
     return q, r
 
 
-@linalg(name="qr")
+@linalg(name="qr", autocast="fp32")
 def linalg_qr(A: Array, mode: str = "reduced") -> Any:
     """An orthonormal matrix and an upper triangular one whose product is the matrix.
 
@@ -83,7 +84,7 @@ _QR = (
 )
 
 
-@composite()
+@composite(autocast="fp32")
 def qr(input: Array, some: bool = True) -> Any:
     """``linalg.qr``; ``some=False`` gives the complete factors.
 
@@ -193,7 +194,7 @@ def _linalg_svd(input: Array, full_matrices: bool) -> Any:
     return _singular(input, full_matrices)
 
 
-@linalg(name="svd")
+@linalg(name="svd", autocast="fp32")
 def linalg_svd(A: Array, full_matrices: bool = True, *, driver: Any = None) -> Any:
     """The singular value decomposition ``U diag(S) Vh``.
 
@@ -202,7 +203,7 @@ def linalg_svd(A: Array, full_matrices: bool = True, *, driver: Any = None) -> A
     return return_types.linalg_svd(apply(_linalg_svd.operation, (A,), (full_matrices,)))
 
 
-@linalg()
+@linalg(autocast="fp32")
 def svdvals(A: Array, *, driver: Any = None) -> Tensor:
     """The singular values, greatest first.
 
@@ -211,7 +212,7 @@ def svdvals(A: Array, *, driver: Any = None) -> Tensor:
     return linalg_svd(A, False).S
 
 
-@composite()
+@composite(autocast="fp32")
 def svd(input: Array, some: bool = True, compute_uv: bool = True) -> Any:
     """The singular value decomposition with ``V`` in place of ``Vh``.
 
@@ -265,7 +266,7 @@ def _linalg_eig(input: Array) -> Any:
     return _with_pullback(forward, pullback)(input)
 
 
-@linalg()
+@linalg(autocast="fp32", out=safely_cast("torch.linalg.eig", "eigenvalues", "eigenvectors"))
 def eig(A: Array) -> Any:
     """The eigenvalues and eigenvectors of square matrices, complex in any case.
 
@@ -274,7 +275,7 @@ def eig(A: Array) -> Any:
     return return_types.linalg_eig(apply(_linalg_eig.operation, (A,)))
 
 
-@linalg()
+@linalg(autocast="fp32", out=safely_cast("torch.linalg.eigvals", "eigenvalues"))
 def eigvals(A: Array) -> Tensor:
     """The eigenvalues of square matrices.
 
@@ -311,7 +312,7 @@ def _linalg_eigh(input: Array, UPLO: str) -> Any:
     return _with_pullback(forward, pullback)(input)
 
 
-@linalg()
+@linalg(autocast="fp32")
 def eigh(A: Array, UPLO: str = "L") -> Any:
     """The eigenvalues, in order, and eigenvectors of Hermitian matrices, of which one triangle is read.
 
@@ -320,7 +321,7 @@ def eigh(A: Array, UPLO: str = "L") -> Any:
     return return_types.linalg_eigh(apply(_linalg_eigh.operation, (A,), (UPLO,)))
 
 
-@linalg()
+@linalg(autocast="fp32")
 def eigvalsh(A: Array, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices.
 
@@ -352,7 +353,7 @@ def _householder_product(input: Array, tau: Array) -> Any:
     return lax.linalg.householder_product(input, tau)
 
 
-@linalg()
+@linalg(autocast="fp32", out=safely_cast("torch.linalg.householder_product"))
 def householder_product(A: Array, tau: Array) -> Tensor:
     """The first columns of a product of Householder reflections.
 
@@ -362,7 +363,7 @@ def householder_product(A: Array, tau: Array) -> Tensor:
     return _householder_product(A, tau)
 
 
-@composite()
+@composite(autocast="fp32", out=safely_cast("torch.linalg.householder_product"))
 def orgqr(input: Array, tau: Array) -> Tensor:
     """``linalg.householder_product`` by another name."""
     return householder_product(input, tau)
@@ -376,7 +377,7 @@ def _geqrf(input: Array) -> Any:
     return transposed(reflections), scales
 
 
-@composite()
+@composite(autocast="fp32", out=safely_cast("torch.geqrf", "a", "tau"))
 def geqrf(input: Array) -> Any:
     """The reflections of a QR factorisation, and their scales.
 
@@ -394,7 +395,13 @@ def _ormqr(input: Array, input2: Array, input3: Array, left: bool, transpose: bo
     return lax.linalg.ormqr(input, input2, input3, left=left, transpose=transpose)
 
 
-@composite()
+@composite(
+    autocast="fp32",
+    out=exact(
+        "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype "
+        "{got}"
+    ),
+)
 def ormqr(input: Array, tau: Array, other: Array, left: bool = True, transpose: bool = False) -> Tensor:
     """The product of Householder reflections with a matrix.
 

@@ -16,6 +16,7 @@ from fgrad.torch.ops.linalg.matrices import (
     columns,
     linalg,
 )
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 
@@ -39,7 +40,7 @@ def det(A: Array) -> Tensor:
     return _linalg_det(A)
 
 
-@composite(name="det")
+@composite(name="det", out=NOT_TAKEN)
 def _det(input: Array) -> Tensor:
     """``linalg.det`` by another name."""
     return det(input)
@@ -70,7 +71,7 @@ def _slogdet(input: Array) -> Any:
     return return_types.slogdet(slogdet(input))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def logdet(input: Array) -> Tensor:
     """The logarithm of the determinant; NaN where it is negative.
 

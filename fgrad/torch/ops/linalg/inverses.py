@@ -23,6 +23,7 @@ from fgrad.torch.ops.linalg.matrices import (
     transposed,
     zero_pivot,
 )
+from fgrad.torch.ops.table.outputs import NOT_TAKEN, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 
@@ -44,7 +45,7 @@ def _linalg_inv_ex(input: Array) -> Any:
     return _inverse(input), zero_pivot(input)
 
 
-@linalg()
+@linalg(autocast="fp32")
 def inv_ex(A: Array, *, check_errors: bool = False) -> Any:
     """The inverse of matrices, and 0, or which diagonal element was zero.
 
@@ -65,7 +66,7 @@ def _check_inverse(info: Tensor) -> None:
         )
 
 
-@linalg()
+@linalg(autocast="fp32")
 def inv(A: Array) -> Tensor:
     """The inverse of matrices.
 
@@ -82,7 +83,7 @@ def inv(A: Array) -> Tensor:
     return inv_ex(A, check_errors=True).inverse
 
 
-@composite()
+@composite(autocast="fp32")
 def inverse(input: Array) -> Tensor:
     """``linalg.inv`` by another name."""
     return inv(input)
@@ -135,7 +136,7 @@ def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
     return pseudo_inverse(input, atol, rtol, hermitian)
 
 
-@linalg()
+@linalg(out=safely_cast("linalg.pinv"))
 def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The pseudo-inverse of matrices.
 
@@ -151,7 +152,7 @@ def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = No
     return _linalg_pinv(A, atol, relative, hermitian)
 
 
-@composite()
+@composite(autocast="fp32", out=NOT_TAKEN)
 def pinverse(input: Array, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv`` with its old default.
 

@@ -5,10 +5,13 @@ Source: Halko, Martinsson, Tropp, Finding structure with randomness (2009), algo
 
 from typing import Any
 
+from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import float16, float32, float64
 from fgrad.torch.ops.linalg.decompositions import linalg_qr, linalg_svd
 from fgrad.torch.ops.random.random import randn
+from fgrad.torch.ops.table.answers import Dispatch
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite
 
 
@@ -28,7 +31,7 @@ def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
     return Q
 
 
-@composite(method=False)
+@composite(method=False, dispatch=Dispatch(Rule.WRITTEN, "torch._lowrank"), out=NOT_TAKEN)
 def svd_lowrank(A: Array, q: int | None = 6, niter: int | None = 2, M: Any = None) -> tuple[Tensor, Tensor, Tensor]:
     """The largest singular values of a matrix, and their vectors: ``A`` is close to ``U @ diag(S) @ V.mH``.
 
@@ -59,7 +62,7 @@ def svd_lowrank(A: Array, q: int | None = 6, niter: int | None = 2, M: Any = Non
     return (V, S, U) if m < n else (U, S, V)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=Dispatch(Rule.WRITTEN, "torch._lowrank"), out=NOT_TAKEN)
 def pca_lowrank(A: Array, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """The principal components of samples, a row each: the columns of the last tensor of ``svd_lowrank``.
 

@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
+from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
@@ -25,8 +26,17 @@ from fgrad.torch.ops.linalg.matrices import (
     zero_pivot,
 )
 from fgrad.torch.ops.linalg.solving import triangular
+from fgrad.torch.ops.table.answers import in_python
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, composite
+
+_LU = (
+    "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
+    "future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\n"
+    "LU, pivots = torch.linalg.lu_factor(A, compute_pivots)\nand\n"
+    "LU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\n"
+    "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)"
+)
 
 
 def _lu_strides(operands: Any, shape: Any) -> Any:
@@ -108,7 +118,7 @@ def lu_factor(A: Array, *, pivot: bool = True) -> Any:
     return return_types.linalg_lu_factor(lu_factor_ex(A, pivot=pivot, check_errors=True)[:2])
 
 
-@composite(function=False)
+@composite(function=False, autocast="fp32", dispatch=in_python(lambda A, pivot=True, get_infos=False, out=None: None))
 def lu(self: Array, pivot: bool = True, get_infos: bool = False) -> Any:
     """The LU factors in one matrix, and the pivots; as ``linalg.lu_factor_ex``.
 
@@ -116,6 +126,18 @@ def lu(self: Array, pivot: bool = True, get_infos: bool = False) -> Any:
     """
     found = lu_factor_ex(self, pivot=pivot, check_errors=not get_infos)
     return tuple(found) if get_infos else tuple(found[:2])
+
+
+@composite(
+    method=False, name="lu", autocast="fp32", dispatch=in_python(lambda A, pivot=True, get_infos=False, out=None: None)
+)
+def lu_function(A: Array, pivot: bool = True, get_infos: bool = False) -> Any:
+    """The LU factors in one matrix, and the pivots; deprecated in PyTorch.
+
+    Source: `torch.lu <https://docs.pytorch.org/docs/2.13/generated/torch.lu.html>`_.
+    """
+    warn(_LU)
+    return A.lu(pivot, get_infos)
 
 
 def _permutation(pivots: Any, rows: int) -> Any:
@@ -234,7 +256,7 @@ def linalg_lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, ad
     return (_linalg_lu_solve if left else _linalg_lu_solve_right)(LU, pivots, B, adjoint)
 
 
-@composite()
+@composite(autocast="fp32")
 def lu_solve(b: Array, LU_data: Array, LU_pivots: Array) -> Tensor:
     """``linalg.lu_solve`` with other names and order.
 

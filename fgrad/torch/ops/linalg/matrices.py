@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from jax import lax, numpy as jnp
@@ -12,7 +12,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.ops.table.kinds import check_kinds
-from fgrad.torch.ops.table.table import composite
+from fgrad.torch.ops.table.table import Said, composite
 
 
 class LinAlgError(RuntimeError):
@@ -25,9 +25,9 @@ class LinAlgError(RuntimeError):
 LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
 
 
-def linalg(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function of tensors as one of ``torch.linalg``."""
-    return composite(method=False, function=False, name=name, namespace="linalg")
+def linalg(name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function of tensors as one of ``torch.linalg``; ``said`` as in ``composite``."""
+    return composite(method=False, function=False, name=name, namespace="linalg", **said)
 
 
 def scalar_name(array: Any) -> str:

@@ -22,7 +22,9 @@ from fgrad.torch.ops.reductions.cumulative import cumprod
 from fgrad.torch.ops.reductions.extrema import amax, amin
 from fgrad.torch.ops.reductions.norms import vector_norm as vector_norm_operation
 from fgrad.torch.ops.reductions.reductions import sum
+from fgrad.torch.ops.table.answers import in_python
 from fgrad.torch.ops.table.kinds import single
+from fgrad.torch.ops.table.outputs import ANY, APART, MULTIPLIED, NORM, NOT_TAKEN, exact, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite, write_all
 from fgrad.torch.ops.views.axes import permute
@@ -54,7 +56,7 @@ def vector_norm(x: Array, ord: Order = 2, dim: Any = None, keepdim: bool = False
     return vector_norm_operation(x, ord, dim, keepdim, dtype=dtype)
 
 
-@linalg()
+@linalg(out=NORM)
 def matrix_norm(
     A: Array, ord: Order = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -104,7 +106,7 @@ def _outermost(sizes: Tensor, ord: float, dim: int, keepdim: bool) -> Tensor:
     return amax(sizes, dim, keepdim) if sizes._type.shape[dim] else sum(sizes.detach(), dim, keepdim)
 
 
-@linalg()
+@linalg(out=NORM)
 def norm(A: Array, ord: Order = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of a vector or a matrix, as many axes as there are.
 
@@ -124,7 +126,7 @@ def norm(A: Array, ord: Order = None, dim: Any = None, keepdim: bool = False, *,
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
 
 
-@composite(name="norm")
+@composite(name="norm", dispatch=in_python(lambda input, p="fro", dim=None, keepdim=False, out=None, dtype=None: None))
 def _norm(input: Array, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of all elements or over axes; PyTorch recommends those of ``linalg``.
 
@@ -145,7 +147,7 @@ def _norm(input: Array, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 # -- condition and rank ----------------------------------------------------------------------------------------------
 
 
-@linalg()
+@linalg(autocast="fp32", out=safely_cast("linalg.cond"))
 def cond(A: Array, p: Order = None) -> Tensor:
     """The condition number of matrices in a norm, by default the ratio of the extreme singular values.
 
@@ -168,7 +170,7 @@ def cond(A: Array, p: Order = None) -> Tensor:
     return product.nan_to_num(math.inf, math.inf, -math.inf)
 
 
-@linalg()
+@linalg(autocast="fp32", out=ANY)
 def matrix_rank(A: Array, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """How many singular values are greater than ``max(atol, rtol * largest)``.
 
@@ -197,7 +199,7 @@ def matrix_rank(A: Array, tol: Any = None, hermitian: bool = False, *, atol: Any
 # -- powers and exponentials -----------------------------------------------------------------------------------------
 
 
-@composite(name="matrix_power")
+@composite(name="matrix_power", out=safely_cast("matrix_power"))
 def _matrix_power(input: Array, n: int) -> Tensor:
     """Square matrices multiplied with themselves.
 
@@ -231,7 +233,7 @@ def _matrix_power(input: Array, n: int) -> Tensor:
     return found
 
 
-@linalg()
+@linalg(out=safely_cast("matrix_power"))
 def matrix_power(A: Array, n: int) -> Tensor:
     """Square matrices multiplied with themselves.
 
@@ -264,7 +266,7 @@ def _linalg_matrix_exp(input: Array) -> Any:
     return _exponential(input) if input.size else input
 
 
-@linalg()
+@linalg(out=NOT_TAKEN)
 def matrix_exp(A: Array) -> Tensor:
     """The exponential of square matrices.
 
@@ -273,7 +275,7 @@ def matrix_exp(A: Array) -> Tensor:
     return _linalg_matrix_exp(A)
 
 
-@composite(name="matrix_exp")
+@composite(name="matrix_exp", out=NOT_TAKEN)
 def _matrix_exp(input: Array) -> Tensor:
     """``linalg.matrix_exp`` by another name."""
     return _linalg_matrix_exp(input)
@@ -282,7 +284,7 @@ def _matrix_exp(input: Array) -> Tensor:
 # -- products --------------------------------------------------------------------------------------------------------
 
 
-@linalg()
+@linalg(out=MULTIPLIED)
 def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
     """The product of several matrices in the order that costs least.
 
@@ -298,7 +300,7 @@ def linalg_matmul(input: Array, other: Array) -> Tensor:
     return matmul(input, other)
 
 
-@linalg()
+@linalg(autocast="lower_precision_fp", out=exact("linalg.vecdot: Expected out of dtype{want} but found {got}"))
 def vecdot(x: Array, y: Array, *, dim: int = -1) -> Tensor:
     """Inner products along an axis, the first operand conjugated.
 
@@ -313,7 +315,7 @@ def vecdot(x: Array, y: Array, *, dim: int = -1) -> Tensor:
     return sum(x.conj() * y, dim)
 
 
-@linalg()
+@linalg(out=APART)
 def cross(input: Array, other: Array, *, dim: int = -1) -> Tensor:
     """The vector products along an axis of size 3.
 
@@ -322,7 +324,7 @@ def cross(input: Array, other: Array, *, dim: int = -1) -> Tensor:
     return crossed(input, other, dim)
 
 
-@linalg()
+@linalg(out=NOT_TAKEN)
 def diagonal(A: Array, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A diagonal of matrices as a view.
 
@@ -331,7 +333,7 @@ def diagonal(A: Array, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     return diagonal_view(A, offset, dim1, dim2)
 
 
-@linalg()
+@linalg(out=NOT_TAKEN)
 def vander(x: Array, *, N: Any = None) -> Tensor:
     """The matrices of the powers of the elements along the last axis, from the 0th on.
 

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
+from fgrad.torch.ops.table.answers import Dispatch, as_method
 from fgrad.torch.ops.table.kinds import is_half
 from fgrad.torch.ops.table.numbers import is_one
+from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, ONTO_ITSELF, PRODUCT, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views.axes import transpose
@@ -43,7 +46,12 @@ def check_kernel(array: Any, kernel: str) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
 
 
-@operation("MmBackward0", saved=("self", "mat2"))
+@operation(
+    "MmBackward0",
+    saved=("self", "mat2"),
+    autocast="lower_precision_fp",
+    gradient_columns=("self", "mat2"),
+)
 def mm(input: Array, mat2: Array) -> Any:
     """The product of two matrices.
 
@@ -76,7 +84,7 @@ def _check_same(a: Any, b: Any) -> None:
         )
 
 
-@operation("MvBackward0")
+@operation("MvBackward0", out=exact("addmv input tensors must have the same dtype, but got {got}, {want}, and {want}"))
 def mv(input: Array, vec: Array) -> Any:
     """The product of a matrix and a vector.
 
@@ -124,7 +132,7 @@ def _check_vectors(function: str, a: Any, b: Any) -> None:
     check_kernel(a, function)
 
 
-@operation("DotBackward0")
+@operation("DotBackward0", out=PRODUCT)
 def dot(input: Array, tensor: Array) -> Any:
     """The inner product of two vectors.
 
@@ -134,7 +142,7 @@ def dot(input: Array, tensor: Array) -> Any:
     return _contracted(input, tensor, ((0,), (0,)))
 
 
-@operation("VdotBackward0")
+@operation("VdotBackward0", out=PRODUCT)
 def vdot(input: Array, other: Array) -> Any:
     """The inner product of two vectors, the first one conjugated.
 
@@ -144,7 +152,7 @@ def vdot(input: Array, other: Array) -> Any:
     return _contracted(lax.conj(input) if input.dtype.kind == "c" else input, other, ((0,), (0,)))
 
 
-@operation("BmmBackward0")
+@operation("BmmBackward0", autocast="lower_precision_fp")
 def bmm(input: Array, mat2: Array) -> Any:
     """The products of two batches of matrices.
 
@@ -172,7 +180,7 @@ _MM = operation_of(mm)
 # -- matmul ----------------------------------------------------------------------------------------------------------
 
 
-@composite()
+@composite(autocast="lower_precision_fp")
 def matmul(input: Array, other: Array) -> Tensor:
     """The matrix product of two tensors, whose leading axes are broadcast: see NOTE [matmul].
 
@@ -268,6 +276,7 @@ def _broadcast_error(a: tuple[int, ...], b: tuple[int, ...]) -> Any:
     raise AssertionError(f"{a} and {b} broadcast")
 
 
+@as_method(Dispatch(called="matmul", operator=True), "lower_precision_fp")
 def _matmul_operator(self: Tensor, other: Any) -> Any:
     if not isinstance(other, Tensor):
         return NotImplemented
@@ -276,6 +285,7 @@ def _matmul_operator(self: Tensor, other: Any) -> Any:
     return matmul(self, other)
 
 
+@as_method(Dispatch(Rule.WRITTEN, operator=True), "lower_precision_fp")
 def _reflected_matmul(self: Tensor, other: Any) -> Any:
     return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
@@ -287,7 +297,7 @@ Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[attr-defined]
 # -- other products of vectors ---------------------------------------------------------------------------------------
 
 
-@composite()
+@composite(out=CAST_ONTO_ITSELF)
 def outer(input: Array, vec2: Array) -> Tensor:
     """The products of every element of one vector with every element of another.
 
@@ -300,7 +310,7 @@ def outer(input: Array, vec2: Array) -> Tensor:
     return reshape(input, (input._type.numel, 1)) * vec2
 
 
-@composite()
+@composite(out=CAST_ONTO_ITSELF)
 def ger(input: Array, vec2: Array) -> Tensor:
     """``outer`` by another name."""
     return outer(input, vec2)
@@ -352,7 +362,7 @@ def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
     check_kernel(mat1, "addmm_impl_cpu_")
 
 
-@overload("addmm", "AddmmBackward0", constants=(("alpha", 1), ("beta", 1)))
+@overload("addmm", "AddmmBackward0", constants=(("alpha", 1), ("beta", 1)), gradient_columns=("mat1", "mat2"))
 def _addmm(input: Array, mat1: Array, mat2: Array) -> Any:
     _check_addmm(input, mat1, mat2)
     product = _unrounded(mat1, mat2, ((1,), (0,)))
@@ -364,13 +374,18 @@ def _addmm(input: Array, mat1: Array, mat2: Array) -> Any:
 ADDMM = _addmm.operation
 
 
-@overload("addmm", "AddmmBackward0")
+@overload("addmm", "AddmmBackward0", gradient_columns=("mat1", "mat2"))
 def _addmm_scaled(input: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Any:
     _check_addmm(input, mat1, mat2)
     return _added(input, _unrounded(mat1, mat2, ((1,), (0,))), beta, alpha)
 
 
-@overloaded(inplace=True, former=["beta, input, alpha, mat1, mat2", "beta, input, mat1, mat2"])
+@overloaded(
+    inplace=True,
+    former=["beta, input, alpha, mat1, mat2", "beta, input, mat1, mat2"],
+    autocast="lower_precision_fp",
+    out=ONTO_ITSELF,
+)
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Number = 1) -> Choice:
     """A tensor plus the product of two matrices: ``beta * input + alpha * (mat1 @ mat2)``.
 
@@ -386,7 +401,9 @@ def _scalar(array: Any) -> str:
     return dtypes.from_numpy(array.dtype).scalar_name
 
 
-@operation("AddmvBackward0", inplace=True, former=["beta, input, alpha, mat, vec", "beta, input, mat, vec"])
+@operation(
+    "AddmvBackward0", inplace=True, former=["beta, input, alpha, mat, vec", "beta, input, mat, vec"], out=ONTO_ITSELF
+)
 def addmv(input: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A vector plus the product of a matrix and a vector.
 
@@ -404,7 +421,11 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Numb
 
 
 @operation(
-    "AddbmmBackward0", inplace=True, former=["beta, input, alpha, batch1, batch2", "beta, input, batch1, batch2"]
+    "AddbmmBackward0",
+    inplace=True,
+    former=["beta, input, alpha, batch1, batch2", "beta, input, batch1, batch2"],
+    autocast="lower_precision_fp",
+    out=exact("self and mat2 must have the same dtype, but got {got} and {want}", memory=Memory.SAME),
 )
 def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A matrix plus the sum of the products of two batches of matrices.
@@ -429,7 +450,11 @@ def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alph
 
 
 @operation(
-    "BaddbmmBackward0", inplace=True, former=["beta, input, alpha, batch1, batch2", "beta, input, batch1, batch2"]
+    "BaddbmmBackward0",
+    inplace=True,
+    former=["beta, input, alpha, batch1, batch2", "beta, input, batch1, batch2"],
+    autocast="lower_precision_fp",
+    out=ONTO_ITSELF,
 )
 def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A batch of matrices plus the products of two others.
@@ -442,7 +467,12 @@ def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alp
     return _added(input, product, beta, alpha)
 
 
-@operation("AddrBackward0", inplace=True, former=["beta, input, alpha, vec1, vec2", "beta, input, vec1, vec2"])
+@operation(
+    "AddrBackward0",
+    inplace=True,
+    former=["beta, input, alpha, vec1, vec2", "beta, input, vec1, vec2"],
+    out=CAST_ONTO_ITSELF,
+)
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A matrix plus the outer product of two vectors.
 

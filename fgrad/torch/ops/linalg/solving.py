@@ -29,6 +29,7 @@ from fgrad.torch.ops.linalg.matrices import (
     transposed,
     zero_pivot,
 )
+from fgrad.torch.ops.table.outputs import SCALAR_TYPE, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.axes import movedim
@@ -149,7 +150,7 @@ def _check_solution(info: Tensor) -> None:
         raise LinAlgError(f"torch.linalg.solve: {failure[0]}The solver failed because the input matrix is singular.")
 
 
-@linalg()
+@linalg(autocast="fp32")
 def solve(A: Array, B: Array, *, left: bool = True) -> Tensor:
     """The solution of ``A X = B``, or of ``X A = B`` if not ``left``.
 
@@ -182,7 +183,7 @@ def _linalg_solve_triangular(input: Array, other: Array, upper: bool, left: bool
     return triangular(input, other, upper, left, unitriangular)
 
 
-@linalg()
+@linalg(out=SCALAR_TYPE)
 def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """The solution of ``A X = B`` for triangular matrices, of which only that triangle is read.
 
@@ -204,7 +205,7 @@ def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unit
     return solution, jnp.broadcast_to(A, (*batch, *A.shape[-2:]))
 
 
-@composite()
+@composite(autocast="fp32")
 def triangular_solve(
     b: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -245,7 +246,7 @@ def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
     return ruled(input, L)
 
 
-@composite()
+@composite(autocast="fp32", out=safely_cast("cholesky_solve"))
 def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Tensor:
     """The solution of a linear system from the Cholesky factor of its matrix.
 
@@ -272,7 +273,7 @@ def _cholesky_inverse(input: Array, upper: bool) -> Any:
     return fgrad.define_rule(forward, vjp=pullback)(input)
 
 
-@composite()
+@composite(autocast="fp32", out=safely_cast("cholesky_inverse"))
 def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
     """The inverse of a matrix from its Cholesky factor.
 
@@ -308,7 +309,7 @@ def _linalg_lstsq(input: Array, B: Array, rcond: Any, with_residuals: bool) -> A
     return found[..., 0] if vector else found, residuals
 
 
-@linalg()
+@linalg(autocast="fp32", out=safely_cast("torch.linalg.lstsq", "solution", "residuals", "rank", "singular_values"))
 def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
     """The solution of least squares problems.
 
@@ -361,7 +362,7 @@ def _singular_values(input: Array) -> Any:
 # -- tensors as matrices ---------------------------------------------------------------------------------------------
 
 
-@linalg()
+@linalg(autocast="fp32", out=safely_cast("tensorinv"))
 def tensorinv(A: Array, ind: int = 2) -> Tensor:
     """The inverse of a tensor as a map from its last axes to its first ``ind``.
 
@@ -379,7 +380,7 @@ def tensorinv(A: Array, ind: int = 2) -> Tensor:
     return reshape(inv(reshape(A, (math.prod(last), math.prod(first)))), (*last, *first))
 
 
-@linalg()
+@linalg(autocast="fp32", out=safely_cast("tensorsolve"))
 def tensorsolve(A: Array, B: Array, dims: Any = None) -> Tensor:
     """The tensor that ``A``, summed over its last axes, takes to ``B``.
 

@@ -29,10 +29,13 @@ from fgrad.mutable.values import device_of_value as placing
 from fgrad.mutable.values.capacity import check_room, check_storage, storage_size
 from fgrad.mutable.values.device_of_value import Absent
 from fgrad.mutable.values.evaluation import concrete
+from fgrad.mutable.write.copying import resized
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace, write
-from fgrad.torch.ops.creation.copying import format_strides, laid_out, resized
+from fgrad.torch.ops.creation.copying import format_strides, laid_out
 from fgrad.torch.ops.creation.creation import asked, place, placed, sizes_of
+from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.table.signature import check_unexpected
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random import (
     integers,
@@ -137,8 +140,7 @@ def new(
         size = (factory.pop("size"),)
     for key in ("layout", "pin_memory", "names"):
         factory.pop(key, None)
-    if factory:
-        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(factory))}'")
+    check_unexpected(name, factory)
     if generator is not None and not isinstance(generator, Generator):
         given = ", ".join([*map(type_name, size), f"generator={type_name(generator)}"])
         raise TypeError(no_match(name, given, _factories("tuple of ints size")))
@@ -155,7 +157,7 @@ def new(
     return asked(tensor) if requires_grad else tensor
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def rand(*size: Any, **factory: Any) -> Tensor:
     """Numbers that are uniform in [0, 1).
 
@@ -169,7 +171,7 @@ def rand(*size: Any, **factory: Any) -> Tensor:
     return new("rand", _UNIFORM, (), size, factory)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def randn(*size: Any, **factory: Any) -> Tensor:
     """Numbers of the standard normal distribution.
 
@@ -184,7 +186,7 @@ def randn(*size: Any, **factory: Any) -> Tensor:
     return new("randn", NORMAL, (), size, factory)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def randint(*bounds: Any, **factory: Any) -> Tensor:
     """Integers from ``low``, or 0, to below ``high``: ``randint([low,] high, size)``.
 
@@ -214,7 +216,7 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
     return new("randint", _RANDOM_BETWEEN, (int(low), int(high)), (), factory, dtypes.int64)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def randperm(
     n: Any,
     *,
@@ -268,7 +270,7 @@ def _like(
     return asked(tensor) if requires_grad else tensor
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def rand_like(input: Any, **factory: Any) -> Tensor:
     """Numbers that are uniform in [0, 1), in the shape and type of another tensor.
 
@@ -277,7 +279,7 @@ def rand_like(input: Any, **factory: Any) -> Tensor:
     return _like("rand_like", input, _UNIFORM, **factory)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def randn_like(input: Any, **factory: Any) -> Tensor:
     """Numbers of the standard normal distribution, in the shape and type of another tensor.
 
@@ -286,7 +288,7 @@ def randn_like(input: Any, **factory: Any) -> Tensor:
     return _like("randn_like", input, NORMAL, **factory)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def randint_like(input: Any, *bounds: Any, low: Any = 0, high: Any = None, **factory: Any) -> Tensor:
     """Integers from ``low``, or 0, to below ``high``, in the shape and type of another tensor.
 
@@ -327,7 +329,8 @@ def uniform_(self: Tensor, low: float = 0.0, to: float = 1.0, *, generator: Any 
 
     Source: `torch.Tensor.uniform_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.uniform_.html>`_.
     """
-    low = float(named.get("from", low))
+    low = float(named.pop("from", low))
+    check_unexpected("uniform_", named)
     return _write(self, _UNIFORM, (low, float(to)), generator)
 
 
@@ -385,6 +388,7 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, to: Any = None, *
     Source: `torch.Tensor.random_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.random_.html>`_.
     """
     given = [*([named["from"]] if "from" in named else []), *bounds, *([] if to is None else [to])]
+    check_unexpected("random_", {key: value for key, value in named.items() if key != "from"})
     if not given:
         return _write(self, _RANDOM, (), generator)
     low, high = (0, given[0]) if len(given) == 1 and "from" not in named else (given + [None])[:2]

@@ -13,14 +13,17 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.transforms.levels import drawn_for
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.ops.creation.copying import resized
+from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.random.random import FACTORY, NORMAL, new, source_of
+from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.outputs import ONTO_ITSELF, exact
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.table.table import composite, write_all
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
 from fgrad.torch.random.gamma import standard_gamma
 from fgrad.torch.random.multinomial import multinomial as categories
+from fgrad.torch.random.scalars import not_implemented
 
 _NORMAL_SIGNATURES = (
     "Tensor mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
@@ -58,7 +61,7 @@ def _tensor(value: Any) -> Tensor:
     return new_tensor(value, tensor_type(dtypes.from_numpy(value.dtype), tuple(value.shape)))
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED, out=ONTO_ITSELF)
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **factory: Any
 ) -> Tensor:
@@ -77,6 +80,8 @@ def normal(
             raise TypeError(no_match("normal", f"{type_name(mean)}, {type_name(std)}", _NORMAL_SIGNATURES))
         factory.update(generator=generator, out=out)
         return new("normal", NORMAL, (float(mean), float(std)), (size,), factory)
+    if out is not None and not (out._type.dtype.is_floating_point or out._type.dtype.is_complex):
+        raise not_implemented("normal_kernel_cpu", out._type.dtype.numpy)
     shaped = mean if isinstance(mean, Tensor) else std
     dtype = shaped._type.dtype.numpy
     if not isinstance(std, Tensor):
@@ -105,7 +110,7 @@ def normal(
     return found if out is None else resized(out, found._type.shape).copy_(found)
 
 
-@composite()
+@composite(out=ONTO_ITSELF)
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
     """Ones with the probabilities that the input has, or all with probability ``p``, and zeros.
 
@@ -148,7 +153,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     return _sampled(_BINOMIAL, (count, prob), value)
 
 
-@composite()
+@composite(out=exact("multinomial expects {want} tensor out, got: {got}"))
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
 ) -> Tensor:

@@ -3,24 +3,28 @@
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.mutable.operation.operands import cast
-from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
+from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.torch import return_types
 from fgrad.torch.ops.reductions.extrema import check_kernel, picked
 from fgrad.torch.ops.reductions.reductions import sum
 from fgrad.torch.ops.table.kinds import kind, single
+from fgrad.torch.ops.table.outputs import CAST, COMPUTED_ONTO_ITSELF, NOT_TAKEN, SCALAR, SCALARS, Memory
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.promotions import common, inexact
-from fgrad.torch.ops.table.table import Array, Number, composite, operation
+from fgrad.torch.ops.table.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views.views import slice_axis, unsqueeze, view_sizes, wrap_dim
+from fgrad.torch.random.scalars import cpp_name
 
 
-def _accumulated(input: Any, dim: int, dtype: Any, scan: Any) -> Any:
+def _accumulated(name: str, input: Any, dim: int, dtype: Any, scan: Any) -> Any:
     if dtype is not None:
         input = cast(input, dtype)
     elif input.dtype.kind in "biu":
@@ -28,12 +32,26 @@ def _accumulated(input: Any, dim: int, dtype: Any, scan: Any) -> Any:
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input
-    if input.dtype == np.bool_:
-        return scan(cast(input, dtypes.int8), dim) != 0
+    if not input.size:
+        return input
+    check_kernel(f"{name}_out_cpu", input, "b")
     return single(lambda x: scan(x, dim))(input)
 
 
-@operation("CumsumBackward0", inplace=True)
+def _accumulated_inplace(operation: Operation, tensor: Tensor, dim: int, dtype: Any) -> Tensor:
+    """PyTorch computes in the tensor's own type, and takes no other."""
+    check_written(tensor)
+    wrap_dim(dim, len(tensor._type.shape))
+    own = tensor._type.dtype
+    if dtype is not None and dtype is not own:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {cpp_name(own.numpy)} and output tensor dtype "
+            f"{cpp_name(dtype.numpy)} should match"
+        )
+    return apply_inplace(operation, (tensor,), (dim, own))
+
+
+@operation("CumsumBackward0", out=COMPUTED_ONTO_ITSELF)
 def cumsum(input: Array, dim: int, *, dtype: Any = None) -> Any:
     """The sums of the elements up to each one along an axis.
 
@@ -43,19 +61,31 @@ def cumsum(input: Array, dim: int, *, dtype: Any = None) -> Any:
 
     Source: `torch.cumsum <https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html>`_.
     """
-    return _accumulated(input, dim, dtype, lax.cumsum)
+    return _accumulated("cumsum", input, dim, dtype, lax.cumsum)
 
 
-@operation("CumprodBackward0", kept=("self", "result"), inplace=True)
+@composite(function=False)
+def cumsum_(self: Array, dim: int, *, dtype: Any = None) -> Tensor:
+    """``cumsum`` in place."""
+    return _accumulated_inplace(operation_of(cumsum), self, dim, dtype)
+
+
+@operation("CumprodBackward0", kept=("self", "result"), out=COMPUTED_ONTO_ITSELF)
 def cumprod(input: Array, dim: int, *, dtype: Any = None) -> Any:
     """The products of the elements up to each one along an axis.
 
     Source: `torch.cumprod <https://docs.pytorch.org/docs/stable/generated/torch.cumprod.html>`_.
     """
-    return _accumulated(input, dim, dtype, lax.cumprod)
+    return _accumulated("cumprod", input, dim, dtype, lax.cumprod)
 
 
-@operation("LogcumsumexpBackward0", kept=("self", "result"))
+@composite(function=False)
+def cumprod_(self: Array, dim: int, *, dtype: Any = None) -> Tensor:
+    """``cumprod`` in place."""
+    return _accumulated_inplace(operation_of(cumprod), self, dim, dtype)
+
+
+@operation("LogcumsumexpBackward0", kept=("self", "result"), out=evolve(SCALAR, memory=Memory.SAME))
 def logcumsumexp(input: Array, dim: int) -> Any:
     """The logarithms of the sums of exponentials up to each element along an axis.
 
@@ -141,7 +171,7 @@ def _cummin(input: Array, dim: int) -> Any:
     return _running(input, dim, lax.le, "cummin_cpu")
 
 
-@composite()
+@composite(out=SCALARS)
 def cummax(input: Array, dim: int) -> Any:
     """The largest elements so far along an axis, and their indices.
 
@@ -150,7 +180,7 @@ def cummax(input: Array, dim: int) -> Any:
     return return_types.cummax(apply(_cummax.operation, (input,), (dim,)))
 
 
-@composite()
+@composite(out=SCALARS)
 def cummin(input: Array, dim: int) -> Any:
     """The smallest elements so far along an axis, and their indices.
 
@@ -162,7 +192,7 @@ def cummin(input: Array, dim: int) -> Any:
 # -- differences and integrals ---------------------------------------------------------------------------------------
 
 
-@composite()
+@composite(out=CAST)
 def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """The differences of neighbours along an axis, taken ``n`` times.
 
@@ -235,7 +265,7 @@ def _trapezoids(function: str, y: Tensor, x: Any, dim: int) -> tuple[Tensor | No
     return (None if x is None else _spacing(function, y, x, wrap_dim(dim, len(shape)))), wrap_dim(dim, len(shape))
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral along an axis of samples by the trapezoidal rule.
 
@@ -254,13 +284,13 @@ def trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tens
     return _times(sum(y, axis) - ends, 1 if dx is None else dx)
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def trapz(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """``trapezoid`` by another name."""
     return trapezoid(y, x, dim=dim) if dx is None else trapezoid(y, x, dx=dx, dim=dim)
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def cumulative_trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals up to each sample along an axis by the trapezoidal rule.
 

@@ -14,6 +14,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.torch import return_types
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of, check_nonempty
 from fgrad.torch.ops.table.kinds import kind
+from fgrad.torch.ops.table.outputs import CAST, EXTREME
 from fgrad.torch.ops.table.overloads import no_match, overload, types_of
 from fgrad.torch.ops.table.table import Array, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim
@@ -131,7 +132,7 @@ def _chosen(function: str, input: Any, dim: Any, keepdim: bool, other: Any, ever
     return getattr(return_types, function)(apply(along.operation, (input,), (dim, keepdim)))
 
 
-@composite()
+@composite(out=CAST)
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; along an axis, with its index; or element by element the larger of two tensors.
 
@@ -147,7 +148,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _chosen("max", input, dim, keepdim, other, _max_all, _max_dim, "maximum")
 
 
-@composite()
+@composite(out=CAST)
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; along an axis, with its index; or element by element the smaller of two tensors.
 
@@ -162,7 +163,7 @@ def _extremum(function: str, input: Any, dim: Dims, keepdim: bool, reduce: Any) 
     return shared(input, reduce, axes_of(dim, input.ndim), keepdim, False)
 
 
-@operation("AmaxBackward0")
+@operation("AmaxBackward0", out=EXTREME)
 def amax(input: Array, dim: Dims = (), keepdim: bool = False) -> Any:
     """The largest elements over axes; equal ones share the gradient evenly.
 
@@ -171,7 +172,7 @@ def amax(input: Array, dim: Dims = (), keepdim: bool = False) -> Any:
     return _extremum("amax", input, dim, keepdim, jnp.max)
 
 
-@operation("AminBackward0")
+@operation("AminBackward0", out=EXTREME)
 def amin(input: Array, dim: Dims = (), keepdim: bool = False) -> Any:
     """The smallest elements over axes; equal ones share the gradient evenly.
 

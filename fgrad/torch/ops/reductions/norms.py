@@ -14,8 +14,10 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.evaluation import array_type
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of
+from fgrad.torch.ops.table.answers import IN_PYTHON
 from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.kinds import single
+from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.promotions import inexact
 from fgrad.torch.ops.table.table import Array, Number, composite, operation
@@ -161,7 +163,7 @@ def _dist(input: Array, other: Array, p: Any) -> Any:
     )
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def dist(input: Array, other: Array, p: Any = 2) -> Tensor:
     """The norm of order ``p`` of the difference of two tensors.
 
@@ -228,7 +230,7 @@ _COMPUTE_MODES = (
 )  # fmt: skip
 
 
-@composite(method=False)
+@composite(method=False, autocast="fp32", dispatch=IN_PYTHON, out=NOT_TAKEN)
 def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The distances between the rows of two matrices, or of batches of them.
 
@@ -278,7 +280,7 @@ def _renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Any:
     return input * jnp.where(lax.gt(norms, limit + lax.full_like(norms, 0)), limit / (norms + 1e-7), 1)
 
 
-@overloaded(inplace=True)
+@overloaded(inplace=True, out=ONTO_ITSELF)
 def renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Choice:
     """Slices along an axis scaled down to a norm of at most ``maxnorm``.
 

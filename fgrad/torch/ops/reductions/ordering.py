@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.mutable.values.evaluation import concrete
+from fgrad.mutable.values.evaluation import concrete, counted, dynamic
 from fgrad.torch import return_types
 from fgrad.torch.ops.creation.combinations import lerp
 from fgrad.torch.ops.creation.copying import as_first
@@ -24,7 +24,9 @@ from fgrad.torch.ops.reductions import reductions
 from fgrad.torch.ops.reductions.extrema import check_kernel, picked, place_of_largest, shared
 from fgrad.torch.ops.reductions.quickselect import quick_selected
 from fgrad.torch.ops.reductions.reductions import check_nonempty
+from fgrad.torch.ops.table.answers import IN_PYTHON
 from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF, QUANTILE, Memory, exact
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.axes import transpose
@@ -81,7 +83,7 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: Any =
     return return_types.sort(apply(_sort_stable.operation, (input,), (stable, dim, descending)))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def argsort(input: Array, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Tensor:
     """The indices that sort an axis.
 
@@ -90,7 +92,7 @@ def argsort(input: Array, dim: int = -1, descending: bool = False, *, stable: An
     return sort(input, dim, descending, stable=stable).indices
 
 
-@composite()
+@composite(out=ONTO_ITSELF)
 def msort(input: Array) -> Tensor:
     """The elements in order along the first axis.
 
@@ -231,7 +233,14 @@ def _kthvalue(input: Array, k: int, dim: int, keepdim: bool) -> Any:
     return _statistic("kthvalue", input, dim, keepdim, place, "kthvalue_cpu", "bc")
 
 
-@composite()
+@composite(
+    out=exact(
+        "output {output}",
+        "values must be of same type as input",
+        "indices must be of scalar type Long",
+        memory=Memory.APART,
+    )
+)
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The ``k``-th smallest element along an axis, and its index.
 
@@ -259,7 +268,7 @@ def _mode(input: Array, dim: int, keepdim: bool) -> Any:
     return _statistic("mode", input, dim, keepdim, _most_frequent, "mode_cpu", "c")
 
 
-@composite()
+@composite(out=exact("expected scalar type '{want}' but got '{got}' for {output} output", "values", "indices"))
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Any:
     """The element that occurs most often along an axis, and an index of it.
 
@@ -333,7 +342,7 @@ def _interpolated(input: Tensor, q: Tensor, dim: int | None, keepdim: bool, inte
     return squeeze_(found, -1)
 
 
-@composite()
+@composite(autocast="fp32", out=QUANTILE)
 def quantile(
     input: Array, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -344,7 +353,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
 
-@composite()
+@composite(autocast="fp32", out=QUANTILE)
 def nanquantile(
     input: Array, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -369,7 +378,7 @@ def _results(operation: Operation, input: Tensor, unique: np.ndarray, inverse: A
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-@composite()
+@composite(dispatch=IN_PYTHON, out=NOT_TAKEN)
 def unique(
     input: Array, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -384,7 +393,7 @@ def unique(
 
     Source: `torch.unique <https://docs.pytorch.org/docs/stable/generated/torch.unique.html>`_.
     """
-    values = concrete(input._value())
+    values = counted(input._value(), dynamic("_unique2"))
     check_kinds("unique" if dim is None else "unique_dim", "bif", values)
     axis = None if dim is None else wrap_dim(dim, values.ndim)
     # NumPy would not sort the NaNs among numbers of a type that is not its own
@@ -396,7 +405,7 @@ def unique(
     return _results(operation, input, found, inverse if return_inverse else None, counts if return_counts else None)
 
 
-@composite()
+@composite(dispatch=IN_PYTHON, out=NOT_TAKEN)
 def unique_consecutive(
     input: Array, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -405,7 +414,7 @@ def unique_consecutive(
     Source: `torch.unique_consecutive
     <https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html>`_.
     """
-    values = concrete(input._value())
+    values = counted(input._value(), dynamic("unique_consecutive"))
     check_kinds("unique" if dim is None else "unique_dim", "bif", values)
     rows = values.reshape(-1) if dim is None else np.moveaxis(values, wrap_dim(dim, values.ndim), 0)
     changed = np.ones(len(rows), bool)

@@ -15,6 +15,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.ops.creation.creation import sizes_of
 from fgrad.torch.ops.table.kinds import is_half, kind
+from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.promotions import inexact
 from fgrad.torch.ops.table.table import Array, Dims as Dims, composite, operation
@@ -76,7 +77,7 @@ def _sum_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: An
     return _summed(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
-@composite()
+@composite(out=COMPUTED)
 def sum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of all elements, or over one or several axes.
 
@@ -130,13 +131,14 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 def _nansum(input: Any, dim: Dims, keepdim: bool, dtype: Any) -> Any:
     if input.dtype.kind == "c":
         raise RuntimeError("nansum on CPU does not support complex inputs")
-    input = _widened(input, dtype)
-    if kind(input) != "f":
-        return _total(input, axes_of(dim, input.ndim), keepdim)
-    return _total(jnp.where(lax.ne(input, input), 0, input), axes_of(dim, input.ndim), keepdim)
+    if dtype is not None and dtype.is_complex:
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{dtype.scalar_name}'")
+    if kind(input) == "f":
+        input = jnp.where(lax.ne(input, input), 0, input)
+    return _total(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
-@operation("NansumBackward0")
+@operation("NansumBackward0", out=WITHOUT_NAN)
 def nansum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum over axes, NaN counting as zero.
 
@@ -181,7 +183,7 @@ def _mean_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: A
     return _mean(input, dim, keepdim, dtype)
 
 
-@composite()
+@composite(out=CAST)
 def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean of all elements, or over one or several axes.
 
@@ -199,7 +201,7 @@ def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     return apply(_mean_dim.operation, (input,), (static_dims(dim), keepdim, dtype))
 
 
-@composite()
+@composite(out=CAST)
 def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean over axes of the elements that are not NaN.
 
@@ -257,7 +259,7 @@ def _prod_dim(input: Array, dim: int, keepdim: bool = False, *, dtype: Any = Non
     return _prod(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
-@composite()
+@composite(autocast="fp32", out=COMPUTED)
 def prod(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product of all elements, or along an axis.
 
@@ -271,7 +273,11 @@ def prod(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 # -- logarithms of sums ----------------------------------------------------------------------------------------------
 
 
-@operation("LogsumexpBackward0", promote=inexact)
+@operation(
+    "LogsumexpBackward0",
+    promote=inexact,
+    out=floating("logsumexp(): Expected floating point type for result tensor, but got: {got}"),
+)
 def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Any:
     """The logarithm of the sum of exponentials over axes, without overflow.
 
@@ -304,7 +310,7 @@ def _tested(input: Any, dim: Dims, keepdim: bool, test: Any) -> Any:
     return cast(found, dtypes.uint8) if input.dtype == np.uint8 else found
 
 
-@operation("AllBackward0")
+@operation("AllBackward0", out=TRUTH)
 def all(input: Array, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements are nonzero.
 
@@ -313,7 +319,7 @@ def all(input: Array, dim: Dims = None, keepdim: bool = False) -> Any:
     return _tested(input, dim, keepdim, jnp.all)
 
 
-@operation("AnyBackward0")
+@operation("AnyBackward0", out=TRUTH)
 def any(input: Array, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether an element is nonzero.
 
@@ -322,7 +328,7 @@ def any(input: Array, dim: Dims = None, keepdim: bool = False) -> Any:
     return _tested(input, dim, keepdim, jnp.any)
 
 
-@operation("CountNonzeroBackward0")
+@operation("CountNonzeroBackward0", out=NOT_TAKEN)
 def count_nonzero(input: Array, dim: Dims = None) -> Any:
     """How many elements are nonzero.
 

@@ -19,6 +19,7 @@ from fgrad.torch.ops.elementwise.complex_numbers import complex
 from fgrad.torch.ops.linalg.products import matmul
 from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, counted, mean, static_dims, sum
 from fgrad.torch.ops.table.kinds import check_kinds, is_half, kind
+from fgrad.torch.ops.table.outputs import CAST, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.complex_views import imag, real
@@ -129,7 +130,7 @@ def _parameters(
     return dims, correction, bool(keepdim)
 
 
-@composite()
+@composite(out=CAST)
 def var(
     input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Tensor:
@@ -151,7 +152,7 @@ def var(
     return apply(_var_of.operation, (input,), _parameters("var", input, dim, unbiased, keepdim, correction))
 
 
-@composite()
+@composite(out=CAST)
 def std(
     input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Tensor:
@@ -162,7 +163,7 @@ def std(
     return apply(_std_of.operation, (input,), _parameters("std", input, dim, unbiased, keepdim, correction))
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def var_mean(
     input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Tensor, Tensor]:
@@ -173,7 +174,7 @@ def var_mean(
     return apply(_var_mean.operation, (input,), _parameters("var_mean", input, dim, unbiased, keepdim, correction))
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def std_mean(
     input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Tensor, Tensor]:
@@ -207,7 +208,7 @@ def _check_weights(name: str, weights: Tensor, wanted: str, count: int) -> None:
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
     """The covariances of variables, a row each, of which the columns are observations.
 
@@ -256,7 +257,7 @@ def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: An
     return (product / (norm if isinstance(norm, Tensor) else float(norm))).squeeze()
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def corrcoef(input: Array) -> Tensor:
     """The correlation coefficients of variables, a row each.
 
@@ -287,7 +288,7 @@ def _elements(tensor: Tensor) -> np.ndarray:
 _BINCOUNT = underived("bincount", NOT_IMPLEMENTED, "self", "weights")
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 on occurs, or the sums of the weights at its occurrences.
 

@@ -6,10 +6,11 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.reductions.former_norms import plain_norm
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite, operation
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over all dimensions but one, which keeps its place; -1 stands for the norm of all elements.
 

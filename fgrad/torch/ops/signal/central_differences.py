@@ -5,6 +5,7 @@ from typing import Any
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.reductions.cumulative import _over, _times
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.joining import cat
@@ -89,7 +90,7 @@ def _uneven(input: Tensor, dim: int, coordinates: Tensor, edge_order: int) -> Te
     return cat((first, middle, last), dim)
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def gradient(input: Array, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """The slopes of a sampled function along each axis, estimated by second-order central differences.
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from jax import lax, numpy as jnp
@@ -13,8 +13,10 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.copying import converted, laid_out
 from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.outputs import NOT_TAKEN, floating, of_kind
 from fgrad.torch.ops.table.overloads import Overload, overload
-from fgrad.torch.ops.table.table import Array, composite, write_all
+from fgrad.torch.ops.table.table import TABLE, Array, Said, composite, write_all
 from fgrad.torch.ops.views.rearranging import roll
 from fgrad.torch.ops.views.views import slice_axis, wrap_dim
 
@@ -22,8 +24,8 @@ from fgrad.torch.ops.views.views import slice_axis, wrap_dim
 _NONE, _BY_ROOT_N, _BY_N = 0, 1, 2
 
 
-def _fft(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return composite(method=False, function=False, name=name, namespace="fft")
+def _fft(name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return composite(method=False, function=False, name=name, namespace="fft", **said)
 
 
 # -- operations ------------------------------------------------------------------------------------------------------
@@ -151,7 +153,7 @@ def _check_real(function: str, input: Tensor, what: str = "real") -> None:
 # -- one axis --------------------------------------------------------------------------------------------------------
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("fft", "complex"))
 def fft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The discrete Fourier transform along an axis.
 
@@ -166,13 +168,13 @@ def fft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = No
     return _one(_promoted(input, False), n, dim, norm, True, False)
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("ifft", "complex"))
 def ifft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``."""
     return _one(_promoted(input, False), n, dim, norm, False, False)
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("rfft", "complex"))
 def rfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first half of the transform of real numbers, which determines the other.
 
@@ -182,13 +184,13 @@ def rfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = N
     return _one(_promoted(input, False), n, dim, norm, True, True)
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("irfft", "floating point"))
 def irfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``."""
     return _to_real(input, n, dim, norm, False)
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("hfft", "floating point"))
 def hfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform of numbers whose other half is their conjugate mirror image; it is real.
 
@@ -197,7 +199,7 @@ def hfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = N
     return _to_real(input, n, dim, norm, True)
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("ihfft", "complex"))
 def ihfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``."""
     _check_real("ihfft", input)
@@ -235,7 +237,7 @@ def _several(input: Tensor, s: Any, dim: Any, norm: str | None, forward: bool) -
     return _run(_fft_c2c, input, dims, _normalization(norm, forward), forward) if dims else input.clone()
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("fftn", "complex"))
 def fftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The transform along several axes.
 
@@ -244,13 +246,13 @@ def fftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) 
     return _several(input, s, dim, norm, True)
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("fftn", "complex"))
 def ifftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``."""
     return _several(input, s, dim, norm, False)
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("rfftn", "complex"))
 def rfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The transform of real numbers along several axes, half of it along the last one.
 
@@ -272,7 +274,7 @@ def _last(input: Tensor, s: Any, dims: Ints, sizes: list[int]) -> int:
     return size
 
 
-@_fft()
+@_fft(autocast="fp32", out=of_kind("irfftn", "floating point"))
 def irfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``."""
     dims, sizes = _axes_and_sizes(input, s, dim)
@@ -283,7 +285,7 @@ def irfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None
     return _run(_fft_c2r, input, dims, _normalization(norm, False), size)
 
 
-@_fft()
+@_fft(out=of_kind("hfftn", "floating point"))
 def hfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``hfft`` along the last axis, and ``fft`` along the others.
 
@@ -300,7 +302,7 @@ def hfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None)
     return _run(_fft_c2r, found.conj(), dims[-1:], scaling, size)
 
 
-@_fft()
+@_fft(out=of_kind("ihfftn", "complex"))
 def ihfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``hfftn``."""
     if input._type.dtype.is_complex:
@@ -316,7 +318,9 @@ def ihfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None
 
 
 def _planar(transform: Callable[..., Tensor], name: str) -> None:
-    @_fft(name)
+    of_many = TABLE[f"fft.{name[:-1]}n"]
+
+    @_fft(name, out=of_many.out, autocast=of_many.autocast)
     def planar(input: Array, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
         return transform(input, s, dim, norm)
 
@@ -338,7 +342,7 @@ def _frequencies(places: np.ndarray, n: int, d: float, dtype: Any, device: Any, 
     return made(places.astype(wanted.numpy) * factor, wanted, device, requires_grad)
 
 
-@_fft()
+@_fft(dispatch=UNLISTED, out=floating("fftfreq requires a floating point or complex dtype"))
 def fftfreq(
     n: int,
     d: float = 1.0,
@@ -358,7 +362,7 @@ def fftfreq(
     return found if out is None else write_all("fft.fftfreq", None, (), found, out)
 
 
-@_fft()
+@_fft(dispatch=UNLISTED, out=floating("rfftfreq requires a floating point or complex dtype"))
 def rfftfreq(
     n: int,
     d: float = 1.0,
@@ -384,7 +388,7 @@ def _shifted(input: Tensor, dim: Any, back: bool) -> Tensor:
     return roll(input, tuple([(n + 1) // 2 if back else n // 2 for n in sizes]), dims)
 
 
-@_fft()
+@_fft(out=NOT_TAKEN)
 def fftshift(input: Array, dim: Any = None) -> Tensor:
     """The frequencies in order, the zero frequency in the middle.
 
@@ -393,7 +397,7 @@ def fftshift(input: Array, dim: Any = None) -> Tensor:
     return _shifted(input, dim, False)
 
 
-@_fft()
+@_fft(out=NOT_TAKEN)
 def ifftshift(input: Array, dim: Any = None) -> Tensor:
     """The inverse of ``fftshift``."""
     return _shifted(input, dim, True)

@@ -7,21 +7,16 @@ from typing import Any
 from jax import numpy as jnp
 
 from fgrad.api.rules import define_rule
+from fgrad.mutable.write.copying import mismatch
 
 
 def check_broadcast(*arrays: Any) -> None:
     """Raise PyTorch's error for shapes that do not broadcast."""
     first = arrays[0].shape
     for other in arrays[1:]:
-        shape = other.shape
-        for back in range(1, min(len(first), len(shape)) + 1):
-            a, b = first[-back], shape[-back]
-            if a != b and 1 not in (a, b):
-                raise RuntimeError(
-                    f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
-                    f"{max(len(first), len(shape)) - back}"
-                )
-        first = jnp.broadcast_shapes(first, shape)
+        if (error := mismatch(first, other.shape)) is not None:
+            raise error
+        first = jnp.broadcast_shapes(first, other.shape)
 
 
 def aligned(*arrays: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from typing import Any
 from fgrad.mutable.operation.operands import promoted
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch.ops.table.answers import CLOSED, UNLISTED
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import NUMBERS, Array, composite
 
@@ -16,7 +17,7 @@ _PAIRS = (
 )
 
 
-@composite(method=False)
+@composite(method=False, dispatch=UNLISTED)
 def result_type(tensor1: Any, tensor2: Any) -> Dtype:
     """The type of the result of arithmetic between two tensors or numbers.
 
@@ -97,7 +98,7 @@ def is_neg(input: Array) -> bool:
     return input._geometry_of().neg
 
 
-@composite(method=False)
+@composite(method=False, dispatch=CLOSED)
 def typename(obj: Any, /) -> str:
     """The name of what an object is: of a tensor the class for its element type, else of its class.
 

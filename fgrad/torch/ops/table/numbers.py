@@ -38,6 +38,8 @@ def plain_number(value: Any) -> Any:
 
 def check_number(value: Any, dtype: Dtype) -> None:
     """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
+    if value.__class__ is int and 0 <= value < 128:  # which every type holds
+        return
     if dtype.is_complex or dtype.numpy == np.bool_ or not _overflows(value, dtype):
         return
     raise RuntimeError(f"value cannot be converted to type {_NAMES[dtype.numpy.name]} without overflow")

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
+from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.creation.data import from_numpy
 from fgrad.torch.ops.elementwise import arithmetic, bitwise, powers, signs
+from fgrad.torch.ops.table.answers import PARSED, Dispatch, as_method
 from fgrad.torch.ops.table.overloads import chooser_of
 from fgrad.torch.ops.table.table import NUMBERS, TABLE, operation_of
 from fgrad.torch.ops.views import axes, complex_views
@@ -28,24 +31,44 @@ _NUMBER_LIKE = (Tensor, *NUMBERS, np.generic)
 Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
 
 
-def _enter(name: str, method: Any) -> None:
+#: operators that are handed over themselves, which PyTorch has written in C++ or in Python
+_ITSELF = Dispatch(operator=True)
+_IN_PYTHON = Dispatch(Rule.WRITTEN, operator=True)
+
+
+def _as(called: str) -> Dispatch:
+    """An operator for which a method is handed over: ``x * 2`` is a call of ``Tensor.mul``."""
+    return Dispatch(called=called, operator=True)
+
+
+def _enter(name: str, method: Any, dispatch: Dispatch = PARSED) -> None:
     method.__name__ = method.__qualname__ = name
-    setattr(Tensor, name, method)
+    setattr(Tensor, name, as_method(dispatch)(method))
 
 
-def _operator(name: str, fast: Binary, slow: Binary) -> None:
+def _operator(name: str, fast: Binary | Operation, slow: Binary, dispatch: Dispatch) -> None:
     """Enter an operator: ``fast`` takes tensors and Python numbers, ``slow`` all that counts as one of these."""
+    if isinstance(fast, Operation):
+        _enter(name, _applied(fast, slow), dispatch)
+        return
 
     def method(self: Tensor, other: Any) -> Any:
         if other.__class__ in _OPERANDS:
             return fast(self, other)
         return slow(self, other) if isinstance(other, _NUMBER_LIKE) else NotImplemented
 
-    _enter(name, method)
+    _enter(name, method, dispatch)
 
 
-def _applied(operation: Operation) -> Binary:
-    return lambda self, other: apply(operation, (self, other))
+def _applied(operation: Operation, slow: Binary) -> Binary:
+    """The method of an operator that is one operation."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        if other.__class__ in _OPERANDS or isinstance(other, Tensor):
+            return apply(operation, (self, other))
+        return slow(self, other) if isinstance(other, _NUMBER_LIKE) else NotImplemented
+
+    return method
 
 
 def _chosen(function: Any) -> Binary:
@@ -73,44 +96,45 @@ for _name, _operation, _function in (
     ("add", arithmetic._add.operation, arithmetic.add),
     ("mul", operation_of(arithmetic.mul), arithmetic.mul),
 ):
-    _operator(f"__{_name}__", _applied(_operation), _function)
-    _operator(f"__r{_name}__", _applied(_operation), _function)
-    _operator(f"__i{_name}__", _written(_operation), TABLE[_name + "_"].call)
+    _operator(f"__{_name}__", _operation, _function, _as(_name))
+    _operator(f"__r{_name}__", _operation, _function, _as(_name))
+    _operator(f"__i{_name}__", _written(_operation), TABLE[_name + "_"].call, _as(f"{_name}_"))
 
-_operator("__sub__", _applied(arithmetic._sub.operation), arithmetic.sub)
-_operator("__rsub__", arithmetic.rsub, arithmetic.rsub)
-_operator("__isub__", _written(arithmetic._sub.operation), TABLE["sub_"].call)
+_operator("__sub__", arithmetic._sub.operation, arithmetic.sub, _as("sub"))
+_operator("__rsub__", arithmetic.rsub, arithmetic.rsub, _IN_PYTHON)
+_operator("__isub__", _written(arithmetic._sub.operation), TABLE["sub_"].call, _as("sub_"))
 
-_operator("__truediv__", _applied(arithmetic._div.operation), arithmetic.div)
-_operator("__itruediv__", _written(arithmetic._div.operation), TABLE["div_"].call)
+_operator("__truediv__", arithmetic._div.operation, arithmetic.div, _as("div"))
+_operator("__itruediv__", _written(arithmetic._div.operation), TABLE["div_"].call, _as("div_"))
 
 
 def _quotient_of(self: Tensor, other: Any) -> Tensor:
     return powers.reciprocal(self) * other
 
 
-_enter("__rtruediv__", _quotient_of)
+_enter("__rtruediv__", _quotient_of, _IN_PYTHON)
 for _name in ("__div__", "__rdiv__", "__idiv__"):
     setattr(Tensor, _name, getattr(Tensor, _name.replace("div", "truediv")))
 
-for _name, _function in (
-    ("floordiv", arithmetic.floor_divide),
-    ("mod", arithmetic.remainder),
-    ("pow", powers.pow),
-    ("and", bitwise.bitwise_and),
-    ("or", bitwise.bitwise_or),
-    ("xor", bitwise.bitwise_xor),
-    ("lshift", bitwise.bitwise_left_shift),
-    ("rshift", bitwise.bitwise_right_shift),
+for _name, _function, _plain, _reflected, _inplace in (
+    ("floordiv", arithmetic.floor_divide, _IN_PYTHON, _IN_PYTHON, _as("floor_divide_")),
+    ("mod", arithmetic.remainder, _as("remainder"), _IN_PYTHON, _as("remainder_")),
+    ("pow", powers.pow, evolve(_IN_PYTHON, name="pow"), _IN_PYTHON, evolve(_IN_PYTHON, name="pow_")),
+    ("and", bitwise.bitwise_and, _ITSELF, _as("bitwise_and"), _ITSELF),
+    ("or", bitwise.bitwise_or, _ITSELF, _as("bitwise_or"), _ITSELF),
+    ("xor", bitwise.bitwise_xor, _ITSELF, _as("bitwise_xor"), _ITSELF),
+    ("lshift", bitwise.bitwise_left_shift, _ITSELF, _IN_PYTHON, _ITSELF),
+    ("rshift", bitwise.bitwise_right_shift, _ITSELF, _IN_PYTHON, _ITSELF),
 ):
-    _operator(f"__{_name}__", _chosen(_function), _function)
-    _operator(f"__r{_name}__", _swapped(_chosen(_function)), _swapped(_function))
-    _operator(f"__i{_name}__", TABLE[_function.__name__ + "_"].call, TABLE[_function.__name__ + "_"].call)
+    _twin = TABLE[_function.__name__ + "_"].call
+    _operator(f"__{_name}__", _chosen(_function), _function, _plain)
+    _operator(f"__r{_name}__", _swapped(_chosen(_function)), _swapped(_function), _reflected)
+    _operator(f"__i{_name}__", _twin, _twin, _inplace)
 
 
-_enter("__neg__", lambda self: apply(operation_of(arithmetic.neg), (self,)))
-_enter("__pos__", lambda self: arithmetic.positive(self))
-_enter("__abs__", lambda self: apply(operation_of(signs.abs), (self,)))
+_enter("__neg__", lambda self: apply(operation_of(arithmetic.neg), (self,)), Dispatch(called="neg"))
+_enter("__pos__", lambda self: arithmetic.positive(self), Dispatch(called="positive"))
+_enter("__abs__", lambda self: apply(operation_of(signs.abs), (self,)), Dispatch(called="abs"))
 
 
 def _invert(self: Tensor) -> Tensor:
@@ -125,7 +149,7 @@ _enter("__invert__", _invert)
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _function = TABLE[_name].call
-    _operator(f"__{_name}__", _chosen(_function), _function)
+    _operator(f"__{_name}__", _chosen(_function), _function, _as(_name))
 
 
 def _equal(self: Tensor, other: Any, compared: Binary = Tensor.__eq__) -> Any:
@@ -135,7 +159,7 @@ def _equal(self: Tensor, other: Any, compared: Binary = Tensor.__eq__) -> Any:
     return compared(self, other)
 
 
-_enter("__eq__", _equal)
+_enter("__eq__", _equal, _as("eq"))
 
 # -- attributes ------------------------------------------------------------------------------------------------------
 

@@ -2,11 +2,12 @@
 
 NOTE [Types of outputs]
 PyTorch's elementwise functions, and others that promote their operands, write their result to a tensor of any type that
-it can be cast to; the rest only to one of the result's own type.  Where a function has a rule or words of its own,
-``RULES`` has them.
+it can be cast to; the rest only to one of the result's own type.  Where a function has a rule or words of its own, its
+row has them (``out``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any
 
 from attrs import evolve, frozen
@@ -22,6 +23,42 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.random.scalars import cpp_name
 
 
+class Memory(Enum):
+    """Which memory an output may share with the operands."""
+
+    #: that of an operand as a whole
+    SAME = 1
+    #: none
+    APART = 2
+    #: none but that of the indices, which are not the first operand
+    OVER_INDICES = 3
+
+
+@frozen(eq=False)
+class Output:
+    """What a function takes as ``out=``, and what it says of other tensors.
+
+    Attributes:
+      fits: from (the result's type, the type given) to whether it may be written; None for what follows from the
+        operation: see NOTE [Types of outputs].
+      text: the error's text, in which ``{want}`` and ``{got}`` are the types (``{c_want}`` and ``{c_got}`` as C++ names
+        them), ``{name}`` the function and ``{output}`` the name of the output.
+      error: the class of the error.
+      names: the names of the outputs.
+      memory: the memory that it may share with the operands; None for what follows from the operation.
+      computed: whether the function computes in the type of the tensor that it writes to.
+      taken: whether the function takes it at all.
+    """
+
+    fits: Callable[[Dtype, Dtype], bool] | None = None
+    text: str = ""
+    error: type[Exception] = RuntimeError
+    names: tuple[str, ...] = ("result",)
+    memory: Memory | None = None
+    computed: bool = False
+    taken: bool = True
+
+
 def _same(wanted: Dtype, given: Dtype) -> bool:
     return wanted is given
 
@@ -30,196 +67,129 @@ def _any(wanted: Dtype, given: Dtype) -> bool:
     return True
 
 
-def _of_kind(wanted: Dtype, given: Dtype) -> bool:
-    return wanted.is_complex == given.is_complex and wanted.is_floating_point == given.is_floating_point
+def exact(text: str, *names: str, memory: Memory | None = None) -> Output:
+    """Outputs of the results' own types alone; ``text`` is the error's."""
+    return Output(_same, text, names=names or ("result",), memory=memory)
 
 
-def _floating(wanted: Dtype, given: Dtype) -> bool:
-    return given.is_floating_point or given.is_complex
+def cast(text: str, *names: str, error: type[Exception] = RuntimeError, memory: Memory | None = None) -> Output:
+    """Outputs of the types that the results can be cast to."""
+    return Output(can_cast, text, error, names or ("result",), memory)
 
 
-def _truth(wanted: Dtype, given: Dtype) -> bool:
-    return given.scalar_name in ("Bool", "Byte")
+def safely_cast(function: str, *names: str) -> Output:
+    """``cast`` in the words of PyTorch's functions of matrices."""
+    text = "Expected {output} to be safely castable from {want} dtype, but got {output} with dtype {got}"
+    return cast(f"{function}: {text}", *names)
 
 
-@frozen(eq=False)
-class Rule:
-    """Which types of outputs a function takes for a type of result, and what it says of others.
+def of_kind(function: str, kind: str) -> Output:
+    """Outputs of the results' kind, whatever their precision, of a transform."""
 
-    Attributes:
-      fits: from (the result's type, the type given) to whether it may be written.
-      text: the error's text, in which ``{want}`` and ``{got}`` are the types (``{c_want}`` and ``{c_got}`` as C++ names
-        them), ``{name}`` the function and ``{output}`` the name of the output.
-      error: the class of the error.
-      outputs: the names of the outputs.
-    """
+    def fits(wanted: Dtype, given: Dtype) -> bool:
+        return wanted.is_complex == given.is_complex and wanted.is_floating_point == given.is_floating_point
 
-    fits: Any
-    text: str
-    error: type[Exception] = RuntimeError
-    outputs: tuple[str, ...] = ("result",)
+    return Output(fits, f"{function} expects a {kind} output tensor, but got {{got}}")
 
 
-_CAST = Rule(can_cast, "result type {want} can't be cast to the desired output type {got}")
-_EXACT = Rule(_same, "Expected out tensor to have dtype {c_want}, but got {c_got} instead")
-_FOUND = Rule(_same, "Found dtype {got} but expected {want}")
-_ANY = Rule(_any, "")
-_CASTABLE = "Expected {output} to be safely castable from {want} dtype, but got {output} with dtype {got}"
-_JOINED = Rule(can_cast, "torch.cat(): input types can't be cast to the desired output type {got}", TypeError)
-_SCALAR = Rule(_same, "expected scalar_type {want} but found {got}")
-_SCALAR_TYPE = Rule(_same, "expected scalar type {want} but found {got}")
-_SCALARS = evolve(_SCALAR, outputs=("values", "indices"))
-_NORM = Rule(_same, "{name} expected out tensor dtype {want} but got: {got}")
-_MULTIPLIED = Rule(_same, "multi_dot(): expected out tensor to have dtype {c_want} but got {c_got}")
-_CONTRACTED = Rule(
-    _same, "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}"
+def floating(text: str) -> Output:
+    """Outputs of any floating-point or complex type."""
+    return Output(lambda wanted, given: given.is_floating_point or given.is_complex, text)
+
+
+FOLLOWS: Output = Output()
+NOT_TAKEN: Output = Output(taken=False)
+CAST: Output = cast("result type {want} can't be cast to the desired output type {got}")
+EXACT: Output = exact("Expected out tensor to have dtype {c_want}, but got {c_got} instead")
+FOUND: Output = exact("Found dtype {got} but expected {want}")
+SCALAR: Output = exact("expected scalar_type {want} but found {got}")
+SCALAR_TYPE: Output = exact("expected scalar type {want} but found {got}")
+BOOLEAN: Output = exact("{name} does not support non-boolean outputs.")
+ANY: Output = Output(_any)
+COMPUTED: Output = evolve(ANY, computed=True, text=EXACT.text)
+
+WITHOUT_NAN: Output = evolve(COMPUTED, text="nansum: provided dtype must match dtype of result. Got {got} and {want}.")
+
+JOINED: Output = cast(
+    "torch.cat(): input types can't be cast to the desired output type {got}", error=TypeError, memory=Memory.APART
 )
-_BOOLEAN = Rule(_same, "{name} does not support non-boolean outputs.")
-_SELECTED = Rule(_same, "{name}(): self and result must have the same scalar type")
-_EXTREME = Rule(
-    _same,
-    "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype.",
+SCALARS: Output = evolve(SCALAR, names=("values", "indices"))
+NORM: Output = exact("{name} expected out tensor dtype {want} but got: {got}")
+MULTIPLIED: Output = exact("multi_dot(): expected out tensor to have dtype {c_want} but got {c_got}")
+CONTRACTED: Output = exact(
+    "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}"
 )
-_OBJECT = Rule(_same, "Expected object of scalar type {want} but got scalar type {got} for argument 'out'")
-_PRODUCT = Rule(_same, "result dtype {got} does not match input dtype {want}")
-_QUANTILE = Rule(_same, "quantile() out tensor must be same dtype as the input tensor")
-_TESTED = Rule(_truth, "{name} only supports bool tensor for result, got: {got}")
-
-
-_SEARCHED = Rule(
-    _same,
+SELECTED: Output = exact("{name}(): self and result must have the same scalar type", memory=Memory.APART)
+EXTREME: Output = exact(
+    "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."
+)
+OBJECT: Output = exact("Expected object of scalar type {want} but got scalar type {got} for argument 'out'")
+PRODUCT: Output = exact("result dtype {got} does not match input dtype {want}")
+QUANTILE: Output = exact("quantile() out tensor must be same dtype as the input tensor")
+TRUTH: Output = Output(
+    lambda wanted, given: given.scalar_name in ("Bool", "Byte"),
+    "{name} only supports bool tensor for result, got: {got}",
+)
+SEARCHED: Output = exact(
     "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
-    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {narrow}",
+    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {narrow}"
 )
 
-
-def _castable(function: str, *outputs: str) -> Rule:
-    return Rule(can_cast, f"{function}: {_CASTABLE}", outputs=outputs or ("result",))
-
-
-def _transformed(function: str, kind: str) -> dict[str, Rule]:
-    """The rules of a transform along one axis and along several, which PyTorch's errors name alike."""
-    rules = [
-        Rule(_of_kind, f"{each} expects a {kind} output tensor, but got {{got}}") for each in (function, f"{function}n")
-    ]
-    return {f"fft.{function}": rules[0], f"fft.{function}2": rules[1], f"fft.{function}n": rules[1]}
+ONTO_ITSELF: Output = Output(memory=Memory.SAME)
+CAST_ONTO_ITSELF: Output = evolve(CAST, memory=Memory.SAME)
+COMPUTED_ONTO_ITSELF: Output = evolve(COMPUTED, memory=Memory.SAME)
+APART: Output = Output(memory=Memory.APART)
+OVER_INDICES: Output = Output(memory=Memory.OVER_INDICES)
 
 
-#: the functions whose rule does not follow from their operation: see NOTE [Types of outputs]
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(("sum", "prod", "cumsum", "cumprod"), _ANY),
-    **dict.fromkeys(("cat", "stack"), _JOINED),
-    **dict.fromkeys(("mean", "nansum", "nanmean", "var", "std", "diff", "max", "min"), _CAST),
-    **dict.fromkeys(("outer", "ger", "addr", "kron"), _CAST),
-    **dict.fromkeys(("abs", "neg", "sign", "sgn", "floor", "ceil", "trunc", "round", "frac", "clamp"), _FOUND),
-    **dict.fromkeys(("conj_physical", "bitwise_not", "gelu", "softplus", "hardshrink", "softshrink"), _FOUND),
-    **dict.fromkeys(("searchsorted", "bucketize"), _SEARCHED),
-    **dict.fromkeys(("all", "any"), _TESTED),
-    **dict.fromkeys(("amax", "amin"), _EXTREME),
-    **dict.fromkeys(("cummax", "cummin"), _SCALARS),
-    **dict.fromkeys(("signbit", "isposinf", "isneginf"), _BOOLEAN),
-    **dict.fromkeys(("index_select", "masked_select"), _SELECTED),
-    **dict.fromkeys(("linalg.norm", "linalg.matrix_norm"), _NORM),
-    **dict.fromkeys(("chain_matmul", "linalg.multi_dot"), _MULTIPLIED),
-    **dict.fromkeys(("inner", "tensordot"), _CONTRACTED),
-    **dict.fromkeys(("complex", "polar"), _OBJECT),
-    **dict.fromkeys(("dot", "vdot"), _PRODUCT),
-    **dict.fromkeys(("quantile", "nanquantile"), _QUANTILE),
-    **{name: _castable(name) for name in ("cholesky", "cholesky_solve", "cholesky_inverse", "linalg.pinv")},
-    **{f"linalg.{name}": _castable(name) for name in ("tensorinv", "tensorsolve", "matrix_power")},
-    **_transformed("fft", "complex"),
-    **_transformed("ifft", "complex"),
-    **{f"fft.ifft{n}": _transformed("fft", "complex")["fft.fftn"] for n in "2n"},
-    **_transformed("rfft", "complex"),
-    **_transformed("ihfft", "complex"),
-    **_transformed("irfft", "floating point"),
-    **_transformed("hfft", "floating point"),
-    "linalg.cond": _castable("linalg.cond"),
-    "linalg.eig": _castable("torch.linalg.eig", "eigenvalues", "eigenvectors"),
-    "linalg.eigvals": _castable("torch.linalg.eigvals", "eigenvalues"),
-    "linalg.householder_product": _castable("torch.linalg.householder_product"),
-    "orgqr": _castable("torch.linalg.householder_product"),
-    "geqrf": _castable("torch.geqrf", "a", "tau"),
-    "linalg.lstsq": _castable("torch.linalg.lstsq", "solution", "residuals", "rank", "singular_values"),
-    "linalg.vecdot": Rule(_same, "linalg.vecdot: Expected out of dtype{want} but found {got}"),
-    "linalg.solve_triangular": _SCALAR_TYPE,
-    "isin": _EXACT,
-    "logcumsumexp": _SCALAR,
-    "log_sigmoid": _SCALAR_TYPE,
-    "special.ndtr": _CAST,
-    "linalg.matrix_rank": _ANY,
-    "fft.fftfreq": Rule(_floating, "fftfreq requires a floating point or complex dtype"),
-    "fft.rfftfreq": Rule(_floating, "rfftfreq requires a floating point or complex dtype"),
-    "ormqr": Rule(
-        _same,
-        "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype "
-        "{got}",
-    ),
-    "logsumexp": Rule(_floating, "logsumexp(): Expected floating point type for result tensor, but got: {got}"),
-    "float_power": Rule(
-        _same, "the output given to float_power has dtype {got} but the operation's result requires dtype {want}"
-    ),
-    "frexp": Rule(
-        _same,
-        "torch.frexp() expects {output} to have dtype {c_want} but got {c_got}",
-        outputs=("mantissa", "exponent"),
-    ),
-    "heaviside": Rule(_same, "heaviside is not yet implemented for tensors with different dtypes."),
-    "where": Rule(_same, "Expected out type to be {want} but got {got}"),
-    "nan_to_num": Rule(_same, "nan_to_num: dtype of out: {got} should be same as input: {want}"),
-    "take": Rule(
-        _same,
-        "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}",
-    ),
-    "mv": Rule(_same, "addmv input tensors must have the same dtype, but got {got}, {want}, and {want}"),
-    "addbmm": Rule(_same, "self and mat2 must have the same dtype, but got {got} and {want}"),
-    "nonzero": Rule(_same, "nonzero: Expected out tensor to have scalar type {want} but got scalar type{got}"),
-    "multinomial": Rule(_same, "multinomial expects {want} tensor out, got: {got}"),
-    "kthvalue": Rule(
-        _same,
-        "output {output}",
-        outputs=("values must be of same type as input", "indices must be of scalar type Long"),
-    ),
-    "mode": Rule(
-        _same, "expected scalar type '{want}' but got '{got}' for {output} output", outputs=("values", "indices")
-    ),
-    "ldexp": Rule(can_cast, "ldexp can't be cast to the desired output type {got}"),
-    "mvlgamma": Rule(can_cast, "mvlgamma: result type {want} can't be cast to the desired output type {got}"),
-}  # fmt: skip
-
-#: what is not elementwise and yet may share memory with its operands only if it is the same memory
-_BESIDE = frozenset((
-    "scatter", "scatter_add", "scatter_reduce", "index_reduce", "index_add", "index_copy", "addmm", "addmv", "addbmm",
-    "baddbmm", "addr", "renorm", "msort", "cumsum", "cumprod", "logcumsumexp", "outer", "ger", "kron", "normal",
-    "bernoulli",
-))  # fmt: skip
-#: what may share no memory with its operands
-_APART = frozenset((
-    "gather", "take_along_dim", "index_select", "take", "masked_select", "nonzero", "cat", "stack", "cross",
-    "linalg.cross", "kthvalue",
-))  # fmt: skip
+def check_taken(name: str, rule: Output) -> None:
+    """Raise PyTorch's error for a function that takes no ``out=``, which is given one."""
+    if not rule.taken:
+        raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
 
 
-#: of these, the tensor of places may be the memory that is written
-_OVER_PLACES = frozenset(("gather", "take_along_dim"))
+def typed(name: str, rule: Output, named: dict[str, Any], out: Any) -> dict[str, Any]:
+    """The named arguments of a function that is given ``out=``, in whose type it may compute.
+
+    Raises:
+      TypeError: it takes none.
+      RuntimeError: another ``dtype`` is given.
+    """
+    check_taken(name, rule)
+    if not rule.computed or not isinstance(out, Tensor):
+        return named
+    wanted, given = named.get("dtype"), out._type.dtype
+    if wanted is not None and wanted is not given:
+        c_want, c_got = cpp_name(wanted.numpy), cpp_name(given.numpy)
+        words = {"want": wanted.scalar_name, "got": given.scalar_name, "c_want": c_want, "c_got": c_got}
+        raise RuntimeError(rule.text.format(**words))
+    return {**named, "dtype": given}
 
 
-def _rule(name: str, operation: Operation | None, count: int) -> Rule:
-    found = RULES.get(name)
+def _types(rule: Output, operation: Operation | None, count: int) -> Output:
+    """The rule for so many outputs, or the one that follows from the operation."""
     # of ``max`` and others, the overload with several outputs has no rule of its own
-    if found is not None and len(found.outputs) == count:
-        return found
-    cast = operation is not None and (operation.promote is not None or operation.strides in ELEMENTWISE)
-    return _CAST if cast else _EXACT
+    if rule.fits is not None and len(rule.names) == count:
+        return rule
+    cast = operation is not None and (
+        operation.computing.promote is not None or operation.computing.strides in ELEMENTWISE
+    )
+    return CAST if cast else EXACT
 
 
 def check_outputs(
-    name: str, operation: Operation | None, operands: Sequence[Any], results: Sequence[Tensor], outs: Sequence[Any]
+    name: str,
+    rule: Output,
+    operation: Operation | None,
+    operands: Sequence[Any],
+    results: Sequence[Tensor],
+    outs: Sequence[Any],
 ) -> None:
     """Raise PyTorch's error for tensors that the results of a function may not be written to.
 
     Arguments:
       name: the function's path in ``torch``.
+      rule: what its row says of outputs.
       operation: the operation behind it, None if there are several.
       operands: what it is called with.
       results: what is to be written.
@@ -227,28 +197,31 @@ def check_outputs(
     """
     if len(outs) != len(results):
         raise TypeError(f"expected tuple of {len(results)} elements but got {len(outs)}")
-    rule = _rule(name, operation, len(results))
+    types = _types(rule, operation, len(results))
     for k, (result, out) in enumerate(zip(results, outs, strict=True)):
         if not isinstance(out, Tensor):
             called = name.replace(".", "_")
             raise TypeError(f"{called}(): argument 'out' must be Tensor, not {type_name(out)}")
         wanted, given = result._type.dtype, out._type.dtype
-        if not rule.fits(wanted, given):
+        if types.fits is not None and not types.fits(wanted, given):
             words = {"want": wanted.scalar_name, "got": given.scalar_name, "name": name}
             c_names = {"c_want": cpp_name(wanted.numpy), "c_got": cpp_name(given.numpy)}
-            output = rule.outputs[min(k, len(rule.outputs) - 1)]
+            output = types.names[min(k, len(types.names) - 1)]
             narrow = wanted.scalar_name == "Int"
-            raise rule.error(rule.text.format(**words, **c_names, output=output, narrow=narrow))
-        _check_memory(name, operation, operands, out)
+            raise types.error(types.text.format(**words, **c_names, output=output, narrow=narrow))
+        _check_memory(rule.memory, operation, operands, out)
 
 
-def _check_memory(name: str, operation: Operation | None, operands: Sequence[Any], out: Tensor) -> None:
-    apart = name in _APART
-    if not apart and name not in _BESIDE and (operation is None or operation.strides not in ELEMENTWISE):
-        return
+def _check_memory(memory: Memory | None, operation: Operation | None, operands: Sequence[Any], out: Tensor) -> None:
+    if memory is None:
+        if operation is None or operation.computing.strides not in ELEMENTWISE:
+            return
+        memory = Memory.SAME
+    apart = memory is not Memory.SAME
     g = out._geometry
     if apart and g is not None and overlaps(g.sizes, g.strides):
         raise RuntimeError(OVERLAP)
     for k, x in enumerate(operands):
         if isinstance(x, Tensor) and x._storage is out._storage:
-            (check_apart if apart and not (k and name in _OVER_PLACES) else check_partial_overlap)(out, x)
+            over = k and memory is Memory.OVER_INDICES
+            (check_apart if apart and not over else check_partial_overlap)(out, x)

@@ -8,7 +8,7 @@ twin and ``out=`` follow, for whichever was chosen.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from attrs import evolve, frozen
 
@@ -17,11 +17,13 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace, check_written
+from fgrad.torch.ops.table.outputs import FOLLOWS, check_taken
 from fgrad.torch.ops.table.table import (
     NUMBERS,
     TABLE,
     Array,
     Fixed,
+    Said,
     Signature,
     enter_row,
     operation,
@@ -39,7 +41,7 @@ class Overload:
     wrapped: Callable[..., Tensor] | None
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
-        operands, params = self.signature.split(args)
+        operands, params = self._split(args)
         if out is None:
             if self.wrapped is not None and all([x._inference for x in operands if isinstance(x, Tensor)]):  # noqa: C419
                 return self.wrapped(*args)
@@ -48,7 +50,16 @@ class Overload:
 
     def write(self, *args: Any) -> Tensor:
         """Run it in place of the first argument."""
-        return apply_inplace(self.operation, *self.signature.split(args))
+        return apply_inplace(self.operation, *self._split(args))
+
+    def _split(self, args: tuple[Any, ...]) -> tuple[Sequence[Any], tuple[Any, ...]]:
+        """The operands and the static parameters of a call with all arguments in their places."""
+        order = self.signature.orders.get(tuple(map(type, args)))
+        if order is not None:
+            return order.operands(args), order.params(args)
+        operands, params = self.signature.split(args)
+        self.signature.learn(args, {}, operands, params)
+        return operands, params
 
 
 #: functions whose operands may all be numbers (torch/csrc/utils/python_arg_parser.cpp)
@@ -68,9 +79,8 @@ def overload(
     """
 
     def enter(array_function: Callable[..., Any]) -> Overload:
-        made = operation_of(operation(node, method=False, function=False, **settings)(array_function))
-        made.name = function
-        return Overload(made, Signature(function, array_function), wrapped)
+        entered = operation(node, known_as=function, method=False, function=False, **settings)(array_function)
+        return Overload(operation_of(entered), Signature(function, array_function), wrapped)
 
     return enter
 
@@ -88,6 +98,7 @@ def overloaded(
     namespace: str = "",
     signatures: Sequence[str] = (),
     former: Sequence[str] = (),
+    **said: Unpack[Said],
 ) -> Callable[[Callable[..., Choice]], Callable[..., Any]]:
     """Enter a function that chooses an overload: see NOTE [Overloads].
 
@@ -98,6 +109,7 @@ def overloaded(
       signatures: how PyTorch lists the overloads in its error for operands that fit none; the operands are those that
         the chooser annotates.
       former: the parameters in orders that PyTorch still takes: NOTE [Former orders].
+      said: what else its row says: see ``Said``.
     """
 
     def enter(chooser: Callable[..., Choice]) -> Callable[..., Any]:
@@ -105,6 +117,7 @@ def overloaded(
         called = f"{namespace}_{own}" if namespace else own
         signature = Signature(called, chooser, former=former)
         without_tensor = of_method(signatures)
+        rule = said.get("out", FOLLOWS)
         placed = sum(not only for only in signature.keyword_only)
         by_name = signature.names[placed:]
 
@@ -114,6 +127,10 @@ def overloaded(
             """The overload, its operands and parameters; ``first`` is asked of the values before the chooser is."""
             # a method's errors leave its tensor out
             listed, skipped = (signatures, 0) if signature.first else (without_tensor, 1)
+            given = (*args, *kwargs.values()) if kwargs else args
+            order = signature.orders.get((*map(type, given), *kwargs))
+            if order is not None:
+                return ask(order.every((*given, *order.rest)), first)
             values = signature.bind(args, kwargs)
             for i in signature.operands:
                 value = values[i]
@@ -134,9 +151,16 @@ def overloaded(
                 raise TypeError(no_match(signature.name, types_of(values[skipped : len(args)]), listed))
             for i in signature.statics:
                 values[i] = signature.static(i, values[i], len(args))
+            operands, params = ([values[i] for i in places] for places in (signature.operands, signature.statics))
+            signature.learn(args, kwargs, operands, params)
+            return ask(values, first)
+
+        def ask(values: Sequence[Any], first: Callable[..., None] | None) -> Choice:
             if first is not None:
                 first(*values)
             try:
+                if not by_name:
+                    return chooser(*values)
                 return chooser(*values[:placed], **dict(zip(by_name, values[placed:], strict=True)))
             except Exception:
                 find_nodes(values)
@@ -144,6 +168,8 @@ def overloaded(
 
         def public_of(signature: Signature) -> Callable[..., Any]:
             def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+                if out is not None:
+                    check_taken(called, rule)
                 chosen, *given = choose(signature, args, kwargs)
                 return chosen(*given, out=out)
 
@@ -152,9 +178,9 @@ def overloaded(
 
         public = public_of(signature)
         if namespace:
-            return _enter(f"{namespace}.{own}", public, chooser.__doc__)
+            return _enter(f"{namespace}.{own}", public, chooser.__doc__, **said)
         as_method = public_of(signature.of_method()) if method else None
-        outer = _enter(called, public, chooser.__doc__, as_method, function, inplace)
+        outer = _enter(called, public, chooser.__doc__, as_method, function, inplace, **said)
         if inplace:
             twins = signature.of_method(called + "_")
 
@@ -211,12 +237,13 @@ def _enter(
     method: Callable[..., Any] | None = None,
     function: bool = False,
     inplace: bool = False,
+    **said: Unpack[Said],
 ) -> Callable[..., Any]:
     for each in (public, method):
         if each is not None:
             each.__name__ = each.__qualname__ = called
             each.__doc__ = doc
-    return enter_row(called, public, None, method, inplace, function)
+    return enter_row(called, public, None, method, inplace, function, **said)
 
 
 def twin_with_node(of: str, node: str) -> None:
@@ -233,7 +260,8 @@ def twin_with_node(of: str, node: str) -> None:
 def also(name: str, of: str) -> None:
     """Another name for a function of the table, for its method, and for its in-place twin."""
     for suffix in ("", "_"):
-        entry = TABLE.get(of + suffix)
-        if entry is not None:
-            method = getattr(Tensor, of + suffix) if entry.method else None
-            enter_row(name + suffix, raw(entry.call), entry.operation, method, entry.inplace, entry.function)
+        row = TABLE.get(of + suffix)
+        if row is not None:
+            # of the functions for lists, PyTorch has none under a second name
+            said: Said = {"dispatch": row.dispatch, "autocast": row.autocast, "out": row.out}
+            enter_row(name + suffix, raw(row.call), row.operation, row.method, row.inplace, row.function, **said)

@@ -6,18 +6,19 @@ mat1, mat2)``, ``x.add_(alpha, other)``.  PyTorch still takes them so, and warns
 An order is meant if it is given whole, with a keyword-only parameter in its place.
 """
 
-import copy
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import frozen
 
-from fgrad.mutable.context.first_time import due
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.torch_function.protocol import plain
+from fgrad.mutable.context.warning import first_time, warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_
+from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 
 if TYPE_CHECKING:
@@ -51,9 +52,55 @@ else:
 
 
 _OPERANDS = (Array, Operand, Fixed, Number, Integer, Arrays)
+_CHECKED, _OPTIONAL_INT = (*_OPERANDS, Ints, Dims, int, bool), int | None
 #: NumPy's names for parameters, which PyTorch takes too
 _OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 NUMBERS = (bool, int, float, complex)
+
+#: classes whose values a signature does not take, or refuse, all alike
+_UNLIKE: frozenset[type] = frozenset((Size, slice, np.ndarray))
+#: how many kinds of calls each function knows
+CALLS_KEPT = 1 << 10
+
+
+@frozen(eq=False)
+class Order:
+    """Where the arguments of a call go, which follows from their classes: nothing is converted.
+
+    Attributes:
+      rest: the defaults that stand behind the arguments.
+      operands, params, every: from arguments and these defaults to the operands, the static parameters, and all in the
+        order of the parameters.
+    """
+
+    rest: tuple[Any, ...]
+    operands: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    params: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    every: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+
+
+def _taker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What takes elements out of a tuple: a function in C."""
+    first = places[0] if places else 0
+    if list(places) == list(range(first, first + len(places))):
+        return operator.itemgetter(slice(first, first + len(places)))
+    return operator.itemgetter(*places)
+
+
+_EMPTY = inspect.Parameter.empty
+
+
+def behind_decorators(function: Callable[..., Any]) -> Any:
+    """The function that decorators were put around: its code object says what ``inspect.signature`` takes long to."""
+    while (inner := getattr(function, "__wrapped__", None)) is not None:
+        function = inner
+    return function
+
+
+def check_unexpected(function: str, named: Mapping[str, Any]) -> None:
+    """Raise PyTorch's error for named arguments that a function does not have."""
+    if named:
+        raise TypeError(f"{function}() got an unexpected keyword argument '{next(iter(named))}'")
 
 
 class Signature:
@@ -71,37 +118,44 @@ class Signature:
         "first",
         "checked",
         "former",
+        "orders",
     )
 
     def __init__(self, name: str, function: Callable[..., Any], first: int = 1, former: Sequence[str] = ()):
         self.name: str = name
         #: how errors number the first argument: the tensor whose method is called does not count, in ``of_method``
         self.first: int = first
-        parameters = list(inspect.signature(function).parameters.values())
-        self.names: list[str] = [p.name for p in parameters]
-        self.kinds: list[Any] = [_kind(p.annotation) for p in parameters]
-        self.defaults: list[Any] = [p.default for p in parameters]
-        self.keyword_only: list[bool] = [p.kind is p.KEYWORD_ONLY for p in parameters]
+        function = behind_decorators(function)
+        code, annotations, by_name = function.__code__, function.__annotations__, function.__kwdefaults__ or {}
+        positional, by_place = code.co_argcount, function.__defaults__ or ()
+        self.names: list[str] = [*code.co_varnames[: positional + code.co_kwonlyargcount]]
+        self.kinds: list[Any] = [_kind(annotations.get(name)) for name in self.names]
+        self.defaults: list[Any] = [_EMPTY] * (positional - len(by_place)) + [*by_place]
+        self.defaults += [by_name.get(name, _EMPTY) for name in self.names[positional:]]
+        self.keyword_only: list[bool] = [False] * positional + [True] * code.co_kwonlyargcount
         self.operands: list[int] = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
         self.statics: list[int] = [i for i, kind in enumerate(self.kinds) if kind not in _OPERANDS]
         #: how many arguments a call without keywords may have for its arguments to be the first values as they are
-        positional = sum(not only for only in self.keyword_only)
-        required = max([i + 1 for i, p in enumerate(self.defaults) if p is inspect.Parameter.empty], default=0)
+        required = max([i + 1 for i, default in enumerate(self.defaults) if default is _EMPTY], default=0)
         self.plain: range = range(required, positional + 1) if Ints not in self.kinds else range(0)
         #: whether there is something to check of the arguments
-        named = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
+        named = not code.co_posonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
         self.checked: bool = named and any(kind is not None for kind in self.kinds)
         #: see NOTE [Former orders]
         self.former: list[list[str]] = [order.split(", ") for order in former]
+        #: by the classes of the arguments, and the names of those that are given by name: what ``learn`` has found
+        self.orders: dict[tuple[Any, ...], Order] = {}
 
     def of_method(self, name: str | None = None) -> "Signature":
         """The same of the method, or of one of another name."""
-        found = copy.copy(self)
-        found.name = name or self.name
-        found.first = 0
+        method = object.__new__(Signature)
+        for slot in Signature.__slots__:
+            setattr(method, slot, getattr(self, slot))
+        method.name = name or self.name
+        method.first = 0
         own = self.names[:1]
-        found.former = [own + [each for each in order if each not in own] for order in self.former]
-        return found
+        method.former = [own + [each for each in order if each not in own] for order in self.former]
+        return method
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in."""
@@ -113,7 +167,7 @@ class Signature:
                 args, kwargs = (), {**dict(zip(order, args, strict=False)), **kwargs}
                 break
         names = self.names
-        values: list[Any] = [inspect.Parameter.empty] * len(names)
+        values: list[Any] = [_EMPTY] * len(names)
         for i, value in enumerate(args):
             if i < len(names) and self.kinds[i] is Ints and _spread(value):
                 values[i] = tuple(args[i:])
@@ -132,12 +186,12 @@ class Signature:
             if key not in names:
                 raise TypeError(f"{self.name}() got an unexpected keyword argument '{key}'")
             i = names.index(key)
-            if values[i] is not inspect.Parameter.empty:
+            if values[i] is not _EMPTY:
                 raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
             values[i] = value
         for i, value in enumerate(values):
-            if value is inspect.Parameter.empty:
-                if self.defaults[i] is inspect.Parameter.empty:
+            if value is _EMPTY:
+                if self.defaults[i] is _EMPTY:
                     missing = [n for n, v, d in zip(names, values, self.defaults, strict=True) if v is d]
                     raise TypeError(
                         f"{self.name}() missing {len(missing)} required positional arguments: "
@@ -145,6 +199,37 @@ class Signature:
                     )
                 values[i] = self.defaults[i]
         return values
+
+    def learn(
+        self, args: Sequence[Any], kwargs: dict[str, Any], operands: Sequence[Any], params: Sequence[Any]
+    ) -> None:
+        """Note how a call was bound, if all calls with arguments of these classes are.
+
+        The operands and the static parameters are what ``split`` has made of it.
+        """
+        values, given = (*args, *kwargs.values()), [*self.names[: len(args)], *kwargs]
+        positional = sum(not only for only in self.keyword_only)
+        if len(self.orders) >= CALLS_KEPT or len(args) > positional or (kwargs and self.former):
+            return
+        if Arrays in self.kinds or Ints in self.kinds:
+            return
+        if not kwargs.keys() <= set(self.names):
+            return
+        found = dict(zip([*self.operands, *self.statics], [*operands, *params], strict=True))
+        places = [self.names.index(name) for name in given]
+        if not all(found[i] is value and self._is_alike(i, value) for i, value in zip(places, values, strict=True)):
+            return
+        rest = [i for i in range(len(self.names)) if i not in places]
+        every = [[*places, *rest].index(i) for i in range(len(self.names))]
+        takers = [_taker([every[i] for i in places]) for places in (self.operands, self.statics, range(len(every)))]
+        self.orders[(*map(type, values), *kwargs)] = Order(tuple([found[i] for i in rest]), *takers)
+
+    def _is_alike(self, i: int, value: Any) -> bool:
+        """Whether all values of the class of one are taken as arguments, if this one is."""
+        kind = value.__class__
+        if kind is tuple or kind is list:
+            return self.kinds[i] is None and len(value) > 0  # of an unchecked parameter, one that is passed on as it is
+        return kind in plain and kind not in _UNLIKE
 
     def _is_in(self, order: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """Whether arguments are in a former order."""
@@ -159,7 +244,7 @@ class Signature:
         return self.kinds[i] is Number and isinstance(value, (*NUMBERS, np.generic))
 
     def _warn_of(self, order: Sequence[str]) -> None:
-        if not due("a former order of arguments"):
+        if not first_time("a former order of arguments"):
             return
         of_function, start = bool(self.first), 1 - self.first
         typed = {
@@ -260,9 +345,9 @@ class Signature:
 
 def _kind(annotation: Any) -> Any:
     """What is checked of an argument; None if nothing is."""
-    if annotation == int | None:
+    if annotation == _OPTIONAL_INT:
         return int
-    return annotation if annotation in (*_OPERANDS, Ints, Dims, int, bool) else None
+    return annotation if annotation in _CHECKED else None
 
 
 def _is_index(value: Any) -> bool:
@@ -316,6 +401,8 @@ def checked_ints(values: Sequence[Any], function: str, name: str, position: int)
 
 def spread_ints(given: Sequence[Any], function: str, name: str, position: int) -> tuple[int, ...]:
     """Integers that are given one by one or as a sequence; see ``checked_ints``."""
+    if set(map(type, given)) == {int}:
+        return tuple(given)
     if len(given) == 1:
         if isinstance(given[0], tuple | list):
             return checked_ints(given[0], function, name, position)

@@ -7,22 +7,28 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from attrs import evolve
+
+from fgrad.mutable.context.torch_function.protocol import Rule
+from fgrad.torch.ops.table.answers import Dispatch
 from fgrad.torch.ops.table.table import composite
 
+_SYMBOLIC = Dispatch(Rule.WRITTEN, "torch")
 
-@composite(method=False)
+
+@composite(method=False, dispatch=_SYMBOLIC)
 def sym_float(a: Any) -> float:
     """A number as a float."""
     return float(a)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=_SYMBOLIC)
 def sym_int(a: Any) -> int:
     """A number as an integer, rounded towards zero."""
     return int(a)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=_SYMBOLIC)
 def sym_max(a: Any, b: Any) -> Any:
     """The larger of two numbers; a float if one of them is.
 
@@ -34,32 +40,32 @@ def sym_max(a: Any, b: Any) -> Any:
     return float(found) if isinstance(a, float) or isinstance(b, float) else found
 
 
-@composite(method=False)
+@composite(method=False, dispatch=_SYMBOLIC)
 def sym_min(a: Any, b: Any) -> Any:
     """The smaller of two numbers; a float if one of them is."""
     found = min(a, b)
     return float(found) if isinstance(a, float) or isinstance(b, float) else found
 
 
-@composite(method=False)
+@composite(method=False, dispatch=_SYMBOLIC)
 def sym_not(a: Any) -> bool:
     """The opposite of a truth value."""
     return not a
 
 
-@composite(method=False)
+@composite(method=False, dispatch=_SYMBOLIC)
 def sym_ite(b: Any, t: Any, f: Any) -> Any:
     """One of two values."""
     return t if b else f
 
 
-@composite(method=False)
+@composite(method=False, dispatch=_SYMBOLIC)
 def sym_sum(args: Sequence[Any]) -> Any:
     """The sum of numbers."""
     return sum(args)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=evolve(_SYMBOLIC, name="_sym_sqrt"))
 def sym_sqrt(a: Any) -> float:
     """The square root of a number."""
     return math.sqrt(a)

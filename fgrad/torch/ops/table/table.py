@@ -17,22 +17,26 @@ A function that only calls other operations, choosing between them, stands under
 """
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from attrs import frozen
 
+from fgrad.deferred import Table
 from fgrad.mutable.context.modes import modes
+from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
+from fgrad.mutable.operation.traits import Computing, Gradients, Writing
 from fgrad.mutable.operation.views import GEOMETRIES_KEPT, ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
+from fgrad.mutable.write.copying import write_out
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import return_types
-from fgrad.torch.ops.table.answers import entered
-from fgrad.torch.ops.table.outputs import check_outputs
+from fgrad.torch.ops.families import put_method
+from fgrad.torch.ops.table.answers import Autocast, Dispatch, as_method, entered, of_method
+from fgrad.torch.ops.table.outputs import FOLLOWS, Output, check_outputs, typed
 from fgrad.torch.ops.table.signature import (
     NUMBERS as NUMBERS,
     Array as Array,
@@ -47,31 +51,61 @@ from fgrad.torch.ops.table.signature import (
 )
 
 
+class Said(TypedDict, total=False):
+    """What the row of a function says of it besides what it computes.
+
+    Attributes:
+      dispatch: how its calls are handed to ``__torch_function__``, where that does not follow from its name.
+      autocast: what ``torch.autocast`` does with its arguments.
+      out: what it takes as ``out=``, where that does not follow from its operation.
+      foreach: whether ``torch._foreach_*`` has it, and its in-place twin, for the tensors of a list.
+    """
+
+    dispatch: Dispatch | None
+    autocast: Autocast | None
+    out: Output
+    foreach: bool
+
+
 @frozen(eq=False)
 class Entry:
-    """A row of the table: a public function, and what stands behind it."""
+    """A row of the table: a public function, what stands behind it, and what is said of it (``Said``)."""
 
     name: str
     call: Callable[..., Any]
     operation: Operation | None
-    method: bool
+    method: Callable[..., Any] | None
     inplace: bool
     function: bool
+    dispatch: Dispatch | None = None
+    autocast: Autocast | None = None
+    out: Output = FOLLOWS
+    foreach: bool = False
 
 
-TABLE: dict[str, Entry] = {}
+TABLE: Table[Entry] = Table()
+_INTEGERS = frozenset((int,))
 
 
 def enter_row(
-    called: str, public: Any, made: Operation | None, method: Any = None, inplace: bool = False, function: bool = True
+    called: str,
+    public: Any,
+    made: Operation | None,
+    method: Any = None,
+    inplace: bool = False,
+    function: bool = True,
+    **said: Unpack[Said],
 ) -> Any:
     """Enter a function in the table, and a method of tensors; what comes back is the function as users call it."""
+    dispatch, autocast = said.get("dispatch"), said.get("autocast")
     if function or "." in called:
-        public = entered(called, public)
-    TABLE[called] = Entry(called, public, made, method is not None, inplace, function)
+        public = entered(called, public, dispatch, autocast)
+    TABLE[called] = Entry(called, public, made, method, inplace, function, **said)
     if method is not None:
         # methods are entered for ``__torch_function__`` all at once, after the last of them
-        setattr(Tensor, called, method)
+        if dispatch is not None or autocast is not None:
+            as_method(of_method(dispatch), autocast)(method)
+        put_method(called, method)
     return public
 
 
@@ -79,6 +113,7 @@ def operation(
     node: str | Callable[..., str] | None = None,
     *,
     name: str | None = None,
+    known_as: str | None = None,
     promote: Any = None,
     strides: Any = None,
     outputs: tuple[str, ...] = ("result",),
@@ -88,68 +123,72 @@ def operation(
     auxiliary: tuple[str, ...] = (),
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None,
     constants: tuple[tuple[str, Any], ...] = (),
+    overloads: tuple[str, str] = ("", ""),
     single: bool = False,
+    many: Callable[..., Join | None] | None = None,
     gradient_views: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     gradient_strides: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    gradient_columns: tuple[str, ...] = (),
     undefined: Callable[..., bool] | None = None,
     refuse: Callable[..., None] | None = None,
     former: Sequence[str] = (),
     method: bool = True,
     inplace: bool = False,
     function: bool = True,
+    **said: Unpack[Said],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function of arrays in the table; what comes back is the function of tensors.
 
     Arguments:
       node: the name of its ``grad_fn``; a function from (operand types, static parameters) where that depends on them.
       name: PyTorch's name, if not the function's.
-      promote: from (operand types, static parameters) to the type the operands are cast to first.
-      strides: see ``Operation``.
+      known_as: the name by which errors have the operation, if it is not that of its row.
+      promote, strides, single, many: see ``Computing``.
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, where they are not the parameters' own.
-      fused: the name of the node of its backward, where PyTorch has one.
-      kept, auxiliary, overlap, constants, single, gradient_views, gradient_strides, undefined, refuse: see
-        ``Operation``.
+      fused, kept, auxiliary, constants, gradient_views, gradient_strides, gradient_columns, undefined, refuse: see
+        ``Gradients``.
+      overlap, overloads: see ``Writing``.
       former: the parameters in orders that PyTorch still takes: NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
+      said: what else its row says: see ``Said``.
     """
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
         signature = Signature(called.replace(".", "_"), array_function, former=former)
         made = Operation(
-            called,
+            known_as or called,
             _by_name(array_function, signature),
             node,
             saved or tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
             tuple([signature.names[i] for i in signature.statics]),
             frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number, Integer)),
             outputs,
-            promote,
-            strides,
-            fused,
-            kept,
-            auxiliary,
-            overlap,
-            constants,
-            single,
-            gradient_views,
-            gradient_strides,
-            undefined,
-            refuse,
+            Computing(promote, strides, single, many),
+            Gradients(
+                fused, kept, auxiliary, constants, gradient_views, gradient_strides, gradient_columns, undefined, refuse
+            ),
+            Writing(overlap, overloads),
         )
         public = _public(called, signature, made, array_function)
         if inplace:
             _enter_twin(called, signature, made, function)
-        own = _public(called, signature.of_method(), made, array_function)
-        return enter_row(called, public, made, _method(own, called) if method else None, inplace, function)
+        own = _public(called, signature.of_method(), made, array_function) if method else None
+        return enter_row(called, public, made, own, inplace, function, **said)
 
     return enter
 
 
 def view(
-    node: str, geometry: Callable[..., Any], *, name: str | None = None, method: bool = True, function: bool = True
+    node: str,
+    geometry: Callable[..., Any],
+    *,
+    name: str | None = None,
+    method: bool = True,
+    function: bool = True,
+    **said: Unpack[Said],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter an operation whose results are views; ``geometry`` as in ``ViewOperation``."""
 
@@ -172,7 +211,7 @@ def view(
 
             def public(*args: Any, **kwargs: Any) -> Any:
                 tensor, rest = args[0] if args else None, args[1:]
-                plainly = not kwargs and isinstance(tensor, Tensor) and all([x.__class__ is int for x in rest])  # noqa: C419
+                plainly = not kwargs and isinstance(tensor, Tensor) and _INTEGERS.issuperset(map(type, rest))
                 bound = known.get(rest) if plainly else None
                 if bound is not None:
                     return apply_view(made, [tensor, *bound[0]], bound[1])
@@ -184,14 +223,18 @@ def view(
             _describe(public, called, array_function)
             return public
 
-        own = _method(public_of(signature.of_method()), called) if method else None
-        return enter_row(called, public_of(signature), made, own, False, function)
+        own = public_of(signature.of_method()) if method else None
+        return enter_row(called, public_of(signature), made, own, False, function, **said)
 
     return enter
 
 
 def composite(
-    method: bool = True, function: bool = True, name: str | None = None, namespace: str = ""
+    method: bool = True,
+    function: bool = True,
+    name: str | None = None,
+    namespace: str = "",
+    **said: Unpack[Said],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function of tensors that is made of other operations.
 
@@ -210,38 +253,35 @@ def composite(
         if signature.operands or (signature.checked and not in_python):
             own = _checked(called, signature.of_method(), public)
             public = _checked(called, signature, public) if function or "." in called else own
-        return enter_row(called, public, None, own if method else None, False, function)
+        return enter_row(called, public, None, own if method else None, False, function, **said)
 
     return enter
 
 
 def _checked(called: str, signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of tensors called as operations are."""
-    least = sum(default is inspect.Parameter.empty for default in signature.defaults)
-    most = sum(not only for only in signature.keyword_only)
-    several = Arrays in signature.kinds
-    tensors = [i for i in signature.operands if not i or signature.kinds[i] is Array]
-    checked = {i: signature.kinds[i] for i in signature.statics if signature.kinds[i] in (int, bool, Dims)}
-    kinds: dict[int, Any] = {i: int if kind is Dims else kind for i, kind in checked.items()}
+    checked = [i for i in signature.statics if signature.kinds[i] in (int, bool, Dims)]
+    orders = signature.orders
     # what PyTorch has in Python takes none
     takes_out = "out" not in signature.names and not called.startswith("nn.functional.")
 
     @functools.wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            if tuple(map(type, args)) in orders:
+                return function(*args)
+        elif (*map(type, args), *map(type, kwargs.values()), *kwargs) in orders:
+            return function(*args, **kwargs)
         given = len(args)
-        if (
-            not several
-            and not kwargs
-            and least <= given <= most
-            and all([isinstance(args[i], Tensor) for i in tensors if i < given])  # noqa: C419  (a list is faster here)
-            and all([args[i].__class__ is kinds[i] for i in kinds if i < given])  # noqa: C419
-        ):
-            return function(*args)
         out = kwargs.pop("out", None) if takes_out else None
+        if out is not None:
+            kwargs = typed(called, _output(called), kwargs, out)
         values = signature.bind(args, kwargs)
         operands = signature.spread(values, given)
-        for i in kinds:
+        for i in checked:
             values[i] = signature.static(i, values[i], given)
+        if out is None:
+            signature.learn(args, kwargs, operands, [values[i] for i in signature.statics])
         call = [v for v, only in zip(values, signature.keyword_only, strict=True) if not only]
         named = {n: v for n, v, only in zip(signature.names, values, signature.keyword_only, strict=True) if only}
         if out is None:
@@ -271,23 +311,21 @@ def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[...
 
 
 def _public(called: str, signature: Signature, made: Operation, array_function: Callable[..., Any]) -> Any:
-    count = len(signature.operands)
-    simple = not signature.statics and not any(
-        signature.kinds[i] in (Arrays, Number, Integer) for i in signature.operands
-    )
-    allowed = [(Tensor, *NUMBERS) if signature.kinds[i] is Operand and i else (Tensor,) for i in signature.operands]
+    orders = signature.orders
 
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if (
-            simple
-            and not kwargs
-            and out is None
-            and len(args) == count
-            and all([x.__class__ in ok for x, ok in zip(args, allowed, strict=True)])  # noqa: C419  (a list is faster here)
-        ):
-            return apply(made, args)
+        if out is not None:
+            kwargs = typed(called, _output(called), kwargs, out)
+            operands, params = signature.split(signature.bind(args, kwargs), len(args))
+            return run_into(called, made, operands, params, out)
+        values = (*args, *kwargs.values()) if kwargs else args
+        order = orders.get((*map(type, values), *kwargs))
+        if order is not None:
+            values += order.rest
+            return apply(made, order.operands(values), order.params(values))
         operands, params = signature.split(signature.bind(args, kwargs), len(args))
-        return apply(made, operands, params) if out is None else run_into(called, made, operands, params, out)
+        signature.learn(args, kwargs, operands, params)
+        return apply(made, operands, params)
 
     _describe(public, called, array_function)
     public.operation = made  # type: ignore[attr-defined]
@@ -300,14 +338,20 @@ def run_into(called: str, made: Operation, operands: Sequence[Any], params: tupl
     return write_all(called, made, operands, apply(made, operands, params), out)
 
 
+def _output(called: str) -> Output:
+    """What the row of a function says of outputs."""
+    return TABLE[called].out if called in TABLE else FOLLOWS
+
+
 def writes_out(
-    called: str, made: Operation | None = None, forward: str = ""
+    called: str, made: Operation | None = None, rule: Output = FOLLOWS, forward: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let a function of tensors that looks at its arguments itself be given ``out=``.
 
     Arguments:
-      called: the name by which errors and ``fgrad.torch.ops.table.outputs.RULES`` have the function.
+      called: the name by which errors have the function.
       made: the operation behind it, if it is one.
+      rule: what it takes as ``out=``, where that does not follow from the operation.
       forward: the name of the kernel that has no derivative with ``out=``, if it is another.
     """
 
@@ -318,7 +362,7 @@ def writes_out(
                 return function(*args, **kwargs)
             operands = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
             _check_untracked(forward or called, operands, out)
-            return write_all(called, made, operands, function(*args, **kwargs), out)
+            return write_all(called, made, operands, function(*args, **kwargs), out, rule)
 
         return public
 
@@ -338,44 +382,40 @@ def _check_untracked(called: str, operands: Sequence[Any], out: Any) -> None:
         )
 
 
-def write_all(called: str, made: Operation | None, operands: Sequence[Any], found: Any, out: Any) -> Any:
-    """Write the results of a function to the tensors given as ``out=``, which are returned."""
+def write_all(
+    called: str, made: Operation | None, operands: Sequence[Any], found: Any, out: Any, rule: Output | None = None
+) -> Any:
+    """Write the results of a function to the tensors given as ``out=``, which are returned.
+
+    ``rule`` is what the function takes as ``out=``, for one that has no row of this name.
+    """
     several = isinstance(found, tuple)
     results, outs = found if several else (found,), out if several and isinstance(out, tuple | list) else (out,)
-    check_outputs(called, made, operands, results, outs)
+    check_outputs(called, rule or _output(called), made, operands, results, outs)
     for target, result in zip(outs, results, strict=True):
-        writing.into(target, result)
+        write_out(target, result)
     # several are returned as the function returns its results, with their names
     return return_types.written(found, outs) if several else out
-
-
-class _Writing:
-    """What writes a result into a tensor given as ``out=``; ``fgrad.torch.ops.creation.copying`` enters it."""
-
-    into: Any = None
-
-
-writing: _Writing = _Writing()
 
 
 def _enter_twin(called: str, signature: Signature, made: Operation, function: bool) -> None:
     name = called + "_"
     of_method = signature.of_method(name)
 
+    orders = of_method.orders
+
     def twin(*args: Any, **kwargs: Any) -> Any:
+        values = (*args, *kwargs.values()) if kwargs else args
+        order = orders.get((*map(type, values), *kwargs))
+        if order is not None:
+            values += order.rest
+            return apply_inplace(made, order.operands(values), order.params(values))
         operands, params = of_method.split(of_method.bind(args, kwargs), len(args))
+        of_method.learn(args, kwargs, operands, params)
         return apply_inplace(made, operands, params)
 
     _describe(twin, name, None)
-    enter_row(name, twin, made, _method(twin, name), False, function)
-
-
-def _method(public: Callable[..., Any], called: str) -> Callable[..., Any]:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return public(self, *args, **kwargs)
-
-    _describe(method, called, public)
-    return method
+    enter_row(name, twin, made, twin, False, function)
 
 
 def _describe(public: Callable[..., Any], called: str, source: Callable[..., Any] | None) -> None:

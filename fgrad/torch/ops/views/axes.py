@@ -8,6 +8,7 @@ from jax import lax
 
 from fgrad.mutable.layout.geometry import Geometry, Ints
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Dims, Ints as SpreadInts, composite, view
 from fgrad.torch.ops.views.views import alias_of, wrap_dim
 
@@ -67,19 +68,19 @@ def t(input: Array) -> Any:
     return lax.transpose(input, _t_order(input.ndim))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Tensor:
     """``transpose`` by another name."""
     return transpose(input, axis0, axis1)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def swapdims(input: Any, dim0: int, dim1: int) -> Tensor:
     """``transpose`` by another name."""
     return transpose(input, dim0, dim1)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def movedim(input: Any, source: Dims, destination: Dims) -> Tensor:
     """Axes moved to other places, the rest in their order, as a view."""
     rank = len(input._type.shape)

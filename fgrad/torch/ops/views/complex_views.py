@@ -68,7 +68,7 @@ def _view_as_complex_geometry(g: Geometry) -> Geometry:
     )
 
 
-@view("ViewAsComplexBackward0", _view_as_complex_geometry)
+@view("ViewAsComplexBackward0", _view_as_complex_geometry, autocast="fp32")
 def view_as_complex(input: Array) -> Any:
     """Pairs of real numbers as complex ones, as a view."""
     return lax.complex(input[..., 0], input[..., 1])

@@ -59,8 +59,7 @@ def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...], 
     recorded = modes.grad and is_tracked(tensor)
     check_inplace(tensor, recorded)
     check_inference(tensor)
-    static = dict(zip(operation.parameters, params, strict=True))
-    geometry: Geometry = operation.geometry(tensor._geometry_of(), *rest, **static)
+    geometry: Geometry = operation.geometry(tensor._geometry_of(), *rest, **operation.named(params))
     types = (tensor._type, *[x.__class__ for x in rest])
     node = node_of(operation.planned(types, params, None), (tensor, *rest)) if recorded else None
     source, type = here(2), tensor_type(geometry.dtype, geometry.sizes)

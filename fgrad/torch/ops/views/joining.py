@@ -13,6 +13,7 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import channels_last
+from fgrad.torch.ops.table.outputs import JOINED
 from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Arrays, composite, operation, operation_of, run_into
 from fgrad.torch.ops.views.reshaping import atleast_1d, atleast_2d, atleast_3d, check_tensors
@@ -53,12 +54,6 @@ def _strides(operands: Sequence[Any], shape: Ints) -> Ints | None:
     return channels_last(shape, "channels_last")
 
 
-@operation("CatBackward0", name="_cat", promote=common, strides=_strides, method=False, function=False)
-def _cat(tensors: Arrays, dim: int) -> Any:
-    counting = [x for x in tensors if _counts(x.shape)]  # type: ignore[attr-defined]
-    return lax.concatenate(counting, dim) if counting else tensors[0]  # type: ignore[index]
-
-
 def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
     shapes = [t.shape for t in types]
     if not _of_one_type(types) or any(not _counts(shape) for shape in shapes):
@@ -73,16 +68,29 @@ def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
     )
 
 
+@operation(
+    "CatBackward0",
+    name="_cat",
+    known_as="cat",
+    many=_cat_of_many,
+    promote=common,
+    strides=_strides,
+    method=False,
+    function=False,
+)
+def _cat(tensors: Arrays, dim: int) -> Any:
+    counting = [x for x in tensors if _counts(x.shape)]  # type: ignore[attr-defined]
+    return lax.concatenate(counting, dim) if counting else tensors[0]  # type: ignore[index]
+
+
 def _of_one_type(types: Sequence[Any]) -> bool:
     return all(t.dtype is types[0].dtype for t in types)
 
 
 _CAT = operation_of(_cat)
-_CAT.name = "cat"
-_CAT.many = _cat_of_many
 
 
-@composite(method=False)
+@composite(method=False, autocast="promote", out=JOINED)
 def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
     """Tensors one after the other along an axis that they have.
 
@@ -126,11 +134,6 @@ def concatenate(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None
     return cat(tensors, dim, out=out, axis=axis)
 
 
-@operation("StackBackward0", name="_stack", promote=common, method=False, function=False)
-def _stack(tensors: Arrays, dim: int) -> Any:
-    return jnp.stack(tensors, dim)  # type: ignore[arg-type]
-
-
 def _stack_of_many(types: Sequence[Any], dim: int) -> Join | None:
     if not _of_one_type(types):
         return None
@@ -142,12 +145,17 @@ def _stack_of_many(types: Sequence[Any], dim: int) -> Join | None:
     )
 
 
+@operation(
+    "StackBackward0", name="_stack", known_as="stack", many=_stack_of_many, promote=common, method=False, function=False
+)
+def _stack(tensors: Arrays, dim: int) -> Any:
+    return jnp.stack(tensors, dim)  # type: ignore[arg-type]
+
+
 _STACK = operation_of(_stack)
-_STACK.name = "stack"
-_STACK.many = _stack_of_many
 
 
-@composite(method=False)
+@composite(method=False, autocast="promote", out=JOINED)
 def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
     """Tensors of one shape along a new axis.
 

@@ -11,9 +11,12 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.formats import contiguous_format
 from fgrad.mutable.values.evaluation import concrete
-from fgrad.torch.ops.creation.copying import clone, kept_strides, laid_out
+from fgrad.mutable.write.copying import kept_strides
+from fgrad.torch.ops.creation.copying import clone, laid_out
 from fgrad.torch.ops.creation.creation import made, sizes_of
 from fgrad.torch.ops.indexing.gathering import index_select, masked_select
+from fgrad.torch.ops.table.answers import IN_PYTHON
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.signature import spread_ints
 from fgrad.torch.ops.table.table import Array, Dims, Ints, composite, operation
@@ -64,7 +67,7 @@ def _interleaved_places(repeats: Tensor) -> Tensor:
     return made(np.repeat(np.arange(len(counts)), counts), repeats._type.dtype)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -112,7 +115,7 @@ def _roll(input: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     return jnp.roll(input, shifts, dims) if input.ndim else input
 
 
-@overloaded()
+@overloaded(out=NOT_TAKEN)
 def roll(input: Array, shifts: Dims, dims: Dims = ()) -> Choice:
     """Elements moved along axes, those that leave at one end entering at the other; without axes, in a row.
 
@@ -130,7 +133,7 @@ def roll(input: Array, shifts: Dims, dims: Dims = ()) -> Choice:
     return _roll, input, shifts, tuple([wrap_dim(d, len(input._type.shape), False) for d in axes])
 
 
-@operation("FlipBackward0", strides=elementwise)
+@operation("FlipBackward0", strides=elementwise, out=NOT_TAKEN)
 def flip(input: Array, dims: Ints) -> Any:
     """The elements in the opposite order along axes.
 
@@ -172,7 +175,7 @@ def _rot90(input: Array, k: int, dims: tuple[int, int]) -> Any:
     return jnp.rot90(input, k, dims)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """A quarter turn, ``k`` times, from the first of two axes towards the second.
 
@@ -201,7 +204,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 # -- products and combinations ---------------------------------------------------------------------------------------
 
 
-@composite(method=False)
+@composite(method=False, dispatch=IN_PYTHON)
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All tuples of an element of each vector, a row for each.
 
@@ -215,7 +218,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([flatten(grid) for grid in meshgrid(*found, indexing="ij")], 1)
 
 
-@composite(method=False)
+@composite(method=False, out=NOT_TAKEN)
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of ``r`` elements of a vector, a row for each.
 

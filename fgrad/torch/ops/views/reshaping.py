@@ -10,6 +10,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
+from fgrad.torch.ops.table.answers import CLOSED, IN_PYTHON, in_python
 from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.ops.views.views import expand, reshape, unsqueeze, view_sizes
@@ -50,7 +51,7 @@ def _to_3d(x: Tensor) -> Tensor:
     return unsqueeze(x if rank == 2 else unsqueeze(x, 0), -1)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=in_python(lambda *tensors: None))
 def atleast_1d(*tensors: Any, as_tuple: bool = False) -> Any:
     """Views with at least one axis.
 
@@ -59,7 +60,7 @@ def atleast_1d(*tensors: Any, as_tuple: bool = False) -> Any:
     return _each(_to_1d, tensors, as_tuple)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=in_python(lambda *tensors: None))
 def atleast_2d(*tensors: Any, as_tuple: bool = False) -> Any:
     """Views with at least two axes; vectors are rows.
 
@@ -68,7 +69,7 @@ def atleast_2d(*tensors: Any, as_tuple: bool = False) -> Any:
     return _each(_to_2d, tensors, as_tuple)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=in_python(lambda *tensors: None))
 def atleast_3d(*tensors: Any, as_tuple: bool = False) -> Any:
     """Views with at least three axes.
 
@@ -77,7 +78,7 @@ def atleast_3d(*tensors: Any, as_tuple: bool = False) -> Any:
     return _each(_to_3d, tensors, as_tuple)
 
 
-@composite(method=False)
+@composite(method=False, dispatch=IN_PYTHON)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors expanded to one shape.
 
@@ -91,7 +92,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple([x if x._type.shape == shape else expand(x, shape) for x in tensors])
 
 
-@composite(method=False)
+@composite(method=False, dispatch=CLOSED)
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes broadcast to.
 
@@ -129,7 +130,7 @@ def _grids(tensors: Sequence[Tensor]) -> list[Tensor]:
     ]
 
 
-@composite(method=False)
+@composite(method=False, dispatch=IN_PYTHON)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """The coordinates of a grid: each tensor expanded along the axes of the others.
 

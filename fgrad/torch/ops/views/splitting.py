@@ -14,6 +14,8 @@ from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.dtypes import int64
 from fgrad.mutable.types.type_names import type_name
+from fgrad.torch.ops.table.answers import UNLISTED, in_python
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.signature import checked_ints
 from fgrad.torch.ops.table.table import Array, Dims, composite, view
@@ -111,7 +113,7 @@ _AS_STRIDED_VIEW = ViewOperation(
 )
 
 
-@composite()
+@composite(dispatch=UNLISTED)
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """A view of a tensor's storage by sizes, strides and offset."""
     find_nodes((input,))
@@ -141,7 +143,7 @@ def _unbind(input: Array, dim: int) -> Any:
     return tuple(lax.unstack(input, dim))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """The parts along an axis, each a view."""
     return tuple(_unbind(input, dim))
@@ -199,13 +201,23 @@ def split_with_sizes(input: Any, split_sizes: Dims, dim: int = 0) -> tuple[Tenso
     return tuple(_split_with_sizes(input, lengths, axis))
 
 
-@composite()
+_CHUNKS = ("Tensor input, int split_size, int dim = 0", "Tensor input, tuple of ints split_size, int dim = 0")
+
+
+@composite(
+    dispatch=in_python(lambda tensor, split_size_or_sections, dim=0: None, method=lambda self, split_size, dim=0: None),
+    out=NOT_TAKEN,
+)
 def split(
     tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
     """Pieces along an axis, each a view."""
     find_nodes((tensor,))
     given = split_size if split_size_or_sections is None else split_size_or_sections
+    if isinstance(given, Tensor) and given._type.numel == 1:
+        given = int(given.item())
+    if given.__class__ is bool:
+        raise TypeError(no_match("split", types_of((tensor, given, dim)), _CHUNKS))
     shape = tensor._type.shape
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -225,7 +237,7 @@ def split(
     return tuple(_split(tensor, tuple([min(given, size - i * given) for i in range(count)]), axis))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal length along an axis, each a view."""
     if chunks <= 0:
@@ -245,7 +257,7 @@ _TENSOR_SPLITS = (
 )
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces along an axis, by their number or by where to cut, each a view."""
     shape = input._type.shape
@@ -298,19 +310,19 @@ def _split_evenly(function: str, input: Tensor, given: Any, dim: int, least: int
     return tensor_split(input, given, dim)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def hsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """``tensor_split`` along columns; a number of pieces must divide them."""
     return _split_evenly("hsplit", input, indices_or_sections, 0 if len(input._type.shape) == 1 else 1, 1)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def vsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """``tensor_split`` along rows; a number of pieces must divide them."""
     return _split_evenly("vsplit", input, indices_or_sections, 0, 2)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def dsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """``tensor_split`` along the third axis; a number of pieces must divide it."""
     return _split_evenly("dsplit", input, indices_or_sections, 2, 3)

@@ -8,8 +8,9 @@ holds, such as the gates of a recurrent cell.
 
 from typing import Any
 
-from fgrad.mutable.operation.views import let_go
+from fgrad.mutable.operation.views import cut_from_base
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite, view
 from fgrad.torch.ops.views.splitting import _split_geometry, _split_values
 from fgrad.torch.ops.views.views import wrap_dim
@@ -34,7 +35,7 @@ def _axis(input: Tensor, dim: int, name: str) -> tuple[int, int]:
     return axis, shape[axis]
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of length ``split_size`` along an axis, the last maybe shorter, which are no views for autograd.
 
@@ -53,9 +54,8 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...
     if split_size == 0 and size:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
     count = max(-(-size // split_size), 1) if split_size else 1
-    return tuple(
-        map(let_go, _unsafe_split(input, tuple(min(split_size, size - i * split_size) for i in range(count)), axis))
-    )
+    sizes = tuple(min(split_size, size - i * split_size) for i in range(count))
+    return tuple(map(cut_from_base, _unsafe_split(input, sizes, axis)))
 
 
 @composite()
@@ -80,10 +80,10 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple
             f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), "
             f"but got split_sizes={list(lengths)}"
         )
-    return tuple(map(let_go, _unsafe_split_with_sizes(input, lengths, axis)))
+    return tuple(map(cut_from_base, _unsafe_split_with_sizes(input, lengths, axis)))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal length along an axis, which are no views for autograd.
 

@@ -12,6 +12,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.creation.copying import as_first, fill_
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number, composite
 from fgrad.torch.ops.views.splitting import _diagonal_geometry, as_strided, checked_strided
@@ -105,7 +106,7 @@ def _diagonal_scatter(input: Array, src: Array, offset: int, dim1: int, dim2: in
     return jnp.moveaxis(found, (-2, -1), (dim1, dim2))
 
 
-@overloaded()
+@overloaded(out=NOT_TAKEN)
 def diagonal_scatter(input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Choice:
     """A copy with a diagonal replaced by ``src``.
 

@@ -9,12 +9,15 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, viewed_strides
-from fgrad.mutable.operation.views import let_go
+from fgrad.mutable.operation.views import cut_from_base
 from fgrad.mutable.tensor.tensor import Tensor, alias, find_nodes
 from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
 from fgrad.mutable.types.type_names import tensor_type_name, type_name
-from fgrad.torch.ops.table.signature import spread_ints
+from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, Dispatch
+from fgrad.torch.ops.table.outputs import NOT_TAKEN
+from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
 from fgrad.torch.ops.table.table import Array, Dims, Ints as SpreadInts, Number, composite, view
 
 
@@ -70,7 +73,7 @@ def _select(input: Array, index: Number, dim: int) -> Any:
     return lax.dynamic_index_in_dim(input, index, dim % input.ndim, keepdims=False)
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def select(input: Any, dim: int, index: int) -> Tensor:
     """The part of a tensor at an index along an axis, as a view.
 
@@ -253,10 +256,10 @@ def _tensor_view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None)
 
     Source: `torch.Tensor.view <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.view.html>`_.
     """
-    if shape and isinstance(shape[0], Dtype):
+    if shape and isinstance(shape[0], Dtype | type):
         dtype = shape[0]
     if dtype is not None:
-        return _reinterpreted(self, dtype)
+        return _reinterpreted(self, dtypes.argument(dtype, "view"))
     if not shape and size is None:
         raise TypeError(
             "view() received an invalid combination of arguments - got (), but expected one of:\n"
@@ -284,6 +287,12 @@ def alias_of(input: Array) -> Any:
     return input
 
 
+@view("torch::autograd::Identity", _alias_geometry, name="_fw_primal", method=False, function=False)
+def forward_primal(input: Array) -> Any:
+    """A tensor without its tangent; whoever makes it says that it has none."""
+    return input
+
+
 @composite()
 def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape: a view where memory allows it, else a copy.
@@ -291,7 +300,8 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     Source: `torch.reshape <https://docs.pytorch.org/docs/stable/generated/torch.reshape.html>`_.
     """
     if "shape" in named:
-        shape = (named["shape"],)
+        shape = (named.pop("shape"),)
+    check_unexpected("reshape", named)
     if not shape:
         raise TypeError('reshape() missing 1 required positional arguments: "shape"')
     plainly = all([n.__class__ is int for n in shape])  # noqa: C419  (a list is faster here)
@@ -325,10 +335,10 @@ def _unsafe_view_of(input: Array, size: SpreadInts) -> Any:
 
 def _unsafe_view(input: Tensor, size: Ints) -> Tensor:
     """``view`` of a copy that nobody else sees: the result is no view, and counts its own writes."""
-    return let_go(_unsafe_view_of(input, size))
+    return cut_from_base(_unsafe_view_of(input, size))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Adjacent axes made one."""
     shape = input._type.shape
@@ -348,7 +358,7 @@ def ravel(input: Any) -> Tensor:
     return reshape(input, (-1,)) if input.is_contiguous() else reshape(input.contiguous(), (-1,))
 
 
-@composite()
+@composite(dispatch=Dispatch(method=METHOD_IN_PYTHON))
 def unflatten(input: Any, dim: int, sizes: Dims) -> Tensor:
     """One axis made several."""
     shape = input._type.shape
@@ -454,7 +464,7 @@ def _squeeze_dims(input: Array, dim: SpreadInts) -> Any:
     return lax.reshape(input, tuple([input.shape[i] for i in _squeezable(input.shape, dim)]))
 
 
-@composite()
+@composite(out=NOT_TAKEN)
 def squeeze(input: Any, dim: Dims = None) -> Tensor:
     """Axes of size 1 left out, as a view."""
     if dim is None:

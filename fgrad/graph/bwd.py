@@ -1,0 +1,98 @@
+"""What JAX says of a ``custom_vjp``: which residuals its ``fwd`` saved, and how its ``bwd`` is called."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from attrs import frozen
+
+from fgrad import errors
+from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import ShapedArray, Tracer, symbolic_zero
+
+#: a residual: its number in the graph of ``fwd`` and None, or a known value
+Residual = tuple[int, Any]
+
+
+def residuals(
+    args: Sequence[int],
+    outs: Sequence[int],
+    known: Sequence[Any],
+    trees: Any,
+    lead: Sequence[int],
+    held: Mapping[int, Any],
+) -> tuple[list[Residual], Sequence[int]]:
+    """The residuals of ``fwd`` and its results, from all its outputs and what JAX has left out of these.
+
+    Arguments:
+      args: the numbers of its arguments but for those that are ``held``, by position.
+      outs, known: its outputs, and those that are no traced values, None for the others.
+      trees: what JAX says of its outputs: residuals that are arguments are not among them.
+      lead: the constants that the function closes over.
+    """
+    _, res_tree, forwards = trees
+    pruned = res_tree.num_leaves - sum(f is not None for f in forwards)
+    kept = iter(zip(outs[:pruned], known[:pruned], strict=True))
+    others = iter(args)
+    flat = [(-1, held[i]) if i in held else (next(others), None) for i in range(len(args) + len(held))]
+    # ``forwards`` numbers fwd's flat arguments, after the constants, or as (value, flag) pairs
+    numbered = [*[(number, None) for number in lead], *flat]
+    in_pairs = any(f is not None and f >= len(numbered) for f in forwards)
+    found = [next(kept) if f is None else flat[f // 2] if in_pairs else numbered[f] for f in forwards]
+    return found, outs[pruned:]
+
+
+@frozen(eq=False)
+class BwdCall:
+    """``bwd`` as a function of what was saved and of the cotangents that are no integers'.
+
+    Attributes:
+      bwd: the user's function as JAX has wrapped it.
+      label: the name of the function that has the rule.
+      write: writes down what ``fwd`` returned, where ``bwd`` reads it.
+      residuals: the known ones; None for those that were saved.
+      out_types: the types of the results.
+      live: which results have a cotangent, to one that is told of zeros; None to one that is not.
+      types: the types of the arguments but for those that are held.
+      positions: their positions in the call.
+    """
+
+    bwd: Any
+    label: str
+    write: Callable[[], None]
+    residuals: Sequence[Any]
+    out_types: Sequence[ShapedArray]
+    live: Sequence[bool] | None
+    types: Sequence[ShapedArray]
+    positions: Sequence[int]
+
+    def cotangents(self, *flat: Any) -> dict[int, Any]:
+        """The cotangents that it gives, by argument; zeros and those of integers are left out."""
+        count = sum(value is None for value in self.residuals)
+        saved, cts = iter(flat[:count]), iter(flat[count:])
+        given = [next(saved) if value is None else value for value in self.residuals]
+        full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in self.out_types]
+        if self.live is not None:
+            full = [ct if yes else symbolic_zero(t) for ct, t, yes in zip(full, self.out_types, self.live, strict=True)]
+        self.write()
+        try:
+            result = self.bwd.call_wrapped(*given, *full)
+        except Exception as error:
+            errors.in_rule(error, "bwd", self.label, self.bwd.f)
+            raise
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list | tuple):
+            result = result[0]  # JAX 0.12 returns (cotangents, log)
+        found = [result[i] for i in self.positions]
+        return {k: ct for k, ct in enumerate(found) if _is_value(ct) and is_inexact(self.types[k])}
+
+    def dense(self, *flat: Any) -> list[Any]:
+        """The cotangents of all arguments that can have one, zeros among them."""
+        found = self.cotangents(*flat)
+        wanted = [(k, t) for k, t in enumerate(self.types) if is_inexact(t)]
+        return [found[k] if k in found else jax.numpy.zeros(t.shape, t.dtype) for k, t in wanted]
+
+
+def _is_value(x: Any) -> bool:
+    """Whether this is a number or an array: literals say what type they are of, and symbolic zeros do too."""
+    return not hasattr(x, "aval") or isinstance(x, jax.Array | Tracer | np.ndarray | complex | float | int)

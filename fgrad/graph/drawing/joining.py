@@ -1,0 +1,92 @@
+"""Rows that nobody would draw stand with the operation that they are for.
+
+NOTE [Bookkeeping]
+``x[i]`` is recorded as a comparison of ``i`` with 0, a sum, a choice and a change of shape, all for one ``gather``, and
+``x + b`` broadcasts ``b`` first.  A row becomes part of the only row that reads it if both are of the same line, what
+is read has no name, and one of the two is bookkeeping: it works on integers alone, or it only shapes.
+"""
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from fgrad.graph.drawing.ladder import Ladder, Row
+from fgrad.graph.graph import Graph
+from fgrad.graph.regions import is_inexact
+
+#: operations that only shape their operand
+SHAPING = frozenset({"broadcast_in_dim", "copy", "expand_dims", "reshape", "squeeze"})
+
+
+def counts_only(graph: Graph, node: int, outs: Sequence[int]) -> bool:
+    """Whether a node works on integers and booleans alone: on indices, masks, or the bits of random numbers."""
+    return not any(is_inexact(graph.types[i]) for i in (*graph.nodes[node].inputs, *outs))
+
+
+def joined(ladder: Ladder) -> Ladder:
+    """The ladder in which bookkeeping is part of the rows that it is for (NOTE [Bookkeeping])."""
+    places = _Places(ladder)
+    rows = list(ladder.rows)
+    for r in reversed(range(len(rows))):
+        other = places.only_reader(r)
+        if other is not None and (places.bookkeeping(rows[r]) or places.shaping(rows[other])):
+            rows[other] = _together(ladder, rows[r], rows[other])
+            places.into[r] = other
+    return evolve(ladder, rows=tuple([row for r, row in enumerate(rows) if r not in places.into]))
+
+
+class _Places:
+    """Who reads the values of a ladder, and which rows have become part of which others."""
+
+    def __init__(self, ladder: Ladder):
+        self.ladder = ladder
+        self.into: dict[int, int] = {}
+        self.results = {pair.value for pair in ladder.results} | {pair.partner for pair in ladder.arguments}
+        self.readers: dict[int, set[int]] = {}
+        for r, row in enumerate(ladder.rows):
+            for i in [i for k in (*row.forward, *row.backward) for i in ladder.graph.nodes[k].inputs]:
+                self.readers.setdefault(i, set()).add(r)
+
+    def only_reader(self, r: int) -> int | None:
+        """The row of the same line that alone reads what a row makes, all of which is without a name."""
+        ladder = self.ladder
+        made = [i for k in ladder.rows[r].forward for i in ladder.outs[k]]
+        where = {self.into.get(reader, reader) for i in made for reader in self.readers.get(i, ())} - {r}
+        if len(where) != 1 or not all(i not in self.results and ladder.names[i].startswith("%") for i in made):
+            return None
+        (reader,) = where
+        return reader if reader > r and self._line(r) in (None, self._line(reader)) else None
+
+    def bookkeeping(self, row: Row) -> bool:
+        ladder = self.ladder
+        counts = all(counts_only(ladder.graph, k, ladder.outs[k]) for k in row.forward)
+        return (counts and not row.backward) or self.shaping(row)
+
+    def shaping(self, row: Row) -> bool:
+        """Whether the operations of a row shape, or change nothing but whether a type is weak."""
+        nodes, types = self.ladder.graph.nodes, self.ladder.graph.types
+        return all(
+            nodes[k].op.name in SHAPING
+            or (
+                nodes[k].op.name == "convert_element_type"
+                and types[nodes[k].inputs[0]].dtype == types[self.ladder.outs[k][0]].dtype
+            )
+            for k in row.forward
+        )
+
+    def _line(self, row: int) -> tuple[object, int] | None:
+        """The user's line of a row."""
+        nodes = self.ladder.graph.nodes
+        sources = [source for k in self.ladder.rows[row].forward if (source := nodes[k].source) is not None]
+        return (sources[0].code, sources[0].line) if sources else None
+
+
+def _together(ladder: Ladder, first: Row, second: Row) -> Row:
+    """Two rows as one; a cotangent that the second passes on to the first goes where the first passes it on to."""
+    made = {i for k in first.forward for i in ladder.outs[k]}
+    passes = [j for i in second.passes for j in (first.passes if i in made else (i,))]
+    return Row(
+        tuple(sorted((*first.forward, *second.forward))),
+        tuple(sorted((*first.backward, *second.backward))),
+        tuple(dict.fromkeys(passes)),
+    )

@@ -1,0 +1,54 @@
+"""Ports: the calls from a floor to one above it.
+
+NOTE [Ports]
+Imports lead downwards.  What a lower floor has to call all the same, and seldom does (the rest of an error message,
+say), goes through a port: a record of the name of the function and of the module that has it, which is imported when
+the port is first used.  All ports stand in two files, this one for the core and ``fgrad/mutable/ports.py``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from fgrad.deferred import import_at_first_use
+
+if TYPE_CHECKING:
+    from fgrad.graph.graph import Graph, Node
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Port(Generic[Function]):
+    """A function of a floor above: ``port.call(...)`` calls it.
+
+    Attributes:
+      filled_by: the module that has the function.
+      name: its name there.
+      asked_by: the modules that call it.
+      call: the function.
+
+    >>> port = Port("json", "dumps", asked_by=("here",))
+    >>> port.call([1, 2])
+    '[1, 2]'
+    """
+
+    __slots__ = ("asked_by", "call", "filled_by", "name")
+
+    call: Function
+
+    def __init__(self, filled_by: str, name: str, *, asked_by: Sequence[str]):
+        self.filled_by: str = filled_by
+        self.name: str = name
+        self.asked_by: tuple[str, ...] = tuple(asked_by)
+
+    def __getattr__(self, attribute: str) -> Any:
+        # of the attributes only ``call`` may be missing: until it is first asked for
+        if attribute != "call":
+            raise AttributeError(f"a port has no attribute {attribute!r}")
+        self.call = getattr(import_at_first_use(self.filled_by), self.name)
+        return self.call
+
+
+#: adds to JAX's error at a NaN or Inf (``jax_debug_nans``) where it comes from: the graph, what it ran on, its node
+NONFINITE: "Port[Callable[[FloatingPointError, Graph, Sequence[Any], Node], None]]" = Port(
+    "fgrad.questions.nonfinite", "explain", asked_by=("fgrad.graph.graph",)
+)

@@ -1,0 +1,77 @@
+"""Where a gradient ends: it is added to the ``.grad`` of a leaf, which then keeps the layout that PyTorch gives it."""
+
+import sys
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
+from fgrad.mutable.operation.operation import apply
+from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.operation.reduction import ADD, COPY
+from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked, new_tensor, to_device_of
+from fgrad.mutable.values.device_of_value import elsewhere
+
+CAPTURED = (
+    "functionalize: backward() inside the function would set the .grad of a tensor from outside. Pass the tensor as an "
+    "argument, or say with inputs= which gradients are wanted."
+)
+
+
+def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
+    """Add a gradient to a leaf's ``.grad``: in place, unless the sum is itself recorded; then run its hooks."""
+    if grad is None:
+        return
+    if modes.level:
+        if leaf._level < modes.capture:
+            raise RuntimeError(CAPTURED)
+        if modes.capturing is not None:
+            modes.capturing.meet(leaf)
+    if (leaf._grad_fn if leaf._view is None else gradient_function(leaf)) is not None:
+        raise RuntimeError("leaf variable has been moved into the graph interior")
+    if elsewhere.exist:
+        grad = to_device_of(leaf, grad)
+    old = leaf._grad
+    if not is_tracked(leaf):
+        pass  # a leaf that requires grad no more takes none, yet its hooks run
+    elif old is None:
+        leaf._grad = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
+    elif not modes.grad:
+        old._overwrite(apply(ADD, (old, grad))._value(), "add_", None)
+    else:
+        leaf._grad = apply(ADD, (old, grad))
+    hooks = leaf._post_accumulate_grad_hooks
+    for hook in list(hooks.values()) if hooks else ():
+        found = hook(leaf)
+        if found is not None and not isinstance(found, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
+        if found is not None and found is not leaf:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def layout(leaf: Tensor) -> Ints:
+    """The strides of a leaf's ``.grad``: its own if it leaves no gaps, else row-major.
+
+    Source: PyTorch: torch/csrc/autograd/functions/accumulate_grad.h, "Gradient Layout Contract".
+    """
+    g = leaf._geometry_of()
+    return g.strides if is_dense(g.sizes, g.strides) else contiguous_strides(g.sizes)
+
+
+def copied(grad: Tensor, strides: Ints) -> Tensor:
+    """A ``.grad`` that can be differentiated: a new tensor into which the gradient is copied."""
+    target = new_tensor(zeros(grad._type)._value(), grad._type, strides)
+    made = apply(COPY, (target, grad))
+    made._bump("copy_", None)
+    return made
+
+
+def kept(grad: Tensor, strides: Ints) -> Tensor:
+    """A ``.grad``: the incoming tensor itself if nothing else refers to it, else a copy.
+
+    The array is immutable, so that the copy is a new storage only.
+    """
+    # references: two lists and two variables of the engine, the parameter, the argument below
+    if sys.getrefcount(grad) <= 6 and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
+        given = grad._geometry_of()
+        if all(n == 1 or s == t for n, s, t in zip(given.sizes, given.strides, strides, strict=True)):
+            return alias(grad)
+    return new_tensor(grad._value(), grad._type, strides)

@@ -1,0 +1,244 @@
+"""The calls that led to a line which ran many times, found again from the graph.
+
+NOTE [Calls are found again]
+To note the stack with each node would cost every operation a walk up the stack, which anomaly mode alone pays.  But the
+calls can often be found again.  The nodes of a graph are known in the order in which they ran.  Between two operations
+that a function has run itself stand the calls that it made there, and its bytecode says which: if every way from the
+one to the other makes the same calls, and as many as the line ran there, each run has its call.
+
+A call is told only if no other can have led there.  The line is one that each run of its function passes once.  The
+caller uses the function for nothing but these calls, and what else it calls there is known.  And no node is missing
+between the two operations: a call whose result is not in the graph left none of its own.
+
+Between operations of two functions, or of two runs of one, there may have been callers that the graph does not know.
+There the call is told as one that may have led to the line.
+"""
+
+import dis
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from types import CodeType
+
+from attrs import frozen
+
+from fgrad.mutable.tensor.node import Node
+from fgrad.seam import RawSource, Source, stored_names
+
+#: so many calls are looked for, one around the other
+DEEPEST = 8
+#: code that is not called by its name
+_NOT_CALLED = frozenset({"<module>", "<lambda>", "forward", "__call__"})
+
+
+@frozen
+class Call:
+    """A call that led to a line.
+
+    Attributes:
+      source: where it was made.
+      sure: whether no other call can have led there.
+    """
+
+    source: RawSource
+    sure: bool
+
+
+def call_path(node: Node, nodes: Sequence[Node]) -> Iterator[Call]:
+    """The calls that led to a node's line, the innermost first, as far as they can be told.
+
+    ``nodes`` are those of its graph.
+    """
+    ran = sorted([each for each in nodes if each.source is not None], key=lambda each: each.sequence)
+    numbers = {each.sequence for each in nodes}
+    at = ran.index(node) if node in ran else None
+    sure = True
+    for _ in range(DEEPEST):
+        found = None if at is None else _caller(ran, at, numbers)
+        if found is None:
+            return
+        call, at = found
+        sure = sure and call.sure
+        yield Call(call.source, sure)
+
+
+def name_at_call(node: Node, nodes: Sequence[Node]) -> str | None:
+    """The variable that a node's result was stored in by the caller, where the node's line returns it."""
+    if node.source is None or not _returns(*node.source):
+        return None
+    call = next(call_path(node, nodes), None)
+    names = () if call is None or not call.sure else stored_names(Source(*call.source))
+    return names[0] if len(names) == 1 else None
+
+
+def _caller(ran: Sequence[Node], at: int, numbers: Collection[int]) -> tuple[Call, int] | None:
+    """The call that led to the function of a node, and a node that the caller ran itself, as near as there is one."""
+    code, offset = _source(ran[at])
+    name = code.co_name
+    if name in _NOT_CALLED or _uses(code, name) or _on_each_way(code, None, None, (offset,), None) is None:
+        return None
+    before = next((i for i in range(at - 1, -1, -1) if _may_call(ran[i], code)), None)
+    after = next((i for i in range(at + 1, len(ran)) if _may_call(ran[i], code)), None)
+    within = range(0 if before is None else before + 1, len(ran) if after is None else after)
+    run = [i for i in within if ran[i].source == ran[at].source].index(at)
+    runs = sum(ran[i].source == ran[at].source for i in within)
+    others = frozenset([_source(ran[i])[0].co_name for i in within])
+
+    if before is not None and after is not None:
+        (first, start), (last, end) = _source(ran[before]), _source(ran[after])
+        calls = _calls(first, start, end, name, others) if first is last else None
+        if calls is not None and len(calls) == runs:
+            whole = all(number in numbers for number in range(ran[before].sequence, ran[after].sequence))
+            return Call((first, calls[run]), whole), before
+
+    found: list[tuple[RawSource, int]] = []
+    for node, ends in ((before, False), (after, True)):
+        if node is not None:
+            caller, place = _source(ran[node])
+            calls = _calls(caller, None, place, name, others) if ends else _calls(caller, place, None, name, others)
+            if calls is None:
+                return None
+            found += [((caller, call), node) for call in calls]
+    if len(found) != runs:
+        return None
+    source, nearest = found[run]
+    return Call(source, False), nearest
+
+
+def _source(node: Node) -> RawSource:
+    assert node.source is not None
+    return node.source
+
+
+def _may_call(node: Node, code: CodeType) -> bool:
+    caller, _ = _source(node)
+    return caller is not code and _uses(caller, code.co_name) > 0
+
+
+def _calls(
+    code: CodeType, start: int | None, end: int | None, name: str, others: frozenset[str]
+) -> tuple[int, ...] | None:
+    """The calls of a function on the way from one instruction to another, if they are sure to be made.
+
+    ``others`` are the functions that ran there, too.
+    """
+    calls = calls_of(code, name)
+    if _uses(code, name) != len(calls):
+        return None
+    return _on_each_way(
+        code, start, end, calls, frozenset([call for other in others for call in calls_of(code, other)])
+    )
+
+
+@lru_cache(1 << 12)
+def _on_each_way(
+    code: CodeType, start: int | None, end: int | None, marked: tuple[int, ...], known: frozenset[int] | None
+) -> tuple[int, ...] | None:
+    """The marked instructions, in order, that every way from one instruction to another passes; none if ways differ.
+
+    Arguments:
+      code: the code.
+      start: an instruction that is not passed again; if none, the way begins where the function does.
+      end: an instruction; if none, the way ends where the function returns.
+      marked: the instructions.
+      known: the other calls that a way may pass; if none, it may pass all.
+    """
+    instructions = list(dis.get_instructions(code))
+    index = {x.offset: k for k, x in enumerate(instructions)}
+    # while a function is called, a frame is at the last cache of the call
+    start, end, *marked_here = [at if at is None else max(x for x in index if x <= at) for at in (start, end, *marked)]
+    handlers = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+    passed: dict[int, tuple[int, ...] | None] = {}
+    ended: set[tuple[int, ...] | None] = set()
+    todo: list[int] = []
+
+    def go(k: int, way: tuple[int, ...] | None) -> None:
+        if k not in passed:
+            passed[k] = way
+        elif passed[k] is None or passed[k] == way:
+            return
+        else:
+            passed[k] = None
+        todo.append(k)
+
+    def go_on(k: int, way: tuple[int, ...] | None) -> None:
+        x = instructions[k]
+        if x.opcode in dis.hasjrel or x.opcode in dis.hasjabs:
+            go(index[x.argval], way)
+        if x.opname not in _NOT_NEXT:
+            go(k + 1, way)
+
+    if start is None:
+        go(0, ())
+    else:
+        go_on(index[start], ())
+    while todo:
+        k = todo.pop()
+        x, way = instructions[k], passed[k]
+        if x.offset == end or (end is None and x.opname in _RETURN):
+            ended.add(way)
+        elif x.offset != start:
+            for each in handlers:
+                if each.start <= x.offset < each.end:
+                    go(index[each.target], way)
+            if x.offset in marked_here:
+                way = None if way is None else (*way, x.offset)
+            elif known is not None and x.opname in _CALL and x.offset not in known:
+                way = None
+            go_on(k, way)
+    return ended.pop() if len(ended) == 1 else None
+
+
+_RETURN = frozenset({"RETURN_VALUE", "RETURN_CONST"})
+#: what the next instruction does not follow
+_NOT_NEXT = _RETURN | {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RAISE_VARARGS", "RERAISE"}
+#: where functions run of which the instruction does not tell the name
+_CALL = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "YIELD_VALUE", "SEND", "BEFORE_WITH", "LOAD_SPECIAL"})
+
+
+@lru_cache(1 << 12)
+def calls_of(code: CodeType, name: str) -> tuple[int, ...]:
+    """The offsets of the calls of what has a name in some code.
+
+    >>> def layers(x):
+    ...     h = layer(x, scale(2))
+    ...     return layer(h, 1)
+    >>> len(calls_of(layers.__code__, "layer")), len(calls_of(layers.__code__, "scale"))
+    (2, 1)
+    """
+    found: list[int] = []
+    waiting: list[int] = []  # for each load of the name whose call has not come: what lies on the stack from there on
+    for instruction in dis.get_instructions(code):
+        opcode, argument = instruction.opcode, instruction.arg
+        effect = dis.stack_effect(opcode, argument if opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+        waiting = [depth + effect for depth in waiting]
+        done = [depth for depth in waiting if depth <= 1]
+        if done and instruction.opname.startswith("CALL"):
+            found.append(instruction.offset)
+        if done and not instruction.opname.startswith("PRECALL"):
+            waiting = [depth for depth in waiting if depth > 1]
+        if _loads(instruction, name):
+            waiting.append(1)
+    return tuple(found)
+
+
+@lru_cache(1 << 12)
+def _uses(code: CodeType, name: str) -> int:
+    """How often some code loads what has a name, or has code of its own that may."""
+    found = 0
+    for x in dis.get_instructions(code):
+        found += _loads(x, name) or (isinstance(x.argval, tuple) and name in x.argval)
+        if isinstance(x.argval, CodeType):
+            inner = x.argval
+            found += name in (*inner.co_names, *inner.co_varnames, *inner.co_freevars) or _uses(inner, name) > 0
+    return found
+
+
+def _loads(x: dis.Instruction, name: str) -> bool:
+    return x.opname.startswith("LOAD_") and x.opname not in ("LOAD_CONST", "LOAD_CLOSURE") and x.argval == name
+
+
+@lru_cache(1 << 12)
+def _returns(code: CodeType, offset: int) -> bool:
+    """Whether what an instruction gives is returned at once."""
+    rest = [x.opname for x in dis.get_instructions(code) if x.offset > offset and x.opname not in ("CACHE", "NOP")]
+    return bool(rest) and rest[0] == "RETURN_VALUE"

@@ -1,0 +1,60 @@
+"""What the places of gradients in memory depend on besides types: where operands lie, and what was saved."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from attrs import evolve
+
+from fgrad.mutable.operation.plan import Pullback
+from fgrad.seam import needed_inputs
+
+
+class ColumnsKept:
+    """The pull-backs of a plan by which matrices lie column by column: their gradients lie so, too.
+
+    Arguments:
+      factors: of each operand of which that holds, the place among those that are there, and its place.
+
+    Source: PyTorch: torch/csrc/autograd/FunctionsManual.cpp, mm_mat1_backward
+    """
+
+    __slots__ = ("factors", "found")
+
+    def __init__(self, factors: Sequence[tuple[int, int]]):
+        self.factors: Sequence[tuple[int, int]] = factors
+        self.found: dict[tuple[Pullback, int], Pullback] = {}
+
+    def of(self, pullback: Pullback, operands: Sequence[Any]) -> Pullback:
+        """The pull-back for operands that lie in memory as these do."""
+        for place, i in self.factors:
+            x = operands[i]
+            g = x._geometry
+            if g is None:
+                storage = x._storage
+                if storage.strides is None and storage.home is None:
+                    continue
+                g = x._geometry_of()
+            height = g.sizes[0]
+            if g.strides == (1, height):
+                pullback = self.found.get((pullback, place)) or self._made(pullback, place, height)
+        return pullback
+
+    def _made(self, pullback: Pullback, place: int, height: int) -> Pullback:
+        """The pull-back whose gradient of the operand at a place lies column by column, if it gives that gradient."""
+        strides = [
+            (1, height) if at == place else own for at, own in zip(pullback.wanted, pullback.strides, strict=True)
+        ]
+        made = evolve(pullback, strides=tuple(strides)) if place in pullback.wanted else pullback
+        self.found[pullback, place] = made
+        return made
+
+
+@lru_cache(1 << 12)
+def saved_reads(pullback: Pullback) -> tuple[tuple[int, ...], ...]:
+    """Of the saved values those that each gradient is computed from, by number."""
+    graph = pullback.routine.graph
+    count = len(pullback.inputs) + len(pullback.outputs)
+    outputs = range(len(graph.outputs))
+    reads = [needed_inputs(graph, [j == k for j in outputs])[1][:count] for k in outputs]
+    return tuple([tuple([i for i, yes in enumerate(each) if yes]) for each in reads])

@@ -1,0 +1,100 @@
+"""Every call of the mutable layer from a floor to one above it: the type, what asks, and what fills it.
+
+See NOTE [Ports] in ``fgrad/graph/port.py``; ``tests/test_ports.py`` holds this file to the code.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fgrad.seam import Port
+
+if TYPE_CHECKING:
+    from fgrad.mutable.backward.engine import GraphTask
+    from fgrad.mutable.operation.operation import Planned
+    from fgrad.mutable.operation.operation_node import OperationNode
+    from fgrad.mutable.operation.plan import Pullback
+    from fgrad.mutable.tensor.node import Node
+    from fgrad.mutable.tensor.saved import SavedTensor
+    from fgrad.mutable.tensor.tensor import Tensor
+    from fgrad.seam import RawSource
+
+# -- semantics ---------------------------------------------------------------------------------------------------------
+
+#: makes the ``grad_fn`` of a view anew after a write: NOTE [Lazy grad_fn of views]
+RENEW: "Port[Callable[[Tensor], None]]" = Port(
+    "fgrad.mutable.write.inplace", "renew", asked_by=["fgrad.mutable.tensor.tensor"]
+)
+#: runs a pull-back on tensors and records it, for the derivative of a derivative
+REPLAY: "Port[Callable[[OperationNode, Pullback, Sequence[Any]], Sequence[Tensor]]]" = Port(
+    "fgrad.mutable.backward.replay", "replay", asked_by=["fgrad.mutable.operation.operation_node"]
+)
+#: runs one node, without its hooks, when the user calls it
+CALL_NODE: "Port[Callable[..., Any]]" = Port(
+    "fgrad.mutable.backward.engine", "call", asked_by=["fgrad.mutable.tensor.node"]
+)
+#: in forward mode, gives the results of an operation their tangents
+PUSH: "Port[Callable[[Planned, Sequence[Any], Sequence[Tensor]], None]]" = Port(
+    "fgrad.mutable.transforms.forward",
+    "push",
+    asked_by=["fgrad.mutable.operation.operation", "fgrad.mutable.write.inplace"],
+)
+#: in forward mode, gives a tensor at a level what a function makes of another's tangent
+CARRY: "Port[Callable[[Tensor, Tensor, int, Callable[[Tensor], Tensor]], None]]" = Port(
+    "fgrad.mutable.transforms.forward",
+    "carry",
+    asked_by=["fgrad.mutable.operation.operation", "fgrad.mutable.operation.views"],
+)
+#: inside of ``torch.func``, lifts operands from outside into the levels between
+LIFTED: "Port[Callable[[Sequence[Any]], Sequence[Any]]]" = Port(
+    "fgrad.mutable.transforms.levels",
+    "lifted",
+    asked_by=["fgrad.mutable.operation.operation", "fgrad.mutable.write.inplace", "fgrad.mutable.transforms.forward"],
+)
+
+#: inside of ``torch.func``, raises the error of a write that would carry a value out of it
+CHECK_WRITE: "Port[Callable[[Tensor, Any], None]]" = Port(
+    "fgrad.mutable.transforms.levels", "check_write", asked_by=["fgrad.mutable.write.inplace"]
+)
+
+# -- what errors and warnings say --------------------------------------------------------------------------------------
+
+#: adds to an error that passes an entrance what is known there: the arguments, and the module if it is one
+PASSING: "Port[Callable[..., None]]" = Port(
+    "fgrad.mutable.explain.calls", "passing", asked_by=["fgrad.mutable.context.torch_function.wrap"]
+)
+#: the same at an entrance above which there is none
+LAST: "Port[Callable[[Exception, Iterable[Any]], None]]" = Port(
+    "fgrad.mutable.explain.calls", "last", asked_by=["fgrad.mutable.context.entrance"]
+)
+#: adds a way out to the text of a warning
+WARNING: "Port[Callable[[str], str]]" = Port(
+    "fgrad.mutable.explain.calls", "warning", asked_by=["fgrad.mutable.context.warning"]
+)
+#: the error of a saved value that was written since, from PyTorch's text
+CHANGED: "Port[Callable[[SavedTensor, Node, str], RuntimeError]]" = Port(
+    "fgrad.mutable.explain.explain", "changed", asked_by=["fgrad.mutable.tensor.saved"]
+)
+#: notes for ``audit`` whether a saved value was written since
+AUDIT: "Port[Callable[[SavedTensor, Node], None]]" = Port(
+    "fgrad.mutable.explain.audit", "compare_saved", asked_by=["fgrad.mutable.tensor.saved"]
+)
+#: the error of a second backward through what the first let go of
+RELEASED: "Port[Callable[[Node], RuntimeError]]" = Port(
+    "fgrad.mutable.explain.explain", "released", asked_by=["fgrad.mutable.operation.operation_node"]
+)
+#: the error of a gradient that would be of integers: NOTE [Integers with a history]
+INTEGER_GRADIENT: "Port[Callable[[Node], RuntimeError]]" = Port(
+    "fgrad.mutable.explain.explain", "integer_gradient", asked_by=["fgrad.mutable.operation.operation_node"]
+)
+#: the error of a write that is not allowed, from PyTorch's text
+REFUSED_WRITE: "Port[Callable[[Tensor, str], RuntimeError]]" = Port(
+    "fgrad.mutable.explain.explain", "refused_write", asked_by=["fgrad.mutable.write.inplace"]
+)
+#: adds to an error in backward its node, and the line where the gradient was asked for
+RAISED: "Port[Callable[[Exception, Node, RawSource | None], None]]" = Port(
+    "fgrad.mutable.explain.backward_errors", "raised", asked_by=["fgrad.mutable.backward.engine"]
+)
+#: where a NaN in the backward that is running comes from, as a text
+NAN_SOURCE: "Port[Callable[[GraphTask], str]]" = Port(
+    "fgrad.mutable.explain.nonfinite", "explained", asked_by=["fgrad.mutable.backward.engine"]
+)

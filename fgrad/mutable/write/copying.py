@@ -1,0 +1,125 @@
+"""Copying into a tensor: ``copy_``, and the tensors given as ``out=``, which are resized if need be."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+from jax import numpy as jnp
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense
+from fgrad.mutable.operation.operands import cast
+from fgrad.mutable.operation.operation import Operation
+from fgrad.mutable.operation.output_strides import ordered
+from fgrad.mutable.operation.overlap import check_copied
+from fgrad.mutable.operation.traits import Writing
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
+from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.values.capacity import storage_size
+from fgrad.mutable.values.device_of_value import elsewhere
+from fgrad.mutable.write.inplace import apply_inplace
+
+
+def kept_strides(tensor: Tensor) -> Ints | None:
+    """The strides that ``preserve_format`` gives a copy: the same if they are dense, else in the same order."""
+    if tensor._geometry is None and tensor._storage.strides is None and tensor._storage.home is None:
+        return None
+    g = tensor._geometry_of()
+    if is_dense(g.sizes, g.strides):
+        return None if g.strides == contiguous_strides(g.sizes) else g.strides
+    return ordered(((g.sizes, g.strides),), g.sizes)
+
+
+def warn_of_imaginary(source: Tensor, dtype: Dtype) -> None:
+    """Warn where elements lose their imaginary parts."""
+    if source._type.dtype.is_complex and not dtype.is_complex and dtype.numpy != np.bool_:
+        warn("Casting complex values to real discards the imaginary part", UserWarning)
+
+
+def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
+    if source.shape != shape:
+        if len(source.shape) > len(shape) or any(
+            n not in (1, m) for n, m in zip(reversed(source.shape), reversed(shape), strict=False)
+        ):
+            raise broadcast_error(shape, tuple(source.shape))
+        source = jnp.broadcast_to(source, shape)
+    return cast(source, dtype)
+
+
+def mismatch(one: Sequence[Any], other: Sequence[Any]) -> RuntimeError | None:
+    """PyTorch's error for two shapes that do not broadcast; None where they do."""
+    for back in range(1, min(len(one), len(other)) + 1):
+        a, b = one[-back], other[-back]
+        if a != b and 1 not in (a, b):
+            return RuntimeError(
+                f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
+                f"{max(len(one), len(other)) - back}"
+            )
+    return None
+
+
+def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:
+    """The error of an operation that cannot write a source of a shape to a tensor of another."""
+    if (error := mismatch(shape, source)) is not None:
+        return error
+    whole = np.broadcast_shapes(shape, source)
+    return RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(whole)}")
+
+
+COPY = Operation(
+    "copy", _copy, "torch::autograd::CopyBackwards", ("self", "src"), ("shape", "dtype"), writing=Writing(check_copied)
+)
+
+
+def copied_into(tensor: Tensor, source: Tensor) -> Tensor:
+    """Write the elements of another tensor, broadcast and converted, into this one, which is returned."""
+    warn_of_imaginary(source, tensor._type.dtype)
+    if elsewhere.exist and source.device != tensor.device:
+        source = source.to(tensor.device)
+    return apply_inplace(COPY, (tensor, source), (tensor._type.shape, tensor._type.dtype))
+
+
+def write_out(target: Tensor, result: Tensor) -> None:
+    """Write a result to a tensor given as ``out=``, which takes its shape and, if that is new, its strides."""
+    old = target._type.shape
+    shape = result._type.shape
+    if target._type.numel and target._type.shape != shape:
+        warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(target._type.shape)}, which does not match the required output shape {list(shape)}. This "
+            "behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have "
+            "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
+            "with t.resize_(0).",
+        )
+    # a function that is differentiated may write to what it captures in this way, in PyTorch too
+    derived, modes.derived = modes.derived, 0
+    try:
+        written = resized(target, shape)
+        strides = kept_strides(result)
+        if strides is not None and old != written._type.shape:
+            assert written._geometry is not None
+            written._geometry = evolve(written._geometry, strides=strides)
+        copied_into(written, result)
+    finally:
+        modes.derived = derived
+
+
+def resized(target: Tensor, shape: Ints) -> Tensor:
+    """A tensor given as ``out=``, in the shape that is to be written."""
+    if target._type.shape != shape:
+        resize(target, shape, contiguous_strides(shape))  # the write that follows is the one change that counts
+    return target
+
+
+def resize(tensor: Tensor, sizes: Ints, strides: Ints) -> None:
+    """Lay other sizes over a tensor's storage, which grows if need be."""
+    offset, dtype = tensor._geometry_of().offset, tensor._type.dtype
+    need = -(-storage_size(sizes, strides, offset, dtype.itemsize) // tensor._storage.dtype.itemsize)
+    if need > tensor._storage.count:
+        tensor._storage.resize(need)
+    tensor._geometry = Geometry(sizes, strides, offset, dtype)
+    tensor._type = tensor_type(dtype, sizes)
+    tensor._cache = None

@@ -1,0 +1,113 @@
+"""``autograd.Function`` inside the transformations: its ``vmap`` rule, given or generated.
+
+NOTE [Functions below and above a map]
+A function with a ``vmap`` of its own is called on whole batches, below the level that it is mapped at.  If a level of
+``grad`` or ``jvp`` is open inside that map, the derivative wanted there is the function's own ``backward``, of single
+examples; so then only ``forward`` runs on whole batches, and the node is recorded as everywhere else.  A generated rule
+is no rule at all: ``forward`` and ``backward`` run on batched values as any code does.
+"""
+
+from typing import Any
+
+from attrs import frozen
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.transforms.levels import MapLevel, below, cross_in, cross_out, is_mapped
+from fgrad.torch import ops
+from fgrad.torch.autograd.function_node import Rules, call
+from fgrad.torch.trees import flatten, spread, unflatten
+
+_PAGE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+
+
+@frozen
+class VmapInfo:
+    """What a function's ``vmap`` is told: the size of the batch, and how random operations behave."""
+
+    batch_size: int
+    randomness: str
+
+
+def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function inside a transformation.
+
+    Raises:
+      RuntimeError: the function has no ``setup_context``, or is mapped and has no rule for it, or two.
+    """
+    if not modes.transforms:
+        return call(cls, args, kwargs)
+    if cls.setup_context is Rules.setup_context:
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            f"override the setup_context staticmethod. {_PAGE}"
+        )
+    level = _mapped_at(args)
+    if level is None:
+        return call(cls, args, kwargs)
+    overridden = cls.vmap is not Rules.vmap
+    if cls.generate_vmap_rule:
+        if overridden:
+            raise RuntimeError(
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden "
+                "vmap staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
+                f"avoid ambiguity. {_PAGE}"
+            )
+        return call(cls, args, kwargs)
+    if not overridden:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement "
+            f"the vmap staticmethod or set generate_vmap_rule=True. {_PAGE}"
+        )
+    if modes.transforms.index(level) == len(modes.transforms) - 1:
+        return _on_batches(cls, level, args)
+    return call(cls, args, kwargs, lambda *given: _on_batches(cls, level, given))
+
+
+def _mapped_at(args: tuple[Any, ...]) -> MapLevel | None:
+    """The innermost level at which an argument is mapped."""
+    tensors = [x for x in flatten(args)[0] if isinstance(x, Tensor)]
+    for level in reversed(modes.maps):
+        if any(is_mapped(x._value(), level) for x in tensors):
+            return level
+    return None
+
+
+def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:
+    """What the function's own rule makes of whole batches, as single examples again."""
+    leaves, structure = flatten(args)
+    mapped = [isinstance(x, Tensor) and is_mapped(x._value(), level) for x in leaves]
+    with below(level):
+        whole = [cross_out(x, level) if m else x for x, m in zip(leaves, mapped, strict=True)]
+        dims = unflatten([0 if m else None for m in mapped], structure)
+        found = cls.vmap(VmapInfo(level.size, level.randomness), dims, *unflatten(whole, structure))
+    expected = (
+        "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
+        "with the output. "
+    )
+    if not isinstance(found, tuple):
+        raise RuntimeError(f"{expected}Got a {type(found)} instead")
+    if len(found) != 2:
+        raise RuntimeError(f"{expected}Got {len(found)} returns instead")
+    output, out_dims = found
+    outputs, out_structure = flatten(output)
+    places = spread(out_dims, out_structure)
+    if places is None:
+        raise RuntimeError(
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
+            f"out_dims={out_dims} to be compatible with the structure of `output`. out_dims has structure "
+            f"{flatten(out_dims)[1]} but output has structure {out_structure}. {_PAGE}"
+        )
+    examples = [
+        x if dim is None or not isinstance(x, Tensor) else _examples(x, dim, level, leaves, whole)
+        for x, dim in zip(outputs, places, strict=True)
+    ]
+    return unflatten(examples, out_structure)
+
+
+def _examples(output: Tensor, dim: int, level: MapLevel, args: list[Any], whole: list[Any]) -> Tensor:
+    """An output as single examples; an argument that was returned is that argument."""
+    for arg, batch in zip(args, whole, strict=True):
+        if output is batch:
+            return arg
+    return cross_in(output if dim == 0 else ops.movedim(output, dim, 0), level)

@@ -1,0 +1,64 @@
+"""The activations that tensors have as methods, too: ``hardshrink`` and ``prelu``."""
+
+from typing import Any
+
+from jax import numpy as jnp
+
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
+from fgrad.torch.ops.table.outputs import FOUND
+from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
+
+
+@kernel("HardshrinkBackward0", strides=elementwise, fused="HardshrinkBackwardBackward0", kept=("self",))
+def _hardshrink(input: Array, lambd: float) -> Any:
+    check_floating("hardshrink_cpu", input)
+    return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
+
+
+@composite()
+@functional(dispatch=OF_TORCH)
+@writes_out("hardshrink", operation_of(_hardshrink), FOUND)
+@takes("hardshrink(input)")
+def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
+    """The elements, those within ``[-lambd, lambd]`` set to zero."""
+    return _hardshrink(input, lambd)
+
+
+@kernel("PreluKernelBackward0", strides=elementwise, fused="PreluKernelBackwardBackward0", kept=("self", "weight"))
+@single
+def _prelu_kernel(input: Array, weight: Array) -> Any:
+    check_floating("prelu_cpu", input)
+    return jnp.where(input > 0, input, weight * input)
+
+
+@composite(autocast="lower_precision_fp")
+@functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
+@takes("prelu(input, weight)")
+def prelu(input: Any, weight: Any) -> Tensor:
+    """The elements, the negative ones times the weight of all or of their channel.
+
+    Source: `torch.nn.functional.prelu
+    <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.prelu.html>`_.
+    """
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input.dtype.scalar_name} and {weight.dtype.scalar_name}"
+        )
+    rank = input.dim()
+    if weight.numel() != 1:
+        if not rank:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input.size(1) if rank > 1 else 1
+        if channels != weight.numel():
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} "
+                f"and channel size = {channels}."
+            )
+    if weight.dim() > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
+    if weight.dim() != rank:
+        weight = weight.reshape([weight.numel() if i == 1 else 1 for i in range(rank)])
+    return _prelu_kernel(input, weight)

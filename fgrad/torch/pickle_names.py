@@ -1,0 +1,123 @@
+"""Under which names PyTorch's pickles know what stands here, and what stands here under such a name.
+
+PyTorch keeps many classes together in a file that are in several files here.  A pickle says the file, so that the names
+in PyTorch's files must be PyTorch's own, or it would not find its classes.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pickle import PicklingError, UnpicklingError
+from types import FunctionType, ModuleType
+from typing import Any
+
+from fgrad.deferred import import_at_first_use
+
+_HERE = "fgrad.torch"
+
+#: what is a folder here and one file in PyTorch
+_FOLDERS = ("nn.functional", "nn.modules.loss", "optim.lr_scheduler", "serialization")
+#: our files, below ``fgrad.torch``, and the file of PyTorch's that has their classes
+_FILES = {
+    "nn.modules.attention": "nn.modules.activation",
+    "nn.modules.lazy_conv": "nn.modules.conv",
+    "nn.modules.parameter_containers": "nn.modules.container",
+    "nn.modules.pooling_to_size": "nn.modules.pooling",
+    "nn.modules.rnn_cell": "nn.modules.rnn",
+    "nn.modules.softmax": "nn.modules.activation",
+    "optim.adafactor": "optim",
+    "optim.muon": "optim",
+    "distributions.elementwise": "distributions.transforms",
+    "distributions.parts": "distributions.transforms",
+    "distributions.simplices": "distributions.transforms",
+    "distributions.transform": "distributions.transforms",
+}
+#: classes and functions of files that PyTorch has in several
+_CLASSES = {
+    ("nn.modules.reshaping", "ChannelShuffle"): "nn.modules.channelshuffle",
+    ("nn.modules.reshaping", "Flatten"): "nn.modules.flatten",
+    ("nn.modules.reshaping", "Unflatten"): "nn.modules.flatten",
+    ("nn.modules.reshaping", "Fold"): "nn.modules.fold",
+    ("nn.modules.reshaping", "Unfold"): "nn.modules.fold",
+    ("nn.modules.reshaping", "PixelShuffle"): "nn.modules.pixelshuffle",
+    ("nn.modules.reshaping", "PixelUnshuffle"): "nn.modules.pixelshuffle",
+    ("_utils", "_rebuild_from_type_v2"): "_tensor",
+    ("nn.modules.loss.linear", "LinearCrossEntropyOptions"): "nn.modules.linear_cross_entropy_options",
+}
+#: where PyTorch's pickles look for functions that are written in C++
+_BUILT_IN = {"_C._nn": "nn.functional", "_C._VariableFunctions": ""}
+#: where functions have the names that PyTorch has for them; the files in which they are written are ours alone
+_PUBLIC = ("", "nn.functional", "linalg", "special", "fft", "nn.init", "autograd.grad_mode")
+
+
+def public_name(value: Any, name: str) -> tuple[str, str] | None:
+    """The module and name under which PyTorch has a class or function; None of what is not from here.
+
+    Raises:
+      PicklingError: PyTorch has no such thing.
+
+    >>> import fgrad.torch as torch
+    >>> public_name(torch.nn.Flatten, 'Flatten')
+    ('torch.nn.modules.flatten', 'Flatten')
+    """
+    module = getattr(value, "__module__", None) or ""
+    if module.partition(".")[0] != "fgrad":
+        return None
+    inner = module.removeprefix(_HERE).lstrip(".")
+    public = _public().get(id(value))
+    if public is not None:
+        return public
+    if isinstance(value, FunctionType) and getattr(_module(""), name, None) is value:
+        return "torch", name  # one that is imported when it is first asked for
+    folder = next((each for each in _FOLDERS if inner.startswith(each + ".")), inner)
+    place = _CLASSES.get((inner, name)) or _FILES.get(inner, folder)
+    if any(found is value for found in _found(place, name)):
+        return ".".join(filter(None, ("torch", place))), name
+    raise PicklingError(f"Can't pickle {value!r}: PyTorch knows nothing of the name {module}.{name}.")
+
+
+@cache
+def _public() -> dict[int, tuple[str, str]]:
+    """The names of public functions, by the identity of the function."""
+    dir(_module(""))  # has it take in the functions that come with its layers
+    return {
+        id(value): (".".join(filter(None, ("torch", place))), name)
+        for place in reversed(_PUBLIC)
+        for name, value in sorted(vars(_module(place)).items(), reverse=True)
+        if callable(value) and (not isinstance(value, type) or place == "autograd.grad_mode") and name[0] != "_"
+    }
+
+
+def find(module: str, name: str) -> Any:
+    """What stands here for a name in PyTorch.
+
+    Raises:
+      UnpicklingError: nothing does.
+
+    >>> find('torch.nn.modules.flatten', 'Flatten')
+    <class 'fgrad.torch.nn.modules.reshaping.Flatten'>
+    """
+    for found in _found(module.removeprefix("torch").lstrip("."), name):
+        return found
+    raise UnpicklingError(f"The file needs {module}.{name}, and fgrad.torch has nothing of that name.")
+
+
+def _found(place: str, name: str) -> Iterator[Any]:
+    """What the files have under a name of which one of PyTorch's files consists."""
+    if (place, name) == ("_C", "_VariableFunctionsClass"):
+        yield _module("")
+    place = _BUILT_IN.get(place, place)
+    own = [file for file, home in _FILES.items() if home == place]
+    single = [file for (file, each), home in _CLASSES.items() if home == place and each == name]
+    for file in (place, *single, *own):
+        value: Any = _module(file)
+        for part in name.split("."):
+            value = getattr(value, part, None)
+        if value is not None:
+            yield value
+
+
+def _module(place: str) -> ModuleType | None:
+    try:
+        return import_at_first_use(".".join(filter(None, (_HERE, place))))
+    except ModuleNotFoundError:
+        return None

@@ -1,0 +1,46 @@
+"""What happens to a gradient at a leaf."""
+
+import pytest
+
+import fgrad.torch as torch
+from fgrad.mutable.backward.accumulate import accumulate_grad, layout
+
+pytestmark = pytest.mark.fast
+
+
+def test_the_second_gradient_is_added_in_place():
+    leaf = torch.zeros(2, requires_grad=True)
+    with torch.no_grad():
+        accumulate_grad(leaf, torch.ones(2))
+        first = leaf.grad
+        accumulate_grad(leaf, torch.ones(2))
+    assert leaf.grad is first and first.tolist() == [2, 2] and first._version == 1
+
+
+def test_a_sum_that_is_recorded_is_a_new_tensor():
+    leaf = torch.zeros(2, requires_grad=True)
+    leaf.grad = first = torch.ones(2)
+    with torch.enable_grad():
+        accumulate_grad(leaf, torch.ones(2, requires_grad=True) * 3)
+    assert leaf.grad is not first and leaf.grad.requires_grad and first.tolist() == [1, 1]
+
+
+def test_a_gradient_that_somebody_holds_is_copied():
+    leaf = torch.ones(2, requires_grad=True)
+    held = []
+    leaf.register_hook(held.append)
+    (leaf * 2).sum().backward()
+    held[0].mul_(5)
+    assert leaf.grad.tolist() == [2, 2]
+
+
+def test_the_layout_is_the_leafs_if_it_leaves_no_gaps():
+    assert layout(torch.zeros(2, 3).t()) == (1, 3)
+    assert layout(torch.zeros(2, 3)[:, 1:]) == (2, 1)
+    assert layout(torch.zeros(1, 3).expand(2, 3)) == (3, 1)
+
+
+def test_no_gradient_leaves_what_there_is():
+    leaf = torch.zeros(2, requires_grad=True)
+    accumulate_grad(leaf, None)
+    assert leaf.grad is None

@@ -1,0 +1,58 @@
+"""Tangents: one for each open level, and of a view the same view of its base's."""
+
+import pytest
+
+import fgrad.torch as torch
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.transforms.forward import set_tangent, tangent_of
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def level():
+    with torch.autograd.forward_ad.dual_level():
+        yield
+
+
+def test_a_view_has_the_view_of_its_bases_tangent(level):
+    base = torch.zeros(4)
+    set_tangent(base, torch.arange(4.0))
+    assert tangent_of(base[1:3]).tolist() == [1, 2]
+
+
+def test_a_view_that_gains_a_tangent_gives_its_base_one(level):
+    base = torch.zeros(4)
+    set_tangent(base[1:3], torch.ones(2))
+    assert tangent_of(base).tolist() == [0, 1, 1, 0]
+
+
+def test_a_second_tangent_is_written_to_the_first(level):
+    tensor = torch.zeros(2)
+    set_tangent(tensor, torch.ones(2))
+    first = tangent_of(tensor)
+    set_tangent(tensor, torch.full((2,), 5.0))
+    assert tangent_of(tensor) is first and first.tolist() == [5, 5]
+
+
+def test_a_tangent_lies_in_memory_as_its_tensor_does(level):
+    tensor = torch.zeros(2, 3).t()
+    set_tangent(tensor, torch.ones(3, 2))
+    assert tangent_of(tensor).stride() == tensor.stride() == (1, 3)
+
+
+def test_a_tangent_goes_with_its_level():
+    tensor = torch.zeros(2)
+    with torch.autograd.forward_ad.dual_level():
+        set_tangent(tensor, torch.ones(2))
+        assert modes.dual_level == 0
+    assert tangent_of(tensor) is None
+    with torch.autograd.forward_ad.dual_level():
+        assert tangent_of(tensor) is None
+
+
+def test_where_forward_mode_is_off_there_is_none(level):
+    tensor = torch.zeros(2)
+    set_tangent(tensor, torch.ones(2))
+    with torch.autograd.forward_ad._set_fwd_grad_enabled(False):
+        assert tangent_of(tensor) is None

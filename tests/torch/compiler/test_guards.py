@@ -1,0 +1,892 @@
+"""What a compiled function depends on beside the values that it reads.
+
+A scenario runs compiled and uncompiled, and has to give the same both times.
+"""
+
+import dataclasses
+import gc
+import sys
+import types
+import weakref
+from collections import OrderedDict, deque
+
+import pytest
+
+import fgrad.torch as torch
+
+nn = torch.nn
+SCENARIOS = []
+
+
+def scenario(function):
+    SCENARIOS.append(pytest.param(function, id=function.__name__))
+    return function
+
+
+def ones(size=2, **kinds):
+    return torch.ones(size, **kinds)
+
+
+def thrice(f, *args):
+    for _ in range(3):
+        f(*args)
+
+
+# -- which tensor is which -------------------------------------------------------------------------------------------
+
+
+@scenario
+def arguments_that_were_one(compile):
+    f = compile(lambda a, b: ((a - b) ** 2).sum())
+    x = ones(3)
+    thrice(f, x, x)
+    return f(x, x + 1)
+
+
+@scenario
+def arguments_that_were_one_in_two_places(compile):
+    f = compile(lambda q, k, v: (q @ k.t()) @ v)
+    x = torch.eye(2)
+    thrice(f, x, x, x)
+    return f(x, 2 * x, 3 * x)
+
+
+@scenario
+def an_argument_that_the_function_holds(compile):
+    w, z = torch.zeros(2), ones()
+    f = compile(lambda x: (w.add_(1), x * 2)[1])
+    thrice(f, w)
+    return f(z), z, w
+
+
+@scenario
+def an_argument_that_is_in_a_tuple_that_the_function_holds(compile):
+    held, z = (torch.zeros(2),), ones()
+    f = compile(lambda x: (held[0].add_(1), x * 2)[1])
+    thrice(f, held[0])
+    return f(z), z, held[0]
+
+
+@scenario
+def an_argument_that_is_a_default(compile):
+    w, z = torch.zeros(2), ones()
+
+    def add(x, w=w):
+        w.add_(1)
+        return x * 2
+
+    f = compile(add)
+    thrice(f, w)
+    return f(z), z, w
+
+
+@scenario
+def an_argument_that_is_a_gradient(compile):
+    p = ones(requires_grad=True)
+    p.grad = ones()
+    f = compile(lambda x: (p.grad * 10 + x).detach())
+    thrice(f, p.grad)
+    return f(5 * ones())
+
+
+@scenario
+def a_gradient_that_the_function_holds(compile):
+    p, w = ones(requires_grad=True), torch.zeros(2)
+    p.grad = w
+
+    def step(x):
+        with torch.no_grad():
+            p.grad.add_(1)
+            w.add_(10)
+        return x * 1
+
+    f = compile(step)
+    thrice(f, ones())
+    p.grad = torch.zeros(2)
+    return f(ones()), f(ones()), w, p.grad
+
+
+@scenario
+def a_gradient_of_an_argument(compile):
+    f = compile(lambda p: (p * p).sum().backward())
+    for _ in range(3):
+        f(ones(requires_grad=True))
+    q = ones(requires_grad=True)
+    q.grad = ones()
+    f(q)
+    return q.grad
+
+
+# -- what only metadata is read of -----------------------------------------------------------------------------------
+
+
+@scenario
+def a_shape(compile):
+    f = compile(lambda x, n: x.sum() / n.shape[0])
+    thrice(f, ones(), ones(3))
+    return f(ones(), ones(6))
+
+
+@scenario
+def a_shape_of_a_tensor_that_the_function_holds(compile):
+    w = ones(3)
+    f = compile(lambda x: x * w.shape[0])
+    thrice(f, ones())
+    w.data = ones(5)
+    return f(ones())
+
+
+@scenario
+def a_type(compile):
+    m = nn.Linear(2, 2)
+    f = compile(lambda x: x.to(next(m.parameters()).dtype))
+    thrice(f, ones())
+    m.double()
+    return f(ones()), str(f(ones()).dtype)
+
+
+@scenario
+def whether_an_argument_requires_grad(compile):
+    f = compile(lambda x, y: x * 2 if y.requires_grad else x * 3)
+    thrice(f, ones(), ones())
+    return f(ones(), ones(requires_grad=True))
+
+
+@scenario
+def whether_a_gradient_requires_grad(compile):
+    p = ones(requires_grad=True)
+    p.grad = ones()
+    f = compile(lambda x: x * (2 if p.grad.requires_grad else 3))
+    thrice(f, ones())
+    p.grad = ones(requires_grad=True)
+    return f(ones())
+
+
+# -- views and shared memory -----------------------------------------------------------------------------------------
+
+
+@scenario
+def weights_that_are_no_longer_tied(compile):
+    a, b = ones(), torch.zeros(2)
+    b.data = a.data
+    f = compile(lambda x: a * x + 10 * b * x)
+    thrice(f, ones())
+    b.data = torch.zeros(2)
+    return f(ones())
+
+
+@scenario
+def a_view_that_moves(compile):
+    b = torch.arange(4.0)
+    v = b[:2]
+    f = compile(lambda x: b.sum() * v + x)
+    thrice(f, ones())
+    v.data = b[2:]
+    return f(ones())
+
+
+@scenario
+def a_view_whose_base_moves(compile):
+    b = torch.zeros(4)
+    v = b[:2]
+    f = compile(lambda x: (v.add_(1), b * x)[1].clone())
+    thrice(f, ones(4))
+    b.data = ones(4)
+    return f(ones(4)), f(ones(4)), v, b
+
+
+@scenario
+def a_base_that_gets_a_history(compile):
+    b, w = torch.zeros(4), torch.full((4,), 3.0, requires_grad=True)
+    v = b[:2]
+    f = compile(lambda x: (v * x).sum())
+    thrice(f, ones())
+    b.add_(w)
+    f(ones()).backward()
+    return w.grad
+
+
+@scenario
+def a_base_that_requires_grad(compile):
+    b = ones(4)
+    v = b[:2]
+    f = compile(lambda x: (v * x).sum())
+    thrice(f, ones())
+    b.requires_grad_()
+    return f(ones()).requires_grad
+
+
+@scenario
+def an_argument_that_is_no_view(compile):
+    f = compile(lambda v: v * (1 if v._base is None else 2))
+    for _ in range(3):
+        f(ones(4)[:2])
+    return f(ones(4)[:2].detach())
+
+
+@scenario
+def a_base_that_is_resized_twice(compile):
+    b = torch.arange(6.0)
+    v = b[:2]
+    f = compile(lambda x: v * x)
+    found = []
+    for size in (6, 8, 20, 4):
+        b.resize_(size)
+        found += [f(ones()) for _ in range(3)]
+    return found
+
+
+# -- containers and objects ------------------------------------------------------------------------------------------
+
+
+@scenario
+def keys_of_a_dict(compile):
+    d = {"a": 1.0, "b": 2}
+    f = compile(lambda x: x * (2 if "a" in d else 3))
+    thrice(f, ones())
+    a, b = d.pop("a"), d.pop("b")
+    d.update(c=a, b=b)
+    return f(ones())
+
+
+@scenario
+def a_dict_with_values_of_its_own(compile):
+    class Sorted(dict):
+        def values(self):
+            return [self[k] for k in sorted(self)]
+
+    d = Sorted(a=2.0, b=3)
+    f = compile(lambda x: x * d["b"])
+    thrice(f, ones())
+    d["b"] = 10
+    return f(ones())
+
+
+@scenario
+def the_order_of_an_ordered_dict(compile):
+    d = OrderedDict(a=1.0, b=2.0)
+    f = compile(lambda x: x * next(iter(d.values())))
+    thrice(f, ones())
+    d.move_to_end("a")
+    return f(ones())
+
+
+@scenario
+def a_list_that_is_never_true(compile):
+    class Never(list):
+        def __bool__(self):
+            return False
+
+    d = Never()
+    f = compile(lambda x: x * (1 + len(d)))
+    thrice(f, ones())
+    d.append(1)
+    return f(ones())
+
+
+@scenario
+def a_set(compile):
+    d = {1, 2}
+    f = compile(lambda x: x * (1 + len(d)))
+    thrice(f, ones())
+    d.add(3)
+    return f(ones())
+
+
+@scenario
+def an_empty_set(compile):
+    d = set()
+    f = compile(lambda x: x * (1 + len(d)))
+    thrice(f, ones())
+    d.add(3)
+    return f(ones())
+
+
+@scenario
+def a_deque(compile):
+    d = deque([1, 2], maxlen=3)
+    f = compile(lambda x: x * sum(d))
+    thrice(f, ones())
+    d.append(5)
+    return f(ones())
+
+
+@scenario
+def slots(compile):
+    class Settings:
+        __slots__ = ("n",)
+
+    d = Settings()
+    d.n = 2
+    f = compile(lambda x: x * (1 + d.n))
+    thrice(f, ones())
+    d.n = 5
+    return f(ones())
+
+
+@scenario
+def an_attribute_of_a_module_of_python(compile):
+    settings = types.ModuleType("settings_of_a_user")
+    settings.k, settings.w = 2, ones()
+    names = {"settings": settings, "__name__": "program_of_a_user"}
+    exec("def scaled(x): return x * settings.k * settings.w", names)
+    f = compile(names["scaled"])
+    thrice(f, ones())
+    settings.k = 5
+    found = f(ones())
+    settings.w = torch.zeros(2)
+    return found, f(ones())
+
+
+# -- classes, functions and tensors with attributes ------------------------------------------------------------------
+
+
+@scenario
+def an_attribute_of_a_class(compile):
+    class Net(nn.Module):
+        scale = 2
+
+        def forward(self, x):
+            return x * self.scale
+
+    f = compile(Net())
+    thrice(f, ones())
+    Net.scale = 5
+    return f(ones())
+
+
+@scenario
+def an_attribute_of_a_class_that_is_a_tensor(compile):
+    class Base(nn.Module):
+        table = ones()
+
+    class Net(Base):
+        def forward(self, x):
+            return x * self.table
+
+    f = compile(Net())
+    thrice(f, ones())
+    Base.table = torch.zeros(2)
+    return f(ones())
+
+
+@scenario
+def an_attribute_of_a_class_that_is_never_made(compile):
+    class Settings:
+        scale, others = 2, [3]
+
+    f = compile(lambda x: x * Settings.scale * Settings.others[0])
+    thrice(f, ones())
+    Settings.scale = 5
+    found = f(ones())
+    Settings.others[0] = 7
+    return found, f(ones())
+
+
+@scenario
+def a_method_that_is_replaced(compile):
+    class Net(nn.Module):
+        def scaled(self, x):
+            return x * 2
+
+        def forward(self, x):
+            return self.scaled(x)
+
+    f = compile(Net())
+    thrice(f, ones())
+    Net.scaled = lambda self, x: x * 5
+    found = f(ones())
+    Net.forward = lambda self, x: x * 7
+    return found, f(ones())
+
+
+@pytest.mark.parametrize("kind", ["method", "property", "staticmethod", "classmethod", "operator"])
+def test_a_variable_that_a_method_names_is_seen(kind):
+    bodies = {
+        "method": "def scaled(self, x): return x * k\n  def forward(self, x): return self.scaled(x)",
+        "property": "@property\n  def scale(self): return k\n  def forward(self, x): return x * self.scale",
+        "staticmethod": "@staticmethod\n  def scaled(x): return x * k\n  def forward(self, x): return self.scaled(x)",
+        "classmethod": "@classmethod\n  def scaled(cls, x): return x * k\n  def forward(self, x): return Net.scaled(x)",
+        "operator": "def __matmul__(self, x): return x * k\n  def forward(self, x): return self @ x",
+    }
+    names = {"Module": nn.Module, "k": 2, "__name__": "program_of_a_user"}
+    exec(f"class Net(Module):\n  {bodies[kind]}", names)
+    f = torch.compile(names["Net"]())
+    thrice(f, ones())
+    names["k"] = 5
+    assert f(ones()).tolist() == [5.0, 5.0]
+
+
+@scenario
+def a_class_that_counts(compile):
+    class Net(nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            Net.calls += 1
+            return x * Net.calls
+
+    f = compile(Net())
+    return [f(ones()) for _ in range(4)], Net.calls
+
+
+@scenario
+def a_class_that_loses_an_attribute(compile):
+    class Base:
+        def scaled(self, x):
+            return x * 2
+
+    class Derived(Base):
+        def scaled(self, x):
+            return x * 3
+
+    d = Derived()
+
+    def step(x):
+        y = d.scaled(x)
+        if "scaled" in Derived.__dict__:
+            del Derived.scaled
+        return y
+
+    f = compile(step)
+    return [f(ones()) for _ in range(4)], "scaled" in vars(Derived)
+
+
+@scenario
+def a_variable_that_is_deleted(compile):
+    names = {"scale": 3, "__name__": "program_of_a_user"}
+    exec(
+        """
+def scaled(x):
+    global scale
+    if "scale" in globals():
+        del scale
+        return x * 3
+    return x * 2
+""",
+        names,
+    )
+    f = compile(names["scaled"])
+    return [f(ones()) for _ in range(4)], "scale" in names
+
+
+@scenario
+def the_code_of_a_function(compile):
+    def scaled(x):
+        return x * 2
+
+    def other(x):
+        return x * 5
+
+    f = compile(lambda x: scaled(x))
+    thrice(f, ones())
+    scaled.__code__ = other.__code__
+    return f(ones())
+
+
+@scenario
+def the_defaults_of_a_function(compile):
+    def scaled(x, k=2, *, n=3):
+        return x * k * n
+
+    f = compile(lambda x: scaled(x))
+    thrice(f, ones())
+    scaled.__defaults__ = (5,)
+    found = f(ones())
+    scaled.__kwdefaults__ = {"n": 7}
+    return found, f(ones())
+
+
+@scenario
+def an_attribute_of_a_tensor(compile):
+    w = ones()
+    w.scale = 2
+    f = compile(lambda x: x * w * w.scale)
+    thrice(f, ones())
+    w.scale = 5
+    found = f(ones())
+    del w.scale
+    w.scale = 7
+    return found, f(ones())
+
+
+@scenario
+def a_version_as_a_number(compile):
+    w = torch.zeros(2)
+    f = compile(lambda x: (w.add_(1), x * w._version)[1])
+    return [f(ones()) for _ in range(4)]
+
+
+@scenario
+def an_attribute_of_an_argument(compile):
+    f = compile(lambda x: x * x.scale)
+    x = ones()
+    x.scale = 2
+    thrice(f, x)
+    x.scale = 5
+    return f(x)
+
+
+@scenario
+def a_container_in_an_attribute_of_a_tensor(compile):
+    w = ones()
+    w.scales = {"x": 2}
+    f = compile(lambda x: x * w * w.scales["x"])
+    thrice(f, ones())
+    w.scales["x"] = 5
+    return f(ones())
+
+
+@scenario
+def an_attribute_of_a_class_of_tensors(compile):
+    class Scaled(torch.Tensor):
+        scale = 2
+
+        def scaled(self, x):
+            return x * self.scale
+
+    w = ones().as_subclass(Scaled)
+    f = compile(lambda x: w.scaled(x))
+    thrice(f, ones())
+    Scaled.scale = 5
+    return f(ones())
+
+
+@scenario
+def attributes_of_a_dict_and_a_list(compile):
+    class Settings(dict):
+        pass
+
+    class Scales(list):
+        pass
+
+    settings, scales = Settings(), Scales([1])
+    settings.scale = scales.scale = 2
+    f = compile(lambda x: x * settings.scale * scales.scale)
+    thrice(f, ones())
+    settings.scale = 3
+    found = f(ones())
+    scales.scale = 5
+    return found, f(ones())
+
+
+@scenario
+def an_object_that_changes_its_class(compile):
+    class Double:
+        def scaled(self, x):
+            return x * 2
+
+    class Triple:
+        def scaled(self, x):
+            return x * 3
+
+    scale = Double()
+    f = compile(lambda x: scale.scaled(x))
+    thrice(f, ones())
+    scale.__class__ = Triple
+    return f(ones())
+
+
+@scenario
+def an_attribute_of_a_function(compile):
+    def scaled(x):
+        return x * scaled.scale
+
+    scaled.scale = 2
+    f = compile(lambda x: scaled(x))
+    thrice(f, ones())
+    scaled.scale = 5
+    return f(ones())
+
+
+@scenario
+def a_constant_name_of_an_attribute(compile):
+    class Settings:
+        scale = 2
+
+    settings = Settings()
+    f = compile(lambda x: x * getattr(settings, "scale"))  # noqa: B009
+    thrice(f, ones())
+    Settings.scale = 5
+    return f(ones())
+
+
+@scenario
+def a_property_of_a_metaclass(compile):
+    class Meta(type):
+        scale = 2
+
+        @property
+        def doubled(cls):
+            return 2 * cls.scale
+
+    class Settings(metaclass=Meta):
+        pass
+
+    f = compile(lambda x: x * Settings.doubled)
+    thrice(f, ones())
+    Meta.scale = 5
+    return f(ones())
+
+
+@scenario
+def an_object_that_is_made_inside(compile):
+    scale = 2
+
+    class Base:
+        def __init__(self):
+            self.scale = scale
+
+    class Derived(Base):
+        def __init__(self):
+            super().__init__()
+
+    f = compile(lambda x: x * Derived().scale)
+    thrice(f, ones())
+    scale = 5
+    found = f(ones())
+
+    def init(self):
+        self.scale = 7
+
+    Base.__init__ = init
+    return found, f(ones())
+
+
+@scenario
+def the_fields_of_a_data_class_that_is_made_inside(compile):
+    scale = 2
+
+    @dataclasses.dataclass
+    class Settings:
+        scale: float = dataclasses.field(default_factory=lambda: scale)
+
+    f = compile(lambda x: x * Settings().scale)
+    thrice(f, ones())
+    scale = 5
+    return f(ones())
+
+
+@scenario
+def an_object_that_is_made_once(compile):
+    class Single:
+        made = None
+
+        def __new__(cls):
+            if cls.made is None:
+                cls.made = object.__new__(cls)
+                cls.made.total = torch.zeros(2)
+            return cls.made
+
+        def add(self, x):
+            self.total = self.total + x
+            return self.total * 1
+
+    f = compile(lambda x: Single().add(x))
+    return [f(ones()) for _ in range(4)], Single.made.total
+
+
+@scenario
+def the_backward_of_a_custom_function(compile):
+    scale = 2
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * scale
+
+    f = compile(lambda x: Scaled.apply(x))
+
+    def gradient():
+        x = ones(requires_grad=True)
+        f(x).sum().backward()
+        return x.grad
+
+    thrice(gradient)
+    scale = 5
+    found = gradient()
+    Scaled.backward = staticmethod(lambda ctx, g: g * 7)
+    return found, gradient()
+
+
+@scenario
+def a_method_that_only_the_library_calls(compile):
+    scale = 2
+
+    class Scaled(torch.distributions.Transform):
+        bijective = True
+
+        def _call(self, x):
+            return x * scale
+
+    class Dispatched:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return args[1] * scale
+
+    transform, dispatched = Scaled(), Dispatched()
+    f, g = compile(lambda x: transform(x)), compile(lambda x: torch.mul(dispatched, x))
+    thrice(f, ones())
+    thrice(g, ones())
+    scale = 5
+    return f(ones()), g(ones())
+
+
+@pytest.mark.parametrize("name", ["jax_models", "numpy_models", "fgrad_models", "package.models"])
+def test_a_module_of_the_user_may_be_named_like_a_library(name):
+    module = types.ModuleType(name)
+    exec("k = 2\ndef scaled(x): return x * k", vars(module))
+    scaled = module.scaled
+    f = torch.compile(lambda x: scaled(x))
+    thrice(f, ones())
+    module.k = 5
+    assert f(ones()).tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("statement", ["import settings_inside as s", "from settings_inside import k", "s = package.s"])
+def test_a_module_that_is_imported_or_found_inside_is_seen(monkeypatch, statement):
+    settings, package = types.ModuleType("settings_inside"), types.ModuleType("package_inside")
+    settings.k, package.s = 2, settings
+    monkeypatch.setitem(sys.modules, "settings_inside", settings)
+    names = {"__name__": "program_of_a_user", "package": package}
+    value = "k" if statement.endswith("k") else "s.k"
+    exec(f"def scaled(x):\n  {statement}\n  return x * {value}", names)
+    f = torch.compile(names["scaled"])
+    thrice(f, ones())
+    settings.k = 5
+    assert f(ones()).tolist() == [5.0, 5.0]
+
+
+def shown(found):
+    if isinstance(found, list | tuple):
+        return [shown(x) for x in found]
+    return (found.tolist(), found.requires_grad) if isinstance(found, torch.Tensor) else found
+
+
+@pytest.mark.parametrize("function", SCENARIOS)
+def test_a_change_is_seen(function):
+    assert shown(function(torch.compile)) == shown(function(lambda f: f))
+
+
+# -- what is no change -----------------------------------------------------------------------------------------------
+
+
+def recorded(f):
+    return f._compiled.recorded
+
+
+def test_new_views_and_new_gradients_need_no_other_program():
+    f = torch.compile(lambda v: (v * 2).sum())
+    g = torch.compile(lambda p: (p * p.grad).sum().detach())
+    for i in range(5):
+        assert f(torch.full((4,), float(i))[:2]).item() == 4 * i
+        p = ones(requires_grad=True)
+        p.grad = torch.full((2,), float(i))
+        assert g(p).item() == 2 * i
+    assert recorded(f) == recorded(g) == 1
+
+
+def test_the_version_of_what_was_made_inside_is_the_same_at_each_call():
+    f = torch.compile(lambda x: x * (x * 2).add_(1)._version)
+    for _ in range(3):
+        assert f(ones()).tolist() == [1.0, 1.0]
+    assert [each.refused for each in f._compiled.programs[next(iter(f._compiled.programs))]] == [None]
+
+
+def test_an_attribute_of_a_class_that_nobody_mentions_needs_no_other_program():
+    class Net(nn.Module):
+        author = "one"
+
+        def __repr__(self):
+            return self.author
+
+        def forward(self, x):
+            return x * 2
+
+    net = Net()
+    f = torch.compile(lambda x: net(x))
+    thrice(f, ones())
+    Net.author = "another"
+    thrice(f, ones())
+    assert recorded(f) == 1
+
+
+def test_an_attribute_of_a_class_is_no_method_that_is_called():
+    class Meter:
+        step = 0
+
+    class Net(nn.Linear):
+        meter = Meter()
+
+        def forward(self, x):
+            return super().forward(x) if self.meter else x
+
+    net = Net(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def train(optimizer, x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    f = torch.compile(train)
+    thrice(f, optimizer, ones())
+    before = recorded(f)
+    for _ in range(3):
+        Meter.step += 1
+        f(optimizer, ones())
+    assert recorded(f) == before
+
+
+def test_a_class_is_forgotten_with_its_program():
+    def run():
+        class Plain:
+            def scaled(self, x):
+                return x * 2
+
+        plain = Plain()
+        f = torch.compile(lambda x: plain.scaled(x))
+        thrice(f, ones())
+        return weakref.ref(Plain)
+
+    gone = run()
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_class_need_not_have_a_hash():
+    class Meta(type):
+        def __eq__(cls, other):
+            return cls is other
+
+    class Settings(metaclass=Meta):
+        scale = 2
+
+    settings = Settings()
+    f = torch.compile(lambda x: x * Settings.scale * settings.scale)
+    thrice(f, ones())
+    Settings.scale = 3
+    assert f(ones()).tolist() == [9.0, 9.0]
+
+
+def test_a_state_that_is_passed_and_kept_needs_no_other_program():
+    class State:
+        pass
+
+    state = State()
+    state.h = torch.zeros(2)
+
+    def advance(x, h):
+        state.h = h + x
+        return state.h
+
+    f = torch.compile(advance)
+    h = state.h
+    for _ in range(5):
+        h = f(ones(), h)
+    assert h.tolist() == [5.0, 5.0] and recorded(f) == 1
+    assert f(ones(), torch.zeros(2)).tolist() == [1.0, 1.0]

@@ -1,0 +1,58 @@
+"""Calls that were bound once: others with arguments of the same classes are bound alike, and no others."""
+
+from typing import Any
+
+import pytest
+
+import fgrad.torch as torch
+from fgrad.torch.ops.table.signature import Array, Dims, Operand, Signature
+
+
+def reduced(input: Array, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Any: ...
+
+
+def scaled(input: Array, other: Operand, dims: Dims = None) -> Any: ...
+
+
+def learnt(function, *args, **kwargs):
+    signature = Signature("f", function)
+    signature.learn(args, kwargs, *signature.split(signature.bind(args, kwargs), len(args)))
+    return signature.orders
+
+
+def test_operands_and_parameters_are_found_by_their_places():
+    x = torch.ones(2)
+    ((classes, order),) = learnt(reduced, x, 0).items()
+    assert classes == (torch.Tensor, int)
+    values = (x, 1, *order.rest)
+    assert order.operands(values) == (x,) and order.params(values) == (1, False, None)
+
+
+def test_arguments_by_name_stand_in_any_order():
+    x = torch.ones(2)
+    ((classes, order),) = learnt(reduced, x, keepdim=True, dim=0).items()
+    assert classes == (torch.Tensor, bool, int, "keepdim", "dim")
+    assert order.every((x, True, 1, *order.rest)) == (x, 1, True, None)
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [(scaled, (torch.ones(2), 2.0, [0])), (scaled, (torch.ones(2), 2.0, (0,)))],
+    ids=["a list", "elements that are looked at"],
+)
+def test_what_is_converted_or_looked_at_is_bound_each_time(function, args):
+    assert not learnt(function, *args)
+
+
+def test_a_bool_is_refused_where_an_integer_was_taken():
+    x = torch.ones(2)
+    assert x.unsqueeze(0).squeeze(0).shape == x.flip(0).shape
+    assert x.softmax(0).shape == (2,)
+    with pytest.raises(TypeError, match="must be int, not bool"):
+        x.softmax(True)
+
+
+def test_sizes_may_be_a_list_after_numbers():
+    x = torch.ones(6)
+    for sizes in ((2, 3), ([2, 3],), ((2, 3),)):
+        assert x.view(*sizes).shape == (2, 3)
