@@ -192,7 +192,8 @@ def _loop(op: Op, kernel_of: KernelOf) -> Kernel | None:
     turns = range(length)[::-1] if params["reverse"] else range(length)
 
     def compute(*args: Any) -> Any:
-        consts, xs = args[:nc], args[nc + nk :]
+        # BLAS would bring a transposed factor into order at every turn
+        consts, xs = [np.asarray(x, order="C") for x in args[:nc]], args[nc + nk :]
         # views: what is returned is made read-only, and a carry may be one of the arguments still
         carry = [np.asarray(x, dtype)[...] for x, dtype in zip(args[nc:], dtypes, strict=False)]
         ys = [np.empty(t.shape, t.dtype) for t in stacked]

@@ -32,6 +32,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from fgrad.graph.op import Op
 from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, TABLE, Entry, Kernel, flushing, same
+from fgrad.run.kernels.one_thread import on_one_thread
 
 #: the elements of a block of columns, and of one of several groups, for which BLAS does less with each
 BLOCK, GROUPED = 1 << 19, 1 << 17
@@ -278,6 +279,7 @@ def _convolution(op: Op) -> Kernel | None:
         cost = MULTIPLIED * read * outputs / groups
     elif groups > 1 and not placed:
         cost = 0  # XLA copies the columns, too
+    compute = on_one_thread(compute)
     return Kernel(compute, flushing(compute), cost / max([t.size for t in (x_type, w_type, out_type)]), exact=False)
 
 
