@@ -374,6 +374,12 @@ class Capture:
             counter.value, counter.writes = value, writes
         self.world.put_back()
 
+    def let_go(self) -> None:
+        """Hold nothing any more of what was met: traced values, which a program keeps, lead here."""
+        self.world = World()
+        for met in (self.cells, self.counters, self.streams, self.begun, self.numbers):
+            met.clear()
+
 
 class _Inside(Scope):
     """A block that runs on traced values."""

@@ -136,9 +136,11 @@ class Compiled:
     def _record(self, args: Any, kwargs: Any) -> tuple[Program, Done | None]:
         try:
             _running.inside = True
-            return record(self.function, args, kwargs, self.fullgraph)
+            program, done, capture = record(self.function, args, kwargs, self.fullgraph)
         finally:
             _running.inside = False
+        program.let_go(capture)
+        return program, done
 
     def _differ(self, old: Program, new: Program) -> None:
         """Say once what a second recording did otherwise."""

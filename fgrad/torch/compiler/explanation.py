@@ -70,7 +70,7 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     function = getattr(function, "_torchdynamo_orig_callable", function)
 
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        program, _ = record(function, args, kwargs, strict=False, trial=True)
+        program, *_ = record(function, args, kwargs, strict=False, trial=True)
         seconds = {"recording": program.seconds}
         if program.refused is not None:
             return Explanation(program.pieces, (), (), (), program.breaks or (program.refused,), seconds)

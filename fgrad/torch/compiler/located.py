@@ -134,6 +134,17 @@ class Located:
         held = {"fixed": id, "entry": lambda at: (id(at[0]), at[1])}
         return [(kind, held[kind](at) if kind in held else at) for kind, at in self.ways[: self.used]]
 
+    def let_go(self) -> None:
+        """Hold no tensor of the recorded call that later calls find elsewhere: an empty one of its class stands there.
+
+        Else the arguments and the gradients of that call would stay as long as the program.
+        """
+        empty = [object.__new__(x.__class__) for x in self.tensors]
+        self.tensors = [x if way[0] == "fixed" else e for x, way, e in zip(self.tensors, self.ways, empty, strict=True)]
+        self.arguments = [object.__new__(Tensor) for _ in self.arguments]
+        for known in (self._numbers, self._parents, self._entries):
+            known.clear()
+
     def find(self, arguments: Sequence[Tensor]) -> list[Any]:
         """The tensors of a call, from its arguments; None for those that are not there, or another in another way."""
         found: list[Any] = []

@@ -145,6 +145,12 @@ class Program:
         """The graph with its names."""
         return flat_function(self.graph, self.names, self.out_names)
 
+    def let_go(self, capture: Capture) -> None:
+        """Keep nothing of the recorded call alive: its tensors have other arrays soon."""
+        capture.let_go()
+        if self.effects is not None:
+            self.effects.located.let_go()
+
     def same_as(self, other: "Program") -> bool:
         """Whether another recording of the same call computes and leaves behind the same."""
         if self.refused is not None or other.refused is not None:
@@ -231,10 +237,11 @@ class Done:
 
 def record(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool, trial: bool = False
-) -> tuple[Program, Done | None]:
+) -> tuple[Program, Done | None, Capture]:
     """Capture a call as a program.
 
-    Where it turns out that it is none, the call has been made; else nothing has been changed.
+    Where it turns out that it is none, the call has been made; else nothing has been changed.  A program that stays has
+    to let go of its capture.
 
     Arguments:
       strict: raise what says that the function cannot be captured, instead of noting it.
@@ -264,7 +271,7 @@ def record(
     if program.effects is not None:
         program.guards = guards_of(capture, program.effects)
     program.seconds = time.perf_counter() - start
-    return program, done
+    return program, done, capture
 
 
 def _recorded(

@@ -1,6 +1,8 @@
 """``torch.compile`` of whole steps: after each call everything is as it would be uncompiled."""
 
+import gc
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -360,3 +362,24 @@ def test_the_arguments_of_pytorch_are_taken():
     assert torch.compile(f, disable=True) is f
     assert torch.compile(torch.compiler.disable(f))(torch.ones(1)).item() == 1
     assert torch.compile(lambda x: x * 2 if torch.compiler.is_compiling() else x)(torch.ones(1)).item() == 2
+
+
+def test_a_program_keeps_nothing_of_the_call_that_it_was_recorded_from():
+    w = torch.ones(3, requires_grad=True)
+
+    @torch.compile
+    def step(x):
+        (w * x).sum().backward()
+        with torch.no_grad():
+            w.sub_(w.grad)
+
+    given = [torch.full((3,), float(k)) for k in range(4)]
+    held = []
+    for x in given:
+        step(x)
+        held += [weakref.ref(x), weakref.ref(w.grad)]
+        w.grad = torch.zeros(3)
+    assert is_compiled(step)
+    del x, given
+    gc.collect()
+    assert not [each for each in held if each() is not None]
