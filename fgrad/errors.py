@@ -250,8 +250,11 @@ def bad_custom_rule(rule: str, function: str, path: str, expected: str, got: str
     )
 
 
-class ClosedOverError(TypeError):
+class ClosedOverError(jax.errors.UnexpectedTracerError):
     """A function with a rule of its own would be differentiated with respect to a value that it closes over."""
+
+    def __init__(self, message: str):
+        Exception.__init__(self, message)
 
 
 def closed_over(kind: str, name: str) -> ClosedOverError:
