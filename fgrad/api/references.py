@@ -1,4 +1,4 @@
-"""``jvp``, ``linearize`` and ``vjp`` of functions some of whose arguments are references: what these hold is an argument and a result.
+"""``jvp``, ``linearize`` and ``vjp`` at references: what these hold is an argument and a result of the function.
 
 A reference of derivatives stands beside each.  In forward mode it holds the tangent of what the reference holds.  In
 reverse mode it holds the cotangent of what the reference holds in the end, and afterwards of what it held at first.
