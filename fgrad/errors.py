@@ -250,8 +250,11 @@ def bad_custom_rule(rule: str, function: str, path: str, expected: str, got: str
     )
 
 
-class ClosedOverError(TypeError):
+class ClosedOverError(jax.errors.UnexpectedTracerError):
     """A function with a rule of its own would be differentiated with respect to a value that it closes over."""
+
+    def __init__(self, message: str):
+        Exception.__init__(self, message)
 
 
 def closed_over(kind: str, name: str) -> ClosedOverError:
@@ -295,7 +298,7 @@ def reference_argument(path: str, what: str) -> ReferenceArgumentError:
     return ReferenceArgumentError(
         f"{what}: {path} is a reference (jax.new_ref), and has no gradient of its own.\n"
         "Ways out: pass what it holds, ref[...], and make a reference of it inside the function; or close over it, "
-        "which makes what it holds a constant; or fgrad.jvp or fgrad.vjp, which take references."
+        "which makes what it holds a constant; or fgrad.jvp, fgrad.linearize or fgrad.vjp, which take references."
     )
 
 

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import jax
@@ -186,7 +187,23 @@ def _one_or_several(given: Any) -> int | tuple[int, ...]:
     try:
         return operator.index(given)
     except TypeError:
-        return tuple([operator.index(i) for i in given])
+        return tuple([operator.index(i) for i in _all(given)])
+
+
+def _all(given: Iterable[Any]) -> tuple[Any, ...]:
+    """The entries of an iterable that names arguments.
+
+    Raises:
+      TypeError: it has more than any call has arguments, a generator without end for example.
+    """
+    found = tuple(islice(given, _MOST + 1))
+    if len(found) > _MOST:
+        raise TypeError(f"more than {_MOST} entries")
+    return found
+
+
+#: more arguments than any call has
+_MOST = 1 << 16
 
 
 def names(given: Any, name: str, what: str) -> tuple[str, ...] | None:
@@ -198,7 +215,10 @@ def names(given: Any, name: str, what: str) -> tuple[str, ...] | None:
     if given is None:
         return None
     several = isinstance(given, Iterable) and not isinstance(given, str)
-    found: tuple[Any, ...] = tuple(given) if several else (given,)
+    try:
+        found: tuple[Any, ...] = _all(given) if several else (given,)
+    except TypeError:
+        found = (None,)
     if not all(isinstance(x, str) for x in found):
         raise TypeError(f"{what}: {name} must be a string or several of them, got {errors.shown(given)}.")
     return found

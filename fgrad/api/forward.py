@@ -13,7 +13,7 @@ from fgrad import errors
 from fgrad.api.arguments import check_function, flattened, leaves, matching, only, path_of, stripped
 from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.pullback import zero
-from fgrad.api.references import jvp_of_references
+from fgrad.api.references import jvp_of_references, linearize_of_references
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.tracebacks import boundary
@@ -140,7 +140,10 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     Source: `jax.linearize <https://docs.jax.dev/en/latest/_autosummary/jax.linearize.html>`_.
     """
     check_function(fun, "linearize")
-    flat = leaves(primals, "primals", "linearize")
+    try:
+        flat = leaves(primals, "primals", "linearize")
+    except errors.ReferenceArgumentError:
+        return linearize_of_references(linearize, fun, primals, has_aux)
     called = call(
         lambda tracers: fun(*flat.unflatten(tracers)),
         flat.values,

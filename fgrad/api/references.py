@@ -1,4 +1,4 @@
-"""``jvp`` and ``vjp`` of functions some of whose arguments are references: what these hold is an argument and a result.
+"""``jvp``, ``linearize`` and ``vjp`` at references: what these hold is an argument and a result of the function.
 
 A reference of derivatives stands beside each.  In forward mode it holds the tangent of what the reference holds.  In
 reverse mode it holds the cotangent of what the reference holds in the end, and afterwards of what it held at first.
@@ -72,6 +72,30 @@ class Opened:
         for i, value in zip(self.at, new, strict=True):
             self.flat[i][...] = value
 
+    def along(self, tangents: Any) -> tuple[list[Any], Any]:
+        """The leaves and the structure of tangents, a reference beside each that moves."""
+        flat, tree = flattened(tangents, "tangents", self.what)
+        if tree == self.tree:
+            for i in self.at:
+                held = held_type(typeof(self.flat[i]))
+                _check(flat[i], held, lambda i=i: path_of(tangents, i, "tangents"))
+                if not is_inexact(held):
+                    flat[i] = np.zeros(held.shape, jax.dtypes.float0)
+        return flat, tree
+
+    def write_along(self, along: Sequence[Any], new: Sequence[Any]) -> None:
+        """Leave in the references of tangents what they hold in the end."""
+        for i, derivative in zip(self.at, new, strict=True):
+            if isinstance(along[i], jax.ref.Ref):
+                along[i][...] = derivative
+
+    def push(self, jvp_fun: Callable[..., Any], *tangents: Any) -> Any:
+        """The linear function of ``linearize``, from that which takes values only."""
+        along, tree = self.along(tangents)
+        tangent, new = jvp_fun(*contents(along, tree))
+        self.write_along(along, new)
+        return tangent
+
     def with_references(self, output: Any, passed: Sequence[Any]) -> Any:
         """An output with its references; ``passed`` are those that stand beside the flat arguments."""
         flat, tree = tree_util.tree_flatten(output)
@@ -88,25 +112,25 @@ def contents(flat: Sequence[Any], tree: Any) -> Any:
 def jvp_of_references(jvp: Callable[..., Any], fun: Any, primals: Any, tangents: Any, has_aux: bool) -> Any:
     """``jvp``, which takes values only, where some of the primals are references."""
     opened = Opened.of(fun, primals, has_aux, "jvp")
-    along, along_tree = flattened(tangents, "tangents", "jvp")
-    moving: list[int] = []
-    if along_tree == opened.tree:
-        for i in opened.at:
-            held = held_type(typeof(opened.flat[i]))
-            _check(along[i], held, lambda i=i: path_of(tangents, i, "tangents"))
-            if is_inexact(held):
-                moving.append(i)
-            else:
-                along[i] = np.zeros(held.shape, jax.dtypes.float0)
+    along, along_tree = opened.along(tangents)
     opened.apart.extend([x for x in along if isinstance(x, jax.ref.Ref)])
     values = jvp(opened, opened.contents, contents(along, along_tree), has_aux=True)
     (output, new), (tangent, new_tangents), aux = values
     opened.write(new)
-    for i, derivative in zip(opened.at, new_tangents, strict=True):
-        if i in moving:
-            along[i][...] = derivative
+    opened.write_along(along, new_tangents)
     output, tangent = opened.with_references(output, opened.flat), opened.with_references(tangent, along)
     return (output, tangent, aux) if has_aux else (output, tangent)
+
+
+def linearize_of_references(linearize: Callable[..., Any], fun: Any, primals: Any, has_aux: bool) -> Any:
+    """``linearize``, which takes values only, where some of the primals are references."""
+    opened = Opened.of(fun, primals, has_aux, "linearize")
+    (output, new), jvp_fun, aux = linearize(opened, *opened.contents, has_aux=True)
+    if opened.returned:
+        raise errors.reference_argument("the function's output", "linearize")
+    opened.write(new)
+    push = tree_util.Partial(opened.push, jvp_fun)
+    return (output, push, aux) if has_aux else (output, push)
 
 
 def vjp_of_references(vjp: Callable[..., Any], fun: Any, primals: Any, has_aux: bool) -> Any:

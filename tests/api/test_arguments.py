@@ -1,6 +1,7 @@
 """Wrong arguments are refused by name, with the class of error that JAX raises."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -115,6 +116,22 @@ def test_argnums_may_be_gone_through_once():
     assert [float(g) for g in both(2.0, 3.0)] == [3.0, 2.0] == [float(g) for g in both(2.0, 3.0)]
     doubled = fgrad.jit(lambda n, x: x * n, static_argnums=(i for i in (0,)))
     assert doubled(2, 3.0) == 6.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fgrad.grad(jnp.sin, argnums=itertools.count()),  # type: ignore[arg-type]
+        lambda: fgrad.jacrev(jnp.sin, argnums=itertools.count()),  # type: ignore[arg-type]
+        lambda: fgrad.jit(jnp.sin, static_argnums=itertools.count()),  # type: ignore[arg-type]
+        lambda: fgrad.jit(jnp.sin, static_argnames=itertools.repeat("x")),
+        lambda: fgrad.checkpoint(jnp.sin, static_argnums=itertools.count()),  # type: ignore[arg-type]
+        lambda: fgrad.custom_vjp(jnp.sin, nondiff_argnums=itertools.count()),  # type: ignore[arg-type]
+    ],
+)
+def test_names_of_arguments_without_end(call):
+    with pytest.raises(TypeError, match="must be an? (int|string) or"):
+        call()
 
 
 def test_a_masked_array_keeps_its_mask_or_is_refused():

@@ -235,6 +235,23 @@ def test_forward_mode_at_references(has_aux: bool):
     same(run(fgrad), run(jax))
 
 
+@pytest.mark.parametrize("has_aux", [False, True])
+def test_linearizing_at_references(has_aux: bool):
+    def f(ref, x):
+        ref[...] = jnp.sin(ref[...]) * x
+        out = ref[0] * x + ref[1]
+        return (out, {"x": x}) if has_aux else out
+
+    found = []
+    for lib in (jax, fgrad):
+        ref, tangent = jax.new_ref(jnp.arange(3.0)), jax.new_ref(jnp.ones(3))
+        out, push, *aux = lib.linearize(f, ref, 2.0, has_aux=has_aux)
+        found.append((out, aux, ref[...], push(tangent, 1.5), tangent[...], push(tangent, 0.5), tangent[...]))
+    same(*found)
+    with pytest.raises(errors.MismatchError, match="tangents.0. has the wrong type"):
+        push(jnp.ones(3), 1.0)
+
+
 def test_forward_mode_at_references_in_transformations():
     def cubed(lib):
         def outer(x):

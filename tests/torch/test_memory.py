@@ -104,6 +104,16 @@ def test_buffers_and_capsules_share_memory():
     assert array.tolist() == [2, 2]
 
 
+def test_what_is_no_tensor_and_no_capsule():
+    with pytest.raises(TypeError, match="argument 'data' .position 1. must be Tensor, not NoneType"):
+        torch.to_dlpack(None)
+    capsule = torch.to_dlpack(torch.ones(2))
+    assert torch.from_dlpack(capsule).tolist() == [1, 1]
+    for what in (capsule, None):
+        with pytest.raises(RuntimeError, match="from_dlpack received an invalid capsule"):
+            torch.from_dlpack(what)
+
+
 def test_what_may_not_be_written_is_copied():
     array = np.ones(2)
     array.flags.writeable = False
@@ -169,6 +179,8 @@ OVERFLOWS = {
     "repeat": (lambda: torch.ones(3).repeat(B), "tried to allocate 13510798882111488 bytes"),
     "strided": (lambda: torch.empty_strided((2,), (H,)), r"overflowed with sizes=\[2\] and strides="),
     "storage": (lambda: torch.UntypedStorage(H), "tried to allocate 4611686018427387904 bytes"),
+    "bincount": (lambda: torch.bincount(torch.tensor([B])), "tried to allocate 9007199254741000 bytes"),
+    "histc": (lambda: torch.histc(torch.ones(3), bins=B), "tried to allocate 4503599627370500 bytes"),
     "negative": (lambda: torch.UntypedStorage(-1), "negative number: 18446744073709551615"),
 }
 

@@ -60,10 +60,23 @@ def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **policies: 
     """A tensor of a class with the elements of ``data`` and no history; it counts writes together with ``data``."""
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type_name(data)}")
+    check_require_grad(require_grad)
     made = cut(alias(data, cls=checked_class(cls)))
     if require_grad:
         _set_requires_grad(made, True)
     return made
+
+
+def check_require_grad(require_grad: Any) -> None:
+    """Refuse what is no truth value, as PyTorch's ``_make_subclass`` does, by which parameters are made, too.
+
+    Raises:
+      TypeError: it is none.
+    """
+    if not isinstance(require_grad, bool):
+        raise TypeError(
+            f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {type_name(require_grad)}"
+        )
 
 
 def _make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:

@@ -11,10 +11,12 @@ from fgrad.torch import ops
 from fgrad.torch.methods.autograd import requires_grad_
 from fgrad.torch.methods.conversion import plain_classes
 from fgrad.torch.methods.memory import of_the_user
+from fgrad.torch.methods.subclasses import check_require_grad
 
 
 def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
     """A tensor of class ``cls`` with the storage and the version counter of ``data``, and no history."""
+    check_require_grad(requires_grad)
     if requires_grad and not data._type.inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     leaf = requires_grad_(cut(alias(data, cls=cls)), requires_grad)

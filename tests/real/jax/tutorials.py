@@ -586,3 +586,106 @@ def x64_islands(lib):
         lib.grad(lambda x: jnp.sin(x))(np.float64(2.0)),
         lib.vjp(lambda x: x.astype(jnp.int32) * 1.0, jnp.ones(2))[1](jnp.ones(2)),
     )
+
+
+@prog
+def linear_algebra(lib):
+    a, r = X[:3, :3], X
+    s = a @ a.T + 2 * jnp.eye(3)
+    sla, nl = jax.scipy.linalg, jnp.linalg
+    fs = [
+        (lambda s: nl.cholesky(s), s),
+        (lambda r: nl.qr(r), r),
+        (lambda s: (nl.eigh(s)[0], jnp.abs(nl.eigh(s)[1])), s),
+        (lambda r: nl.svd(r, compute_uv=False), r),
+        (lambda a: sla.lu(a), a),
+        (lambda a: sla.solve_triangular(a, a[0], trans="T", unit_diagonal=True), a),
+        (lambda a: nl.slogdet(a)[1], a),
+        (lambda r: nl.pinv(r), r),
+        (lambda r: nl.lstsq(r, Y)[0], r),
+        (lambda a: sla.expm(a * 0.3), a),
+        (lambda a: [nl.norm(a, o) for o in (None, "nuc", 1, 2, jnp.inf)], a),
+    ]
+    total = lambda f: lambda x: sum(jnp.sum(y * jnp.cos(y)) for y in jax.tree.leaves(f(x)))
+    return [
+        (
+            lib.grad(total(f))(x),
+            lib.jvp(f, (x,), (x[::-1],)),
+            lib.jvp(lib.grad(total(f)), (x,), (jnp.ones_like(x),))[1],
+            jax.vmap(lib.grad(total(f)))(jnp.stack([x, x * 1.1])),
+        )
+        for f, x in fs
+    ]
+
+
+@prog
+def rules_everywhere(lib):
+    zero = jax.custom_derivatives.SymbolicZero
+
+    @lib.custom_vjp
+    def f(x, i, y):
+        return x[i] * y, i + 1
+
+    def fwd(x, i, y):
+        return f(x.value, i.value, y.value), (x.value, i.value, y.value, y.perturbed)
+
+    def bwd(kept, cts):
+        x, i, y, perturbed = kept
+        ct = jnp.zeros(i.shape) if isinstance(cts[0], zero) else cts[0]
+        return jnp.zeros_like(x).at[i].add(2 * ct * y), None, jnp.sum(ct * x[i]) * (7.0 if perturbed else 11.0)
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    i = jnp.array([0, 2, 2])
+    g = lambda x, y: f(x, i, y)[0].sum()
+    runs = [
+        g,
+        jax.jit(g),
+        lib.checkpoint(g),
+        lambda x, y: lax.scan(lambda c, _: (c + g(x, y), None), 0.0, length=3)[0],
+        lambda x, y: lax.cond(y > 0, g, lambda x, y: y, x, y),
+        lambda x, y: jax.vmap(g, (0, None))(jnp.stack([x, 2 * x]), y).sum(),
+        lambda x, y: g(x, 3.0) + g(lax.stop_gradient(x), y),
+    ]
+    return [(lib.grad(r, (0, 1))(X[0], 2.0), jax.jit(lib.value_and_grad(r))(X[0], 2.0)) for r in runs]
+
+
+@prog
+def particle_filter(lib):
+    def loss(theta, key):
+        def step(carry, seen):
+            x, key = carry
+            key, move, choose = random.split(key, 3)
+            x = theta * x + 0.5 * random.normal(move, x.shape)
+            w = jax.scipy.stats.norm.logpdf(seen, x, 1.0)
+            i = random.categorical(choose, lax.stop_gradient(w), shape=x.shape)
+            return (x[i] * jnp.exp(0.01 * (w - lax.stop_gradient(w))[i]), key), jax.nn.logsumexp(w)
+
+        return lax.scan(step, (jnp.zeros(32), key), jnp.sin(jnp.arange(6.0)))[1].sum()
+
+    return lib.value_and_grad(loss)(0.7, K), jax.vmap(lib.grad(loss), (None, 0))(0.7, random.split(K, 2))
+
+
+@prog
+def optimisers(lib):
+    def trained(make, rate):
+        p, opt = mlp_init([4, 6, 1]), make(rate)
+        state = opt.init(p)
+        for _ in range(3):
+            updates, state = opt.update(lib.grad(loss)(p), state, p)
+            p = optax.apply_updates(p, updates)
+        return loss(p)
+
+    names = "adamw adamax nadam radam lamb lion novograd yogi sm3 fromage adabelief adafactor rprop"
+    return [lib.value_and_grad(partial(trained, getattr(optax, name)))(0.01) for name in names.split()]
+
+
+@prog
+def linearize_at_references(lib):
+    ref, tangent = jax.new_ref(X[0]), jax.new_ref(X[1])
+
+    def f(ref, x):
+        ref[...] = ref[...] * x
+        return ref[...].sum()
+
+    out, push = lib.linearize(f, ref, X[2])
+    return out, ref[...], push(tangent, X[3]), tangent[...]

@@ -225,7 +225,7 @@ class ModuleList(_Ordered):
         if not isinstance(modules, Iterable):
             raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
         offset = len(self)
-        for i, module in enumerate(list(modules)):
+        for i, module in enumerate(modules):
             self.add_module(str(offset + i), module)
         return self
 

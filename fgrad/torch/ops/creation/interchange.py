@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 from fgrad.mutable.tensor.exported import window
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.ops.creation.creation import asked
 from fgrad.torch.ops.creation.data import sharing
@@ -67,6 +68,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     Raises:
       BufferError: a tensor requires grad or is conjugated.
       ValueError: a tensor has no elements to share.
+      RuntimeError: it is neither an array nor a capsule, or a capsule that has been used.
 
     >>> import numpy as np, fgrad.torch as torch
     >>> torch.from_dlpack(np.arange(3))
@@ -79,7 +81,16 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         _check_exported(ext_tensor)
         return ext_tensor.detach() if not copy else ext_tensor.detach().clone()
     if not isinstance(ext_tensor, np.ndarray):
-        ext_tensor = np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor))
+        capsule = ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)
+        try:
+            ext_tensor = np.from_dlpack(capsule)
+        except ValueError as error:
+            if not isinstance(capsule, _Capsule):
+                raise
+            raise RuntimeError(
+                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so "
+                "you might have already constructed a tensor from it once."
+            ) from error
     return sharing(np.array(ext_tensor) if copy else ext_tensor)
 
 
@@ -106,6 +117,8 @@ def to_dlpack(tensor: Any) -> Any:
 
     Source: `torch.utils.dlpack <https://docs.pytorch.org/docs/2.13/dlpack.html>`_.
     """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"_to_dlpack(): argument 'data' (position 1) must be Tensor, not {type_name(tensor)}")
     return _dlpack(tensor.detach().resolve_conj())
 
 

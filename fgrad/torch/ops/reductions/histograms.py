@@ -7,6 +7,7 @@ import numpy as np
 
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.values.capacity import check_storage
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch import return_types
 from fgrad.torch.ops.creation.creation import made
@@ -43,6 +44,7 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     values = elements(input)
     check_kernel("histogram_cpu", values, "biuc")
     low, high = _edges(values, min, max, "torch.histc", 1)
+    check_storage((bins + 1,), input._type.dtype.itemsize)
     return made(_binned(values, bins, low, high, None), input._type.dtype)
 
 

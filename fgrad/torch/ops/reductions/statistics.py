@@ -12,6 +12,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
+from fgrad.mutable.values.capacity import check_storage
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch.ops.creation.creation import made
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
@@ -300,6 +301,7 @@ def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
     check_kinds("bincount_cpu", "i", values)
     if values.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    check_storage((max(int(values.max(initial=-1)) + 1, minlength),), dtypes.int64.itemsize)
     if weights is None:
         return made(np.bincount(values, minlength=minlength), dtypes.int64)
     if weights._type.shape != input._type.shape:
