@@ -1,6 +1,7 @@
 """Sums of products over named axes: ``einsum``, ``tensordot``, and products of several matrices."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -254,6 +255,33 @@ def einsum(*args: Any) -> Tensor:
 
 
 def _contracted(operands: list[Tensor], inputs: list[list[str]], output: list[str] | None) -> Tensor:
+    """The sum of products that the labels of the operands and of the result describe; without ``output``, implicit."""
+    hidden = _count_hidden(operands, inputs)
+    counts = Counter([s for labels in inputs for s in labels if s != "..."])
+    if output is None:
+        output = ["...", *sorted([s for s, n in counts.items() if n == 1])]
+    _check_output(output, counts)
+    dots = [f".{i}" for i in range(hidden)]
+    kept = [each for s in output for each in (dots if s == "..." else [s])]
+    summed = [s for s in [*dots, *sorted(counts)] if s not in kept]
+    order = kept + summed
+    sizes: dict[str, int] = {}
+    aligned = [
+        _aligned(x, labels, order, dots, sizes, k) for k, (x, labels) in enumerate(zip(operands, inputs, strict=True))
+    ]
+    count = len(kept)
+    if len(aligned) == 1:
+        return sum(aligned[0], tuple(range(count, len(order)))) if summed else aligned[0]
+    product = _reduced(aligned, count, len(order))
+    return view_sizes(product, tuple(product._type.shape[:count])) if summed else product
+
+
+def _count_hidden(operands: list[Tensor], inputs: list[list[str]]) -> int:
+    """How many axes the ellipses stand for, at most.
+
+    Raises:
+      RuntimeError: an operand has another number of axes than its labels say.
+    """
     hidden = 0
     for k, (x, labels) in enumerate(zip(operands, inputs, strict=True)):
         rank, named = len(x._type.shape), len([s for s in labels if s != "..."])
@@ -269,35 +297,15 @@ def _contracted(operands: list[Tensor], inputs: list[list[str]], output: list[st
                 f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions "
                 f"({rank}) for operand {k} and no ellipsis was given"
             )
-    counts = {s: 0 for labels in inputs for s in labels if s != "..."}
-    for labels in inputs:
-        for s in labels:
-            if s != "...":
-                counts[s] += 1
-    if output is None:
-        output = ["..."] + sorted([s for s, n in counts.items() if n == 1])
+    return hidden
+
+
+def _check_output(output: list[str], counts: Counter[str]) -> None:
     for s in output:
         if s != "..." and output.count(s) > 1:
             raise RuntimeError(f"einsum(): output subscript {s} appears more than once in the output")
         if s != "..." and s not in counts:
             raise RuntimeError(f"einsum(): output subscript {s} does not appear in the equation for any input operand")
-    dots = [f".{i}" for i in range(hidden)]
-    kept = [each for s in output for each in (dots if s == "..." else [s])]
-    if "..." not in output:
-        kept_dots: list[str] = []
-    else:
-        kept_dots = dots
-    summed = [d for d in dots if d not in kept_dots] + sorted([s for s in counts if s not in kept])
-    order = kept + summed
-    sizes: dict[str, int] = {}
-    aligned = [
-        _aligned(x, labels, order, dots, sizes, k) for k, (x, labels) in enumerate(zip(operands, inputs, strict=True))
-    ]
-    count = len(kept)
-    if len(aligned) == 1:
-        return sum(aligned[0], tuple(range(count, len(order)))) if summed else aligned[0]
-    found = _reduced(aligned, count, len(order))
-    return view_sizes(found, tuple(found._type.shape[:count])) if summed else found
 
 
 def _aligned(
