@@ -115,14 +115,14 @@ def _chain(chain: Sequence[Line], kept: set[int], shapes: Sequence[tuple[int, ..
         scope[name] = line.compute
         read = ", ".join([f"v{i}" for i in line.operands])
         if number not in kept:
-            into = "" if line.over is None else f", v{line.over}"
+            into = "" if line.over is None else f", out=v{line.over}"
             block.append(f"        v{number} = {name}({read}{into})")
             continue
         scope[f"dtype_{number}"] = line.dtype
         given.append(f"    r{number} = empty({math.prod(each)}, dtype_{number})")
         results.append(f"r{number}.reshape({each})")
         if isinstance(line.compute, np.ufunc):
-            block.append(f"        v{number} = {name}({read}, r{number}[i:j])")
+            block.append(f"        v{number} = {name}({read}, out=r{number}[i:j])")
         else:
             block.append(f"        v{number} = r{number}[i:j] = {name}({read})")
     text = [
