@@ -5,14 +5,20 @@ NumPy goes through an array for each operation, and makes a new one: where array
 each operation waits for memory.  So lines in a row that compute each element from elements at the same place, as those
 of an optimiser's step do, become one: it takes a block of elements through all of them, and writes to memory only what
 is read afterwards.
+
+NOTE [Written over]
+A new array of some size costs more than what is written to it, for the system hands its memory over page by page.  So
+an elementwise line writes its result over an operand that nobody else has seen: one that a line before has made for it
+alone.  Views of it cannot exist, since a view would have been made by another line that reads it.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fgrad.run.generated import function_of
 from fgrad.run.kernels.kernel import Compute
@@ -32,6 +38,8 @@ class Line:
     #: the shape of its result, if it computes each element from single numbers and elements at the same place
     each: tuple[int, ...] | None = None
     dtype: np.dtype[Any] | None = None
+    #: the operand over which it writes its result: see NOTE [Written over]
+    over: int | None = None
 
 
 #: behind the last line
@@ -45,6 +53,7 @@ def in_blocks(lines: Sequence[Line], shapes: Sequence[tuple[int, ...]], outputs:
       shapes: those of all values.
       outputs: the values that are read afterwards.
     """
+    lines = _written_over(lines, shapes, outputs)
     last = dict.fromkeys(outputs, len(lines))
     for place in range(len(lines) - 1, -1, -1):
         for i in lines[place].operands:
@@ -67,6 +76,26 @@ def in_blocks(lines: Sequence[Line], shapes: Sequence[tuple[int, ...]], outputs:
     return found[:-1]
 
 
+def _written_over(lines: Sequence[Line], shapes: Sequence[tuple[int, ...]], outputs: Sequence[int]) -> list[Line]:
+    """The lines, each with the operand over which it may write."""
+    reads = Counter([*outputs, *[i for line in lines for i in line.operands]])
+    fresh: dict[int, Line] = {}
+    found = []
+    for line in lines:
+        shape = shapes[line.values[0]]
+        if shape and isinstance(line.compute, np.ufunc):
+            if line.compute.signature is None:
+                own = [i for i in line.operands if i in fresh and shapes[i] == shape and fresh[i].dtype == line.dtype]
+                line = evolve(line, over=own[0] if own else None)
+            made = True
+        else:
+            made = line.primitive == "dot_general"
+        if made and reads[line.values[0]] == 1:
+            fresh[line.values[0]] = line
+        found.append(line)
+    return found
+
+
 def _chain(chain: Sequence[Line], kept: set[int], shapes: Sequence[tuple[int, ...]]) -> Line:
     """Some lines as one, of whose results some are kept."""
     each = chain[0].each
@@ -86,13 +115,14 @@ def _chain(chain: Sequence[Line], kept: set[int], shapes: Sequence[tuple[int, ..
         scope[name] = line.compute
         read = ", ".join([f"v{i}" for i in line.operands])
         if number not in kept:
-            block.append(f"        v{number} = {name}({read})")
+            into = "" if line.over is None else f", out=v{line.over}"
+            block.append(f"        v{number} = {name}({read}{into})")
             continue
         scope[f"dtype_{number}"] = line.dtype
         given.append(f"    r{number} = empty({math.prod(each)}, dtype_{number})")
         results.append(f"r{number}.reshape({each})")
         if isinstance(line.compute, np.ufunc):
-            block.append(f"        v{number} = {name}({read}, r{number}[i:j])")
+            block.append(f"        v{number} = {name}({read}, out=r{number}[i:j])")
         else:
             block.append(f"        v{number} = r{number}[i:j] = {name}({read})")
     text = [

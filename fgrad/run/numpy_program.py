@@ -269,7 +269,8 @@ def _function(
         name = f"{line.primitive.replace('-', '_')}_{line.values[0]}"
         scope[name] = line.compute
         results = ", ".join([f"v{i}" for i in line.values])
-        text.append(f"    {results} = {name}({', '.join([f'v{i}' for i in line.operands])})")
+        into = [] if line.over is None else [f"out=v{line.over}"]
+        text.append(f"    {results} = {name}({', '.join([*[f'v{i}' for i in line.operands], *into])})")
     # the other outputs, which are not computed anew, are returned as they are
     made = {i for line in lines for i in line.values} | full.keys()
     for i in made.intersection(outputs):

@@ -114,3 +114,39 @@ def test_what_nobody_reads_is_not_kept(small_blocks):
     assert numpy_program(graph) is not None
     (line,) = small_blocks[-1]
     assert len(line.values) == 1
+
+
+def test_results_are_written_over_what_nobody_else_reads(monkeypatch):
+    def function(x, y):
+        view = jnp.transpose(x * 2)
+        return [jnp.maximum((x @ y + 1) * 3 - y, 0).T, (x * 2 + y) * x, view, x * y]
+
+    args = [normal(3, 3), normal(3, 3)]
+    graph = stage_closed(function, [ShapedArray(x.shape, x.dtype) for x in args])
+    program = numpy_program(graph)
+    monkeypatch.setattr(blocks, "_written_over", lambda lines, *_: lines)
+    plain = numpy_program(graph)
+    assert program is not None
+    assert plain is not None
+    before = [x.copy() for x in args]
+    for _ in range(2):
+        for a, b in zip(program.run(args), plain.run(args), strict=True):
+            np.testing.assert_array_equal(a, b)
+    for x, y in zip(args, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_only_what_was_made_for_one_line_is_written_over():
+    def over(*lines: Line, outputs: tuple[int, ...]) -> list[int | None]:
+        return [line.over for line in blocks._written_over(lines, [(4,)] * 9, outputs)]
+
+    single, double = np.dtype("float32"), np.dtype("float64")
+    made = Line((2,), "mul", np.multiply, (0, 1), dtype=single)
+    read = Line((3,), "add", np.add, (2, 1), dtype=single)
+    assert over(made, read, outputs=(3,)) == [None, 2]
+    assert over(made, read, outputs=(3, 2)) == [None, None]
+    assert over(made, Line((3,), "convert", np.add, (2, 1), dtype=double), outputs=(3,)) == [None, None]
+    assert over(made, Line((4,), "transpose", np.transpose, (2,), dtype=single), read, outputs=(3, 4)) == [None] * 3
+    view = Line((2,), "transpose", np.transpose, (0,), dtype=single)
+    assert over(view, read, outputs=(3,)) == [None, None]
+    assert over(made, Line((3,), "dot_general", np.matmul, (2, 1), dtype=single), outputs=(3,)) == [None, None]
