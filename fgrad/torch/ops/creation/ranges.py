@@ -191,7 +191,8 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, o
         whole = isinstance(steps, int | np.integer)
     if not whole:
         raise TypeError(no_match(function, types_of((start, end, steps)), _spaced_signatures(function)))
-    steps = int(steps)  # a comparison would be one in the tensor's type, which the bound may not fit into
+    # a comparison of the tensor would be one in its type, which the bound may not fit into
+    steps = int(steps.item() if isinstance(steps, Tensor) else steps)
     if steps > LARGEST:
         raise ValueError("Overflow when unpacking long long")
     check_storage((max(steps, 0),), wanted.itemsize)
