@@ -281,6 +281,17 @@ def _hub_folder() -> str:
     return str(Path(home) / "hub")
 
 
+def _by_device_and_type(lists: Any, with_indices: bool = False) -> dict[Any, Any]:
+    """Lists of tensors, each in pieces by the device and type of the first list's."""
+    groups: dict[Any, list[int]] = {}
+    for i, x in enumerate(lists[0]):
+        groups.setdefault((x.device, x.dtype), []).append(i)
+    return {
+        key: ([[each[i] for i in where] if each else [] for each in lists], where if with_indices else [])
+        for key, where in groups.items()
+    }
+
+
 @contextmanager
 def _on_device(device: Any) -> Iterator[None]:
     with device:
@@ -308,6 +319,7 @@ WORKING: dict[str, dict[str, Any]] = {
         "get_interpreter_stack": _none,
     },
     "_C._autograd": {"ProfilerActivity": ProfilerActivity, "ProfilerState": ProfilerState},
+    "__config__": {"show": lambda: "PyTorch's autograd on JAX", "parallel_info": str},
     "_dynamo": {"disable": lambda fn=None, *args, **named: _same if fn is None else fn, "is_compiling": _never,
                 "reset": _none, "allow_in_graph": _same, "graph_break": _none, "mark_dynamic": _none},
     "_jit_internal": {"_copy_to_script_wrapper": _same, "is_scripting": _never},
@@ -362,6 +374,15 @@ WORKING: dict[str, dict[str, Any]] = {
     "profiler": {"ProfilerActivity": ProfilerActivity},
     "utils._contextlib": {"_DecoratorContextManager": _DecoratorContextManager},
     "utils._device": {"DeviceContext": _on_device},
+    "utils._foreach_utils": {
+        "Indices": list[int],
+        "TensorListList": list[list[Any]],
+        "_device_has_foreach_support": lambda device: True,
+        "_get_foreach_kernels_supported_devices": list,
+        "_get_fused_kernels_supported_devices": lambda: ["cpu"],
+        "_group_tensors_by_device_and_dtype": _by_device_and_type,
+        "_has_foreach_support": lambda tensors, device: True,
+    },
     "utils.deterministic": {"fill_uninitialized_memory": True},
     "utils._python_dispatch": {"is_traceable_wrapper_subclass": _never},
     "utils.weak": {"WeakIdKeyDictionary": _WeakIdKeys, "WeakTensorKeyDictionary": _WeakIdKeys},

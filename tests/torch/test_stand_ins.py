@@ -53,6 +53,7 @@ def test_what_a_few_lines_can_do():
     clip = importlib.import_module("fgrad.torch.nn.utils.clip_grad")
     assert clip.clip_grad_norm_ is torch.nn.utils.clip_grad_norm_
     assert torch.functional.einsum is torch.einsum
+    assert isinstance(torch.__config__.show(), str) and isinstance(torch.__config__.parallel_info(), str)
     with pytest.raises(OSError, match="machine code for PyTorch"):
         torch.ops.load_library("x.so")
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
@@ -67,6 +68,15 @@ def test_tensors_as_one_flat_tensor():
     flat = utils._flatten_dense_tensors([tensors[0], tensors[1], tensors[3]])
     first, second, third = utils._unflatten_dense_tensors(flat, [tensors[0], tensors[1], tensors[3]])
     assert first.shape == (2, 3) and second._base is not None and third.item() == 2.0
+
+
+def test_tensors_in_groups_by_type():
+    utils = importlib.import_module("fgrad.torch.utils._foreach_utils")
+    single, double, other = torch.ones(1), torch.ones(2).double(), torch.zeros(3)
+    groups = utils._group_tensors_by_device_and_dtype([[single, double, other], [None, 1, 2], []], with_indices=True)
+    assert {dtype: where for (_, dtype), (_, where) in groups.items()} == {torch.float32: [0, 2], torch.float64: [1]}
+    (tensors, others, nothing), _ = groups[torch.device("cpu"), torch.float32]
+    assert tensors[0] is single and tensors[1] is other and others == [None, 2] and nothing == []
 
 
 def test_what_is_imported_when_it_is_asked_for():

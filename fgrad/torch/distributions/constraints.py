@@ -225,6 +225,12 @@ class _Cat(_Parts):
 class _Stack(_Parts):
     """Constraints of the slices of a value along a dimension."""
 
+    @property
+    def event_dim(self) -> int:
+        of_slices = super().event_dim
+        # a dimension counted from the end that lies behind those of a slice's event is one of the event, too
+        return of_slices + (self.dim + of_slices < 0)
+
     def check(self, value: Tensor) -> Tensor:
         slices = ops.unbind(value, self.dim)
         return ops.stack([each.check(part) for each, part in zip(self.cseq, slices, strict=False)], self.dim)

@@ -164,9 +164,15 @@ def _normal_to_laplace(p: Any, q: Any) -> Tensor:
 
 
 @register_kl(Beta, Uniform)
-@register_kl(ContinuousBernoulli, Uniform)
 def _to_uniform(p: Any, q: Any) -> Tensor:
     return _inside(p, q.low, q.high, -p.entropy() + (q.high - q.low).log())
+
+
+@register_kl(ContinuousBernoulli, Uniform)
+def _continuous_bernoulli_to_uniform(p: Any, q: Any) -> Tensor:
+    bounds = p.support
+    infinite = (q.low >= bounds.lower_bound) | (q.high <= bounds.upper_bound)  # PyTorch's comparisons
+    return ops.where(infinite, math.inf, -p.entropy() + (q.high - q.low).log())
 
 
 @register_kl(Uniform, Pareto)
@@ -190,4 +196,5 @@ def _to_continuous_bernoulli(p: Any, q: Any) -> Tensor:
 
 @register_kl(Uniform, ContinuousBernoulli)
 def _uniform_to_continuous_bernoulli(p: Any, q: Any) -> Tensor:
-    return _inside(p, 0, 1, _to_continuous_bernoulli(p, q))
+    infinite = (p.high >= q.support.upper_bound) | (p.low <= q.support.lower_bound)  # PyTorch's comparisons
+    return ops.where(infinite, math.inf, _to_continuous_bernoulli(p, q))

@@ -60,8 +60,8 @@ class Kumaraswamy(TransformedDistribution):
     @property
     def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
-        log_mode = a.reciprocal() * (-b).log1p() - (-a * b).log1p()
-        return log_mode.exp().masked_fill((a < 1) | (b < 1), math.nan)
+        log_mode = b.reciprocal() * (-b).log1p() - (-b * a).log1p()
+        return log_mode.masked_fill((b < 1) | (a < 1), math.nan).exp()
 
     @property
     def variance(self) -> Tensor:

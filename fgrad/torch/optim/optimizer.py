@@ -98,6 +98,9 @@ class Optimizer:
         """Give what a fresh or an unpickled optimiser lacks: registers of hooks, and a step that calls them."""
         for register in _REGISTERS:
             self.__dict__.setdefault(register, OrderedDict())
+        self._patch_step_function()
+
+    def _patch_step_function(self) -> None:
         cls = type(self)
         if not getattr(cls.step, "hooked", None):
             cls.step = self.profile_hook_step(cls.step)  # type: ignore[method-assign]

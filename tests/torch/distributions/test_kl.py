@@ -35,3 +35,19 @@ def test_divergences_agree(p: Any) -> None:
         if isinstance(known, theirs.Tensor) and known.requires_grad and bool(known.isfinite().all()):
             found, wanted = (gradients_of(torch, *_both(torch, p, q)) for torch in (ours, theirs))
             same_gradients(found, wanted)
+
+
+def test_divergences_of_continuous_bernoulli_and_uniform() -> None:
+    """Where PyTorch's comparisons of the bounds make it infinite, as is its gradient zero."""
+
+    def run(torch: Any, low: float, high: float) -> Any:
+        d = torch.distributions
+        a, b, c = (torch.tensor([x], requires_grad=True) for x in (low, high, 0.3))
+        p, q = d.Uniform(a, b), d.ContinuousBernoulli(c)
+        found = [d.kl_divergence(p, q), d.kl_divergence(q, p)]
+        return [(x.tolist(), [g.tolist() for g in torch.autograd.grad(x, (a, b, c))]) for x in found]
+
+    for low, high in ((0.0, 1.0), (0.2, 0.7), (-1.0, 2.0)):
+        for (found, slopes), (wanted, expected) in zip(run(ours, low, high), run(theirs, low, high), strict=True):
+            assert found == pytest.approx(wanted, rel=1e-4)
+            assert [x for (x,) in slopes] == pytest.approx([x for (x,) in expected], rel=1e-3, abs=1e-5)

@@ -130,3 +130,21 @@ def test_registries_and_checks_agree(which: int) -> None:
                 results.append(shown(torch, lambda: constraint.check(tensor)))
     for a, b in zip(found, wanted, strict=True):
         same(a, b)
+
+
+@pytest.mark.parametrize("dim", [-1, -2, 0, 1])
+def test_the_event_of_stacked_transforms(dim: int) -> None:
+    """A dimension counted from the end is one of the event, as those of the slices' events are."""
+
+    def run(torch: Any) -> Any:
+        d = torch.distributions
+        parts = [d.ExpTransform(), d.TanhTransform(), d.SigmoidTransform()]
+        transform = d.StackTransform(parts, dim)
+        draws = d.TransformedDistribution(d.Normal(torch.zeros(3, 3), torch.ones(3)), [transform])
+        found = draws.log_prob(torch.full((3, 3), 0.4))
+        return [transform.domain.event_dim, tuple(draws.batch_shape), tuple(draws.event_shape)], found.tolist()
+
+    (events, found), (wanted, numbers) = run(ours), run(theirs)
+    assert events == wanted
+    for row, expected in zip(found, numbers, strict=True):
+        assert row == pytest.approx(expected, rel=1e-5)

@@ -450,3 +450,18 @@ def test_how_groups_are_printed():
         return repr(lib.optim.SGD(groups, momentum=0.9))
 
     assert run(ft) == run(pytest.importorskip("torch"))
+
+
+def test_an_optimiser_that_calls_no_init_gets_its_hooks_by_name():
+    class Wrapping(ft.optim.Optimizer):
+        def __init__(self) -> None:
+            self._optimizer_step_pre_hooks = {1: lambda *given: called.append("before")}
+            self._optimizer_step_post_hooks = {}
+            self._patch_step_function()
+
+        def step(self, closure: Any = None) -> None:
+            called.append("step")
+
+    called: list[str] = []
+    Wrapping().step()
+    assert called == ["before", "step"]

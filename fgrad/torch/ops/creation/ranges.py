@@ -171,7 +171,7 @@ def linspace(
     return _given(made(found, wanted, device, requires_grad), out)
 
 
-def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, out: Tensor | None) -> Dtype:
+def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, out: Tensor | None) -> Dtype:
     """The type of numbers at equal distance, of which bounds and type are checked."""
     ranks = {name: len(x._type.shape) for name, x in (("start", start), ("end", end)) if isinstance(x, Tensor)}
     if any(ranks.values()):
@@ -185,11 +185,17 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: int, dtype: Any, o
         complex_given = isinstance(start, complex) or isinstance(end, complex)
         wanted = dtypes.default_complex_dtype() if complex_given else get_default_dtype()
     _check_type(wanted, out)
-    if not isinstance(steps, int | np.integer | Tensor):
+    if isinstance(steps, Tensor):
+        whole = not (steps.dim() or steps._type.dtype.is_floating_point or steps._type.dtype.is_complex)
+    else:
+        whole = isinstance(steps, int | np.integer)
+    if not whole:
         raise TypeError(no_match(function, types_of((start, end, steps)), _spaced_signatures(function)))
+    # a comparison of the tensor would be one in its type, which the bound may not fit into
+    steps = int(steps.item() if isinstance(steps, Tensor) else steps)
     if steps > LARGEST:
         raise ValueError("Overflow when unpacking long long")
-    check_storage((max(int(steps), 0),), wanted.itemsize)
+    check_storage((max(steps, 0),), wanted.itemsize)
     if wanted is dtypes.bool_ and steps > 1:
         raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
     return wanted
