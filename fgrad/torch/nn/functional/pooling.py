@@ -135,9 +135,7 @@ def pooled(input: Any, table: windows.Table, sizes: Ints) -> tuple[Any, Any]:
     outer = input.shape[: input.ndim - len(sizes)]
     image = lax.reshape(input, (*outer, math.prod(input.shape[len(outer) :])))
     shaped = table.shaped(sizes)
-    at = windows.largest(shaped.taken(lax.stop_gradient(image), windows.lowest(input.dtype)))
-    rows, width = table.places.shape
-    place = jnp.take(table.places.reshape(-1), np.arange(rows).reshape(sizes) * width + at, mode="clip")
+    place = shaped.largest(shaped.taken(lax.stop_gradient(image), windows.lowest(input.dtype)))
     # read through the places that are a result, so that these are what backward saves
     return picked(image, place), place
 

@@ -18,6 +18,9 @@ from jax import numpy as jnp
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.torch.ops.reductions.extrema import place_of_largest
 
+#: windows of so many elements are gone through element by element: XLA takes four times as long to reduce short rows
+SMALL = 9
+
 #: the places that each window along one axis covers
 Windows = Sequence[Sequence[int]]
 
@@ -56,6 +59,19 @@ class Table:
         """The elements of each window: axes (..., outputs, window) from images whose flattened axis is the last one."""
         found = jnp.take(image, self.places, axis=-1)
         return found if self.inside.all() else jnp.where(self.inside, found, filling)
+
+    def largest(self, window: Any) -> Any:
+        """The places of the largest of the elements that were taken: the first of several, or the last NaN."""
+        *outputs, width = self.places.shape
+        if not 0 < width <= SMALL:
+            rows = np.arange(math.prod(outputs)).reshape(outputs)
+            return jnp.take(self.places.reshape(-1), rows * width + largest(window), mode="clip")
+        best, place = window[..., 0], jnp.broadcast_to(self.places[..., 0], window.shape[:-1])
+        for i in range(1, width):  # one that is not itself is a NaN
+            other = window[..., i]
+            better = (other > best) | (other != other)
+            best, place = jnp.where(better, other, best), jnp.where(better, self.places[..., i], place)
+        return place
 
 
 def table(sizes: Ints, windows: Sequence[Windows]) -> Table:
