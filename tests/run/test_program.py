@@ -55,7 +55,7 @@ def test_what_was_interrupted_is_compiled_anew(policy, monkeypatch):
 
     jit = jax.jit
     monkeypatch.setattr(jax, "jit", Program)
-    x = jnp.linspace(0.1, 0.9, 23)
+    x = jnp.linspace(0.1, 0.5, 23)  # away from the poles, where rounding is magnified
     executable = Executable(stage_closed(lambda x: [jnp.tan(jnp.tan(jnp.tan(x)))], [typeof(x)]), operations)
     with fgrad.policy(policy):
         with pytest.raises(KeyboardInterrupt):
