@@ -12,6 +12,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional.resampling import cubic_weights
+from fgrad.torch.ops.creation.spacing import evenly_spaced
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, composite
 
@@ -203,10 +204,11 @@ def grid_sample(
 def _affine_grid(theta: Array, size: Ints, align_corners: bool) -> Any:
     axes = []
     for n in size[2:]:
-        ends = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
-        axes.append(ends if align_corners else ends * (n - 1) / n)
-    points = np.stack([*reversed(np.meshgrid(*axes, indexing="ij")), np.ones(size[2:])], -1).reshape(-1, len(axes) + 1)
-    found = jnp.einsum("pk,njk->npj", jnp.asarray(points, theta.dtype), theta)
+        ends = evenly_spaced(-1, 1, n, theta.dtype) if n > 1 else np.zeros(1, theta.dtype)
+        axes.append(ends if align_corners else ends * theta.dtype.type(n - 1) / theta.dtype.type(n))
+    ones = np.ones(size[2:], theta.dtype)
+    points = np.stack([*reversed(np.meshgrid(*axes, indexing="ij")), ones], -1).reshape(-1, len(axes) + 1)
+    found = jnp.einsum("pk,njk->npj", points, theta)
     return found.reshape(theta.shape[0], *size[2:], len(axes))
 
 

@@ -13,6 +13,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.capacity import LARGEST, check_storage
 from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.spacing import evenly_spaced, rounded
 from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite
@@ -167,7 +168,8 @@ def linspace(
     """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
     wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
     inexact = wanted.is_floating_point or wanted.is_complex
-    found = _even(start, end, steps, wanted) if inexact else _even_integers(start, end, steps)
+    start, end, steps = _spacing(start, end, steps)
+    found = evenly_spaced(start, end, steps, wanted.numpy) if inexact else _even_integers(start, end, steps)
     return _given(made(found, wanted, device, requires_grad), out)
 
 
@@ -201,34 +203,12 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, o
     return wanted
 
 
-def _even(start: Any, end: Any, steps: int, dtype: Dtype) -> np.ndarray:
-    """Numbers at equal distance, each half counted from its own end, as PyTorch computes them.
-
-    For integers the bounds are made integers, and what lies between is worked out in single precision.
-    """
-    start, end, steps = _spacing(start, end, steps)
-    inexact = dtype.is_floating_point or dtype.is_complex
-    if not inexact:
-        start, end = math.trunc(start), math.trunc(end)
-    work = dtype.numpy if inexact else np.dtype(np.float32)
-    if steps == 1:
-        return np.full((1,), start, work)
-    i = np.arange(steps)
-    with np.errstate(all="ignore"):
-        first, last = work.type(start), work.type(end)
-        step = work.type(work.type(last - first) / work.type(max(steps - 1, 1)))
-        low = first + step * i.astype(work)
-        high = last - step * (steps - 1 - i).astype(work)
-    return np.where(i < steps // 2, low, high)
-
-
 def _even_integers(start: Any, end: Any, steps: int) -> np.ndarray:
     """Integers at equal distance, each half counted from its own end.
 
     PyTorch has the step in double precision, and adds and multiplies with one rounding. So does a quotient of Python's
     integers. A second rounding would give -31.0 where PyTorch has the next number, and the next integer is another.
     """
-    start, end, steps = _spacing(start, end, steps)
     start, end = math.trunc(start), math.trunc(end)
     if steps == 1:
         return np.full((1,), start)
@@ -262,12 +242,13 @@ def logspace(
 ) -> Tensor:
     """``base`` to the power of ``steps`` numbers at equal distance."""
     wanted = _spaced_dtype("logspace", start, end, steps, dtype, out)
-    kind = dtypes.complex128 if wanted.is_complex else dtypes.float64
-    if not (wanted.is_floating_point or wanted.is_complex) and steps != 1:
-        kind = wanted  # a single number is never made an integer before it is an exponent
+    kind = np.dtype(np.complex128 if wanted.is_complex else np.float64)
+    start, end, steps = _spacing(start, end, steps)
     if wanted.is_floating_point:
         start, end = (float(wanted.numpy.type(x)) for x in (start, end))
-    exponents = _even(start, end, steps, kind)
+    elif not wanted.is_complex and steps != 1:  # a single number is never made an integer before it is an exponent
+        start, end, kind = math.trunc(start), math.trunc(end), np.dtype(np.float32)
+    exponents = evenly_spaced(start, end, steps, kind, rounded)
     with np.errstate(all="ignore"):
         powers = np.power(base, exponents)
     return _given(made(powers, wanted, device, requires_grad), out)
