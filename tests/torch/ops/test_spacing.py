@@ -27,3 +27,33 @@ def test_an_untrained_spatial_transformer_has_pytorchs_gradient(align_corners):
         return theta.grad.numpy()
 
     np.testing.assert_allclose(gradient(torch), gradient(real), rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "bounds, dtype",
+    [
+        ((0, 300, 3), "int8"),
+        ((300, 300, 1), "uint8"),
+        ((-1, 5, 3), "uint8"),
+        ((float("inf"), 0, 3), "int32"),
+        ((1e10, 0, 3), "float16"),
+        ((1e10, 0, 0), "float16"),
+        ((0, 1e40, 2), "complex64"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("function", ["linspace", "logspace"])
+def test_bounds_that_a_type_cannot_hold_are_refused_as_by_pytorch(function, bounds, dtype):
+    def outcome(torch):
+        try:
+            return getattr(torch, function)(*bounds, dtype=getattr(torch, dtype)).tolist()
+        except RuntimeError as error:
+            return str(error).splitlines()[0]
+
+    assert outcome(torch) == outcome(real)
+
+
+@pytest.mark.parametrize("value", [1e40, 1e40j])
+def test_a_number_that_a_complex_type_cannot_hold_is_refused(value):
+    with pytest.raises(RuntimeError, match="value cannot be converted to type c10::complex<float> without overflow"):
+        torch.full((2,), value, dtype=torch.complex64)

@@ -15,6 +15,7 @@ from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.creation.creation import made
 from fgrad.torch.ops.creation.spacing import evenly_spaced, rounded
 from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite
 
@@ -169,6 +170,10 @@ def linspace(
     wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
     inexact = wanted.is_floating_point or wanted.is_complex
     start, end, steps = _spacing(start, end, steps)
+    if steps > 1:
+        start, end = _bounds(start, end, wanted)
+    elif steps:
+        check_number(start, wanted)
     found = evenly_spaced(start, end, steps, wanted.numpy) if inexact else _even_integers(start, end, steps)
     return _given(made(found, wanted, device, requires_grad), out)
 
@@ -209,9 +214,8 @@ def _even_integers(start: Any, end: Any, steps: int) -> np.ndarray:
     PyTorch has the step in double precision, and adds and multiplies with one rounding. So does a quotient of Python's
     integers. A second rounding would give -31.0 where PyTorch has the next number, and the next integer is another.
     """
-    start, end = math.trunc(start), math.trunc(end)
     if steps == 1:
-        return np.full((1,), start)
+        return np.full((1,), math.trunc(start))
     step, denominator = ((float(end) - float(start)) / max(steps - 1, 1)).as_integer_ratio()
     half = steps // 2
     low = [start * denominator + step * i for i in range(half)]
@@ -225,6 +229,20 @@ def _spacing(start: Any, end: Any, steps: Any) -> tuple[Any, Any, int]:
         raise RuntimeError("number of steps must be non-negative")
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
     return start, end, int(steps)
+
+
+def _bounds(start: Any, end: Any, dtype: Dtype) -> tuple[Any, Any]:
+    """The ends of several numbers, for integers as the type holds them: -1 is 255 in eight bits without a sign.
+
+    Raises:
+      RuntimeError: the type cannot hold one of them.
+    """
+    for bound in (start, end):
+        check_number(bound, dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        return start, end
+    held = np.array([math.trunc(start), math.trunc(end)]).astype(dtype.numpy).tolist()
+    return held[0], held[1]
 
 
 @composite(method=False, dispatch=UNLISTED)
@@ -244,11 +262,15 @@ def logspace(
     wanted = _spaced_dtype("logspace", start, end, steps, dtype, out)
     kind = np.dtype(np.complex128 if wanted.is_complex else np.float64)
     start, end, steps = _spacing(start, end, steps)
-    if wanted.is_floating_point:
-        start, end = (float(wanted.numpy.type(x)) for x in (start, end))
-    elif not wanted.is_complex and steps != 1:  # a single number is never made an integer before it is an exponent
-        start, end, kind = math.trunc(start), math.trunc(end), np.dtype(np.float32)
+    if steps > 1:
+        start, end = _bounds(start, end, wanted)
+        if wanted.is_floating_point:
+            start, end = (float(wanted.numpy.type(x)) for x in (start, end))
+        elif not wanted.is_complex:
+            kind = np.dtype(np.float32)
     exponents = evenly_spaced(start, end, steps, kind, rounded)
     with np.errstate(all="ignore"):
         powers = np.power(base, exponents)
+    if steps == 1 and not (wanted.is_floating_point and wanted.itemsize == 2):  # half precision computes infinity
+        check_number(powers.item(), wanted)
     return _given(made(powers, wanted, device, requires_grad), out)

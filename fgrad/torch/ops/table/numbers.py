@@ -23,6 +23,8 @@ _NAMES = {
     "bfloat16": "c10::BFloat16",
     "float32": "float",
     "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
 }
 
 
@@ -40,7 +42,7 @@ def check_number(value: Any, dtype: Dtype) -> None:
     """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
     if value.__class__ is int and 0 <= value < 128:  # which every type holds
         return
-    if dtype.is_complex or dtype.numpy == np.bool_ or not _overflows(value, dtype):
+    if dtype.numpy == np.bool_ or not _overflows(value, dtype):
         return
     raise RuntimeError(f"value cannot be converted to type {_NAMES[dtype.numpy.name]} without overflow")
 
@@ -51,6 +53,9 @@ def _greatest(dtype: Dtype) -> float:
 
 
 def _overflows(value: Any, dtype: Dtype) -> bool:
+    if dtype.is_complex:
+        value = complex(value)
+        return any(abs(part) != float("inf") and abs(part) > _greatest(dtype) for part in (value.real, value.imag))
     if isinstance(value, complex):
         return bool(value.imag) or _overflows(value.real, dtype)
     if isinstance(value, bool):
