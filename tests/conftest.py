@@ -57,7 +57,6 @@ SHARES = {
     "record/test_prints.py::test_prints_are_those_of_jax": 2,
     "record/test_protocols.py::test_every_function": 4,
     "record/test_protocols.py::test_every_ufunc": 2,
-    "rules/test_foreign.py::test_every_derivative": 4,
     "rules/test_rules.py::test_low_precision": 4,
     "rules/test_rules.py::test_rule": 4,
     "run/test_convolution.py::test_reductions_of_windows": 4,
@@ -65,7 +64,6 @@ SHARES = {
     "run/test_numpy_program.py::test_functions": 4,
     "run/test_numpy_program.py::test_of_two": 4,
     "test_libraries.py::test_library_functions": 4,
-    "torch/amp/test_autocast.py::test_casts": 2,
     "torch/autograd/test_functional.py": 4,
     "torch/autograd/test_gradcheck.py": 4,
     "torch/compiler/test_pure.py::test_an_epoch": 3,
@@ -76,12 +74,9 @@ SHARES = {
     "torch/func/test_functionalize.py::test_derivatives_of_64_bits": 4,
     "torch/func/test_functionalize.py::test_mapped_arrays_of_64_bits": 8,
     "torch/func/test_transforms.py": 3,
-    "torch/nn/test_layers.py": 6,
     "torch/nn/test_refusals.py": 2,
-    "torch/ops/test_forward.py::test_tangents": 2,
     "torch/ops/test_half.py::test_half": 2,
     "torch/ops/test_inplace.py": 4,
-    "torch/ops/test_operations.py::test_operation[": 2,
     "torch/ops/test_operations.py::test_saved": 4,
     "torch/ops/test_operators.py": 16,
     "torch/optim/test_optimizer.py": 2,
@@ -92,6 +87,15 @@ SHARES = {
     "torch/test_lanes.py::test_operations": 2,
     "torch/test_mirror.py::test_random_programs": 4,
 }
+
+
+#: the long tables of which one sample of each family, a primitive or an operation, always runs, too
+FAMILIES = (
+    "rules/test_rules.py::test_rule",
+    "run/test_kernels.py::test_samples_of_rules",
+    "torch/func/test_functionalize.py::test_mapped_arrays_of_64_bits",
+    "torch/ops/test_inplace.py::test_twins",
+)
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
@@ -107,17 +111,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     shares = {f"tests/{place}": share for place, share in SHARES.items()}
-    firsts: set[str] = set()
+    families = tuple([f"tests/{place}" for place in FAMILIES])
+    met: set[str] = set()
     for item in items:
         name = item.nodeid
-        for place, share in shares.items():
-            if not name.startswith(place):
-                continue
-            first = place.endswith("::test_rule") and (family := name.partition("-")[0]) not in firsts
-            if first:
-                firsts.add(family)
-            elif zlib.crc32(item.name.encode()) % share:
-                item.add_marker(pytest.mark.thorough)
+        share = next((share for place, share in shares.items() if name.startswith(place)), 1)
+        if share == 1 or "[" not in name or item.get_closest_marker("thorough"):
+            continue
+        family = name.partition("-")[0]
+        if name.startswith(families) and family not in met:
+            met.add(family)
+        elif zlib.crc32(item.name.encode()) % share:
+            item.add_marker(pytest.mark.thorough)
     every = config.option.every
     seen: dict[pathlib.Path, int] = {}
     left: list[pytest.Item] = []

@@ -45,8 +45,7 @@ class Opened:
     def of(fun: Callable[..., Any], primals: Any, has_aux: bool, what: str) -> "Opened":
         flat, tree = flattened(primals, "primals", what)
         at = tuple([i for i, x in enumerate(flat) if isinstance(x, jax.ref.Ref)])
-        if len({id(flat[i]) for i in at}) < len(at):
-            raise ValueError(f"{what}: a reference stands at two places of primals. Way out: pass it once.")
+        _check_once(flat, "primals", what)
         return Opened(fun, flat, tree, at, has_aux, what, [flat[i] for i in at], {})
 
     @property
@@ -75,6 +74,7 @@ class Opened:
     def along(self, tangents: Any) -> tuple[list[Any], Any]:
         """The leaves and the structure of tangents, a reference beside each that moves."""
         flat, tree = flattened(tangents, "tangents", self.what)
+        _check_once(flat, "tangents", self.what)
         if tree == self.tree:
             for i in self.at:
                 held = held_type(typeof(self.flat[i]))
@@ -102,6 +102,13 @@ class Opened:
         for k, i in self.returned.items():
             flat[k] = jax.new_ref(flat[k]) if i is None else passed[i]
         return tree_util.tree_unflatten(tree, flat)
+
+
+def _check_once(flat: Sequence[Any], name: str, what: str) -> None:
+    """Refuse a reference at two places: what it holds in the end would be that of one of them."""
+    references = [id(x) for x in flat if isinstance(x, jax.ref.Ref)]
+    if len(set(references)) < len(references):
+        raise ValueError(f"{what}: a reference stands at two places of {name}. Way out: pass it once.")
 
 
 def contents(flat: Sequence[Any], tree: Any) -> Any:
@@ -173,6 +180,7 @@ class VJPOfReferences:
         flat, tree = tree_util.tree_flatten(refs, is_leaf=lambda x: isinstance(x, ad.GradValue | ad.DontWant))
         types = self.pull.pullback.in_types
         if tree == self.in_tree:
+            _check_once([flat[i] for i in self.at], "refs", "vjp")
             for i in self.at:
                 if not isinstance(flat[i], ad.DontWant):
                     _check(flat[i], types[i], lambda i=i: path_of(refs, i, "refs"))

@@ -322,6 +322,11 @@ def test_references_that_have_no_gradient_or_tangent():
         fgrad.jvp(lambda r: r[...], (ref,), (1.0,))
     with pytest.raises(ValueError, match="at two places"):
         fgrad.jvp(lambda r, s: r[...], (ref, ref), (jax.new_ref(1.0), jax.new_ref(1.0)))
+    tangent = jax.new_ref(1.0)
+    with pytest.raises(ValueError, match="at two places of tangents"):
+        fgrad.jvp(lambda r, s: r[...], (ref, jax.new_ref(2.0)), (tangent, tangent))
+    with pytest.raises(ValueError, match="at two places of tangents"):
+        fgrad.linearize(lambda r, s: r[...], ref, jax.new_ref(2.0))[1](tangent, tangent)
 
 
 def test_a_reference_does_not_leak():

@@ -6,7 +6,6 @@ itself, where a submodule is asked for as an attribute.
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import scipy
 
 from fgrad.graph.op import Op
 from fgrad.run.kernels.kernel import MOVED, TABLE, Compute, Entry, Kernel, flushed, same
-from fgrad.run.kernels.one_thread import OneThread
+from fgrad.run.kernels.one_thread import on_one_thread
 
 _LETTERS = {np.dtype(name): letter for name, letter in zip(("f4", "f8", "c8", "c16"), "sdcz", strict=True)}
 #: nanoseconds that Python takes for one matrix of a batch
@@ -25,12 +24,6 @@ def _routine(name: str, dtype: np.dtype) -> Callable[..., Any]:
     """LAPACK's routine for a type, or the one of BLAS."""
     library = scipy.linalg.blas if name == "trsm" else scipy.linalg.lapack
     return getattr(library, _LETTERS[dtype] + name)
-
-
-@cache
-def _on_one_thread() -> OneThread:
-    """SciPy has a BLAS of its own."""
-    return OneThread(scipy.linalg.blas._fblas)
 
 
 #: from an operation to what computes the results of one matrix, or None where it has no kernel
@@ -48,7 +41,8 @@ def _each(of_one: _OfOne) -> Entry:
         compute = of_one(op)
         if compute is None:
             return None
-        found = _on_one_thread()(_batched(compute, op, len(batch)) if batch else compute)
+        # SciPy has a BLAS of its own
+        found = on_one_thread(_batched(compute, op, len(batch)) if batch else compute, scipy.linalg.blas._fblas)
         return Kernel(found, _flushing(found), _excess(batch, op), exact=False)
 
     return entry

@@ -6,12 +6,15 @@ one product of a network to the next it is less than that, so all of them always
 program, from the thread that compiles and from XLA's threads, and make slow what they were to make quick.  So while
 NumPy computes for us BLAS has one thread, and afterwards as many as before, for the rest of the program.  What is large
 enough for more threads to be worth while, XLA runs: NOTE [Rent or buy].
+
+Nothing is kept between computations, so that an interrupt, a signal handler that computes or a fork has nothing to
+spoil.  A computation within another, or beside one in another thread, finds one thread and leaves it at that; where the
+other ends first, the rest of this one may have several.
 """
 
 import ctypes
-import os
 from collections.abc import Callable
-from threading import Lock
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,51 +29,32 @@ _NAMES = [
 ]
 
 
-class OneThread:
-    """The BLAS that an extension module is linked with, on one thread while anything computes with it."""
-
-    def __init__(self, module: Any):
-        library = ctypes.PyDLL(module.__file__)
-        found = next((pair for pair in _NAMES if hasattr(library, pair[1])), None)
-        #: None where it is another BLAS
-        self._functions: tuple[Callable[[], int], Callable[[int], Any]] | None = None
-        if found is not None:
-            self._functions = getattr(library, found[0]), getattr(library, found[1])
-            if hasattr(os, "register_at_fork"):
-                os.register_at_fork(after_in_child=self._in_forked_process)
-        self._lock = Lock()
-        #: how many compute, and the number of threads before
-        self._computing = 0
-        self._before = 1
-
-    def __call__(self, compute: Compute) -> Compute:
-        """A computation on one thread."""
-        if self._functions is None:
-            return compute
-        get, put = self._functions
-
-        def alone(*args: Any) -> Any:
-            with self._lock:
-                if not self._computing:
-                    self._before = get()
-                    put(1)
-                self._computing += 1
-            try:
-                return compute(*args)
-            finally:
-                with self._lock:
-                    self._computing -= 1
-                    if not self._computing:
-                        put(self._before)
-
-        return alone
-
-    def _in_forked_process(self) -> None:
-        """Nobody else computes here."""
-        self._lock = Lock()
-        if self._computing and self._functions is not None:
-            self._functions[1](self._before)
-        self._computing = 0
+@cache
+def threads_of(module: Any) -> tuple[Callable[[], int], Callable[[int], Any]] | None:
+    """What gets and sets the number of threads of the OpenBLAS that an extension module is linked with, if it is."""
+    path = getattr(module, "__file__", None)
+    if path is None:
+        return None
+    library = ctypes.PyDLL(path)
+    names = next((pair for pair in _NAMES if hasattr(library, pair[1])), None)
+    return None if names is None else (getattr(library, names[0]), getattr(library, names[1]))
 
 
-on_one_thread = OneThread(np.linalg._umath_linalg)  # type: ignore[attr-defined]
+def on_one_thread(compute: Compute, module: Any = None) -> Compute:
+    """A computation with the BLAS of NumPy, or that of another extension module, on one thread."""
+    functions = threads_of(getattr(np.linalg, "_umath_linalg", None) if module is None else module)
+    if functions is None:
+        return compute
+    get, put = functions
+
+    def alone(*args: Any) -> Any:
+        before = get()
+        if before == 1:
+            return compute(*args)
+        try:
+            put(1)
+            return compute(*args)
+        finally:
+            put(before)
+
+    return alone

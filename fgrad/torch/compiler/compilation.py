@@ -1,5 +1,6 @@
 """``torch.compile``: calls of a function of tensors as compiled programs, with everything as it would be uncompiled."""
 
+import copy
 import functools
 import threading
 from collections.abc import Callable, Sequence
@@ -63,6 +64,10 @@ class Compiled:
     recorded: int = 0
     given_up: bool = False
     warned: bool = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
+        """The programs depend on the very objects that they were recorded with: the copy has none yet."""
+        return Compiled(copy.deepcopy(self.function, memo), self.fullgraph)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.given_up or not is_ordinary() or getattr(_running, "inside", False):

@@ -24,15 +24,18 @@ class Located:
     the call itself puts another.  A tensor that is found in more than one way has to be so at each call.
 
     Attributes:
-      tensors: all that are found at each call: first those that the call reads or changes.
+      tensors: all that are found at each call, first those that the call reads or changes; when the recorded call is
+        let go, None in place of those that later calls find elsewhere.
+      classes: the class of each of them.
       ways: how each of them is found.
       again: other ways that lead to them, with their places.
       used: how many the call reads or changes.
     """
 
     capture: Capture
-    arguments: Sequence[Tensor]
-    tensors: list[Tensor] = field(factory=list)
+    arguments: Sequence[Any]
+    tensors: list[Any] = field(factory=list)
+    classes: list[type[Tensor]] = field(factory=list)
     ways: list[Way] = field(factory=list)
     again: list[tuple[Way, int]] = field(factory=list)
     used: int = 0
@@ -79,6 +82,7 @@ class Located:
             way = kind, self.number(parent)
         self._numbers[id(tensor)] = len(self.tensors)
         self.tensors.append(tensor)
+        self.classes.append(tensor.__class__)
         self.ways.append(way)
         return len(self.tensors) - 1
 
@@ -135,13 +139,12 @@ class Located:
         return [(kind, held[kind](at) if kind in held else at) for kind, at in self.ways[: self.used]]
 
     def let_go(self) -> None:
-        """Hold no tensor of the recorded call that later calls find elsewhere: an empty one of its class stands there.
+        """Hold no tensor of the recorded call that later calls find elsewhere.
 
         Else the arguments and the gradients of that call would stay as long as the program.
         """
-        empty = [object.__new__(x.__class__) for x in self.tensors]
-        self.tensors = [x if way[0] == "fixed" else e for x, way, e in zip(self.tensors, self.ways, empty, strict=True)]
-        self.arguments = [object.__new__(Tensor) for _ in self.arguments]
+        self.tensors = [x if kind == "fixed" else None for x, (kind, _) in zip(self.tensors, self.ways, strict=True)]
+        self.arguments = [None] * len(self.arguments)
         for known in (self._numbers, self._parents, self._entries):
             known.clear()
 

@@ -174,9 +174,9 @@ class Leaving:
 
 def _is_plain(effects: Effects) -> bool:
     """Whether no function of Python's is called where fields and entries are set."""
-    tensors = effects.located.tensors
+    classes = effects.located.classes
     return all(
-        type(tensors[at]).__setattr__ is object.__setattr__ and getattr(type(tensors[at]), name) in (None, False)
+        classes[at].__setattr__ is object.__setattr__ and getattr(classes[at], name) in (None, False)
         for at, name, _ in effects.fields
     ) and all(
         type(container).__setitem__ in (dict.__setitem__, OrderedDict.__setitem__) and key.__class__ in (str, int)

@@ -1,5 +1,6 @@
 """``torch.compile`` of whole steps: after each call everything is as it would be uncompiled."""
 
+import copy
 import gc
 import warnings
 import weakref
@@ -383,3 +384,21 @@ def test_a_program_keeps_nothing_of_the_call_that_it_was_recorded_from():
     del x, given
     gc.collect()
     assert not [each for each in held if each() is not None]
+
+
+def test_what_is_compiled_is_copied_without_its_programs():
+    module = torch.compile(torch.nn.Linear(3, 2))
+    x = torch.ones(1, 3)
+    expected = module(x)
+    copied = copy.deepcopy(module)
+    assert torch.equal(copied(x), expected)
+    with torch.no_grad():
+        copied.weight.zero_()
+    assert torch.equal(module(x), expected) and torch.equal(copied(x)[0], copied.bias)
+
+
+def test_no_tensor_without_elements_is_left_for_those_who_look_at_all():
+    product = torch.compile(lambda x, y: (x * y).sum())
+    for _ in range(3):
+        product(torch.ones(3), torch.ones(3))
+    assert all(hasattr(x, "_type") for x in gc.get_objects() if type(x) is torch.Tensor)

@@ -165,6 +165,7 @@ SAMPLES: list[Sample] = [
     Sample("histogram", (V, 3), {}, order=0, frozen=(0,)),
     Sample("histogram", (V, np.array([-1.0, 0.0, 2.0])), {"density": True}, "edges", order=0, frozen=(0, 1)),
     Sample("bincount", (integers(9),)),
+    Sample("bincount", (integers(9).astype(np.uint8),), label="unsigned"),
     Sample("bincount", (integers(5), V), {"minlength": 8}, "weights", order=0, frozen=(1,)),
     *_along("cumsum", S, EMPTY, INT, BOOL, COMPLEX),
     Sample("cumsum", (A, 0), {"dtype": torch.float32}, "dtype"),

@@ -60,6 +60,15 @@ EQUATIONS = {
     "bytes and a list": lambda t, x: t.einsum(b"ij->j", [x]),
     "a number for an equation": lambda t, x: t.einsum(5, x),
     "no operand": lambda t, x: t.einsum("ij->j"),
+    "a number for an operand": lambda t, x: t.einsum("ij,jk->ik", x, 3),
+    "a dot in an operand": lambda t, x: t.einsum("i.j,jk", x, x.t()),
+    "two ellipses in an operand": lambda t, x: t.einsum("ij,...j...->i", x, x[0]),
+    "a dot in the output": lambda t, x: t.einsum("ij->i.", x),
+    "two ellipses in the output": lambda t, x: t.einsum("...ij->...i...", x),
+    "hidden sizes that differ": lambda t, x: t.einsum("...jk,i...k", x.reshape(3, 2, 2), x.reshape(3, 2, 2)),
+    "hidden sizes that differ after a diagonal": lambda t, x: t.einsum("...,ii...", t.ones(5), x.reshape(2, 2, 3)),
+    "a subscript out of range": lambda t, x: t.einsum(x, [0, 52]),
+    "a fraction for a subscript": lambda t, x: t.einsum(x, [0, 1.5]),
 }
 
 #: classes as they are printed

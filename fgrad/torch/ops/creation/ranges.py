@@ -15,7 +15,7 @@ from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.creation.creation import made
 from fgrad.torch.ops.creation.spacing import evenly_spaced, rounded
 from fgrad.torch.ops.table.answers import UNLISTED
-from fgrad.torch.ops.table.numbers import check_number
+from fgrad.torch.ops.table.numbers import CPP_NAMES, check_number
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite
 
@@ -184,28 +184,57 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, o
     if any(ranks.values()):
         shown = " and ".join([f"{name} with {rank} dimension(s)" for name, rank in ranks.items()])
         raise RuntimeError(f"{function} only supports 0-dimensional start and end tensors, but got {shown}.")
+    complex_given = _is_complex(start) or _is_complex(end)
     if dtype is not None:
         wanted = dtypes.argument(dtype, function)
+        if complex_given and not wanted.is_complex:
+            inferred = CPP_NAMES[dtypes.default_complex_dtype().name]
+            raise RuntimeError(
+                f"torch.{function}(): inferred dtype {inferred} can't be safely cast to passed dtype "
+                f"{wanted.scalar_name}"
+            )
     elif out is not None:
         wanted = out._type.dtype
     else:
-        complex_given = isinstance(start, complex) or isinstance(end, complex)
         wanted = dtypes.default_complex_dtype() if complex_given else get_default_dtype()
     _check_type(wanted, out)
-    if isinstance(steps, Tensor):
-        whole = not (steps.dim() or steps._type.dtype.is_floating_point or steps._type.dtype.is_complex)
-    else:
-        whole = isinstance(steps, int | np.integer)
-    if not whole:
+    if not (_is_number(start) and _is_number(end) and _is_count(steps)):
         raise TypeError(no_match(function, types_of((start, end, steps)), _spaced_signatures(function)))
     # a comparison of the tensor would be one in its type, which the bound may not fit into
     steps = int(steps.item() if isinstance(steps, Tensor) else steps)
-    if steps > LARGEST:
+    if not -LARGEST - 1 <= steps <= LARGEST:
         raise ValueError("Overflow when unpacking long long")
     check_storage((max(steps, 0),), wanted.itemsize)
-    if wanted is dtypes.bool_ and steps > 1:
-        raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
+    if wanted in _WITHOUT_LOOP and steps > 1:
+        raise NotImplementedError(f"\"{function}_cpu\" not implemented for '{wanted.scalar_name}'")
     return wanted
+
+
+#: the types that PyTorch's loop does not compute
+_WITHOUT_LOOP = (dtypes.bool_, dtypes.uint16, dtypes.uint32, dtypes.uint64)
+
+
+def _is_number(bound: Any) -> bool:
+    """Whether a bound is a number; a tensor is one, of no axes.
+
+    Raises:
+      OverflowError: it is an integer that 64 bits do not hold.
+    """
+    if isinstance(bound, int) and not -LARGEST - 1 <= bound <= 2 * LARGEST + 1:
+        raise OverflowError("int too big to convert")
+    return isinstance(bound, Tensor | int | float | complex | np.number | np.bool_)
+
+
+def _is_complex(bound: Any) -> bool:
+    return bound._type.dtype.is_complex if isinstance(bound, Tensor) else isinstance(bound, complex)
+
+
+def _is_count(steps: Any) -> bool:
+    """Whether a number of steps is an integer: a truth value is none."""
+    if not isinstance(steps, Tensor):
+        return isinstance(steps, int | np.integer) and not isinstance(steps, bool)
+    dtype = steps._type.dtype
+    return not (steps.dim() or dtype.is_floating_point or dtype.is_complex or dtype is dtypes.bool_)
 
 
 def _even_integers(start: Any, end: Any, steps: int) -> np.ndarray:
@@ -215,8 +244,9 @@ def _even_integers(start: Any, end: Any, steps: int) -> np.ndarray:
     integers. A second rounding would give -31.0 where PyTorch has the next number, and the next integer is another.
     """
     if steps == 1:
-        return np.full((1,), math.trunc(start))
-    step, denominator = ((float(end) - float(start)) / max(steps - 1, 1)).as_integer_ratio()
+        return np.full((1,), start)
+    start, end = int(float(start)), int(float(end))
+    step, denominator = ((end - start) / max(steps - 1, 1)).as_integer_ratio()
     half = steps // 2
     low = [start * denominator + step * i for i in range(half)]
     high = [end * denominator - step * i for i in reversed(range(steps - half))]

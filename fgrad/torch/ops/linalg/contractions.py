@@ -1,6 +1,7 @@
 """Sums of products over named axes: ``einsum``, ``tensordot``, and products of several matrices."""
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -156,7 +157,7 @@ def _paired(a: Tensor, b: Tensor, summed: Sequence[int]) -> Tensor:
 def _labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
     """The subscripts of every operand and of the output, ``...`` standing for itself."""
 
-    def split(text: str, at: int) -> list[str]:
+    def split(text: str, at: int, operand: int | None) -> list[str]:
         found: list[str] = []
         i = 0
         while i < len(text):
@@ -165,12 +166,7 @@ def _labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]],
                 pass
             elif c == ".":
                 if text[i : i + 3] != "..." or "..." in found:
-                    problem = (
-                        "found '.' that is not part of any ellipsis"
-                        if "..." not in found
-                        else ("found '.' for which an ellipsis was already found")
-                    )
-                    raise RuntimeError(f"einsum(): {problem}")
+                    raise _misplaced_dot(operand, "..." in found)
                 found.append("...")
                 i += 2
             elif c.isascii() and c.isalpha():
@@ -191,15 +187,25 @@ def _labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]],
     if len(operands) < len(texts):
         raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
     inputs, at = [], 0
-    for text in texts:
-        inputs.append(split(text, at))
+    for operand, text in enumerate(texts):
+        inputs.append(split(text, at, operand))
         at += len(text) + 1
-    return inputs, None if arrow < 0 else split(equation[arrow + 2 :], arrow + 2)
+    return inputs, None if arrow < 0 else split(equation[arrow + 2 :], arrow + 2, None)
 
 
-def _subscript(index: int) -> str:
+def _misplaced_dot(operand: int | None, again: bool) -> RuntimeError:
+    """The error of a dot outside of the first ellipsis of an operand, or of the output."""
+    if operand is None:
+        problem = "but an ellipsis (...) was already found" if again else "that is not part of any ellipsis (...)"
+        return RuntimeError(f"einsum(): found '.' for output {problem}")
+    problem = "for which an ellipsis was already found" if again else "that is not part of any ellipsis"
+    return RuntimeError(f"einsum(): found '.' for operand {operand} {problem}")
+
+
+def _subscript(index: Any) -> str:
+    index = operator.index(index)
     if not 0 <= index < 52:
-        raise RuntimeError(f"einsum(): subscript {index} is not within the valid range [0, 52)")
+        raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
     return chr(index + (65 if index < 26 else 71))
 
 
@@ -207,7 +213,7 @@ def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
     """The equation of ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
 
     def text(sublist: Sequence[Any]) -> str:
-        return "".join(["..." if s is Ellipsis else _subscript(int(s)) for s in sublist])
+        return "".join(["..." if s is Ellipsis else _subscript(s) for s in sublist])
 
     count = len(args) // 2
     equation = ",".join([text(args[2 * i + 1]) for i in range(count)])
@@ -249,7 +255,7 @@ def einsum(*args: Any) -> Tensor:
         raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}")
     for k, x in enumerate(operands):
         if not isinstance(x, Tensor):
-            raise TypeError(f"einsum(): operand {k} must be Tensor, not {type_name(x)}")
+            raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type_name(x)}")
     inputs, output = _labels(equation, operands)
     return _contracted(operands, inputs, output)
 
@@ -328,8 +334,14 @@ def _aligned(
             del names[at]
         else:
             at += 1
-    for name, n in zip(names, x._type.shape, strict=True):
+    for axis, (name, n) in enumerate(zip(names, x._type.shape, strict=True)):
         if n != 1 and sizes.setdefault(name, n) != n:
+            if name in dots:
+                raise RuntimeError(
+                    f"einsum(): dimension {axis} covered by ellipsis in operand {k}has size {n} which "
+                    f"does not broadcast with previously seen ellipsis with size {sizes[name]} for the respective "
+                    "dimension"
+                )
             raise RuntimeError(
                 f"einsum(): subscript {name} has size {n} for operand {k} which does not broadcast with previously "
                 f"seen size {sizes[name]}"

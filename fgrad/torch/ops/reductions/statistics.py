@@ -301,7 +301,7 @@ def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
     check_kinds("bincount_cpu", "i", values)
     if values.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    check_storage((max(int(values.max(initial=-1)) + 1, minlength),), dtypes.int64.itemsize)
+    check_storage((max(int(values.max()) + 1 if values.size else 0, minlength),), dtypes.int64.itemsize)
     if weights is None:
         return made(np.bincount(values, minlength=minlength), dtypes.int64)
     if weights._type.shape != input._type.shape:

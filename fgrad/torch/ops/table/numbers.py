@@ -9,7 +9,7 @@ from jax import numpy as jnp
 from fgrad.mutable.types.dtypes import dtype as Dtype
 
 #: the C++ types as PyTorch's error has them
-_NAMES = {
+CPP_NAMES = {
     "bool": "bool",
     "uint8": "uint8_t",
     "int8": "int8_t",
@@ -44,7 +44,7 @@ def check_number(value: Any, dtype: Dtype) -> None:
         return
     if dtype.numpy == np.bool_ or not _overflows(value, dtype):
         return
-    raise RuntimeError(f"value cannot be converted to type {_NAMES[dtype.numpy.name]} without overflow")
+    raise RuntimeError(f"value cannot be converted to type {CPP_NAMES[dtype.numpy.name]} without overflow")
 
 
 @cache
