@@ -74,6 +74,7 @@ SHARES = {
     "torch/func/test_functionalize.py::test_derivatives_of_64_bits": 4,
     "torch/func/test_functionalize.py::test_mapped_arrays_of_64_bits": 8,
     "torch/func/test_transforms.py": 3,
+    "torch/nn/test_layers.py": 6,
     "torch/nn/test_refusals.py": 2,
     "torch/ops/test_half.py::test_half": 2,
     "torch/ops/test_inplace.py": 4,
@@ -94,7 +95,6 @@ FAMILIES = (
     "rules/test_rules.py::test_rule",
     "run/test_kernels.py::test_samples_of_rules",
     "torch/func/test_functionalize.py::test_mapped_arrays_of_64_bits",
-    "torch/ops/test_inplace.py::test_twins",
 )
 
 
