@@ -1,7 +1,6 @@
 """Sums of products over named axes: ``einsum``, ``tensordot``, and products of several matrices."""
 
 import math
-import operator
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import type_name
+from fgrad.torch.ops.linalg.equations import from_sublists, labels_of
 from fgrad.torch.ops.linalg.matrices import scalar_name
 from fgrad.torch.ops.linalg.products import bmm, dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
@@ -154,74 +154,6 @@ def _paired(a: Tensor, b: Tensor, summed: Sequence[int]) -> Tensor:
     return permute(view_sizes(found, sizes), tuple([order.index(i) for i in range(len(order))]))
 
 
-def _labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
-    """The subscripts of every operand and of the output, ``...`` standing for itself."""
-
-    def split(text: str, at: int, operand: int | None) -> list[str]:
-        found: list[str] = []
-        i = 0
-        while i < len(text):
-            c = text[i]
-            if c == " ":
-                pass
-            elif c == ".":
-                if text[i : i + 3] != "..." or "..." in found:
-                    raise _misplaced_dot(operand, "..." in found)
-                found.append("...")
-                i += 2
-            elif c.isascii() and c.isalpha():
-                found.append(c)
-            else:
-                raise RuntimeError(
-                    f"einsum(): invalid subscript given at index {at + i} in the equation string, subscripts must be "
-                    "in [a-zA-Z]"
-                )
-            i += 1
-        return found
-
-    arrow = equation.find("->")
-    left = equation if arrow < 0 else equation[:arrow]
-    texts = left.split(",")
-    if len(operands) > len(texts):
-        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
-    if len(operands) < len(texts):
-        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
-    inputs, at = [], 0
-    for operand, text in enumerate(texts):
-        inputs.append(split(text, at, operand))
-        at += len(text) + 1
-    return inputs, None if arrow < 0 else split(equation[arrow + 2 :], arrow + 2, None)
-
-
-def _misplaced_dot(operand: int | None, again: bool) -> RuntimeError:
-    """The error of a dot outside of the first ellipsis of an operand, or of the output."""
-    if operand is None:
-        problem = "but an ellipsis (...) was already found" if again else "that is not part of any ellipsis (...)"
-        return RuntimeError(f"einsum(): found '.' for output {problem}")
-    problem = "for which an ellipsis was already found" if again else "that is not part of any ellipsis"
-    return RuntimeError(f"einsum(): found '.' for operand {operand} {problem}")
-
-
-def _subscript(index: Any) -> str:
-    index = operator.index(index)
-    if not 0 <= index < 52:
-        raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
-    return chr(index + (65 if index < 26 else 71))
-
-
-def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
-    """The equation of ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
-
-    def text(sublist: Sequence[Any]) -> str:
-        return "".join(["..." if s is Ellipsis else _subscript(s) for s in sublist])
-
-    count = len(args) // 2
-    equation = ",".join([text(args[2 * i + 1]) for i in range(count)])
-    if len(args) % 2:
-        equation += "->" + text(args[-1])
-    return equation, [args[2 * i] for i in range(count)]
-
-
 @composite(method=False, dispatch=IN_PYTHON)
 def einsum(*args: Any) -> Tensor:
     """Sums of products of tensors, axes named by letters.
@@ -244,7 +176,7 @@ def einsum(*args: Any) -> Tensor:
             "subscripts list"
         )
     if isinstance(args[0], Tensor):
-        equation, operands = _from_sublists(args)
+        equation, operands = from_sublists(args)
     else:
         equation, operands = args[0], list(args[1:])
         if isinstance(equation, bytes):
@@ -256,7 +188,7 @@ def einsum(*args: Any) -> Tensor:
     for k, x in enumerate(operands):
         if not isinstance(x, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type_name(x)}")
-    inputs, output = _labels(equation, operands)
+    inputs, output = labels_of(equation, operands)
     return _contracted(operands, inputs, output)
 
 

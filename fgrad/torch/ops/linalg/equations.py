@@ -1,0 +1,75 @@
+"""The equations of ``einsum``: the subscripts of each operand and of the result, from text or from lists of numbers."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from fgrad.mutable.tensor.tensor import Tensor
+
+
+def labels_of(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
+    """The subscripts of every operand and of the output, ``...`` standing for itself."""
+
+    def split(text: str, at: int, operand: int | None) -> list[str]:
+        found: list[str] = []
+        i = 0
+        while i < len(text):
+            c = text[i]
+            if c == " ":
+                pass
+            elif c == ".":
+                if text[i : i + 3] != "..." or "..." in found:
+                    raise _misplaced_dot(operand, "..." in found)
+                found.append("...")
+                i += 2
+            elif c.isascii() and c.isalpha():
+                found.append(c)
+            else:
+                raise RuntimeError(
+                    f"einsum(): invalid subscript given at index {at + i} in the equation string, subscripts must be "
+                    "in [a-zA-Z]"
+                )
+            i += 1
+        return found
+
+    arrow = equation.find("->")
+    left = equation if arrow < 0 else equation[:arrow]
+    texts = left.split(",")
+    if len(operands) > len(texts):
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    if len(operands) < len(texts):
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+    inputs, at = [], 0
+    for operand, text in enumerate(texts):
+        inputs.append(split(text, at, operand))
+        at += len(text) + 1
+    return inputs, None if arrow < 0 else split(equation[arrow + 2 :], arrow + 2, None)
+
+
+def _misplaced_dot(operand: int | None, again: bool) -> RuntimeError:
+    """The error of a dot outside of the first ellipsis of an operand, or of the output."""
+    if operand is None:
+        problem = "but an ellipsis (...) was already found" if again else "that is not part of any ellipsis (...)"
+        return RuntimeError(f"einsum(): found '.' for output {problem}")
+    problem = "for which an ellipsis was already found" if again else "that is not part of any ellipsis"
+    return RuntimeError(f"einsum(): found '.' for operand {operand} {problem}")
+
+
+def _subscript(index: Any) -> str:
+    index = operator.index(index)
+    if not 0 <= index < 52:
+        raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+    return chr(index + (65 if index < 26 else 71))
+
+
+def from_sublists(args: Sequence[Any]) -> tuple[str, list[Tensor]]:
+    """The equation of ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
+
+    def text(sublist: Sequence[Any]) -> str:
+        return "".join(["..." if s is Ellipsis else _subscript(s) for s in sublist])
+
+    count = len(args) // 2
+    equation = ",".join([text(args[2 * i + 1]) for i in range(count)])
+    if len(args) % 2:
+        equation += "->" + text(args[-1])
+    return equation, [args[2 * i] for i in range(count)]
