@@ -292,14 +292,14 @@ _by_name: dict[str, Primitive] = {}
 @functools.cache
 def exported_primitives() -> dict[str, Primitive]:
     """Every primitive that ``jax.extend.core.primitives`` and ``jax.lax`` export, by the primitive's own name."""
-    found: dict[str, Primitive] = {}
+    by_primitive_name: dict[str, Primitive] = {}
     for module in (jax.lax, primitives):
         for name in dir(module):
             if name.endswith("_p"):
                 value = getattr(module, name)
                 if isinstance(value, Primitive):
-                    found.setdefault(value.name, value)
-    return found
+                    by_primitive_name.setdefault(value.name, value)
+    return by_primitive_name
 
 
 def jax_primitives() -> Any:
@@ -309,10 +309,10 @@ def jax_primitives() -> Any:
 
 def exported_name(primitive: Primitive) -> str:
     """Where JAX exports a primitive: ``primitives.sin_p`` of ``jax.extend.core``, or ``lax.sin_p``."""
-    places = [("primitives", primitives), ("lax", jax.lax)]
+    namespaces = [("primitives", primitives), ("lax", jax.lax)]
     return next(
         f"{prefix}.{name}"
-        for prefix, module in places
+        for prefix, module in namespaces
         for name in dir(module)
         if name.endswith("_p") and getattr(module, name) is primitive
     )

@@ -104,20 +104,20 @@ class _Check:
     def run(self, function: fd.Flat, order: int, at: int) -> None:
         """Check the first derivative of ``function``, which is the derivative of order ``at`` of what is checked."""
         direction = fd.directions(self.point, seed=at)
-        found = fd.slopes(function, self.point, direction, self.step)
-        self.refuse_kinks(function, found, at)
+        slopes = fd.slopes(function, self.point, direction, self.step)
+        self.refuse_kinks(function, slopes, at)
         tangents = fd.cast(direction, self.point)
         if "fwd" in self.modes:
             got = jvp(function, (self.point,), (tangents,))[1]
-            if not self.agrees(got, found.central, found.close):
-                raise self.wrong(function, lambda t: jvp(function, (self.point,), (t,))[1], found, got, "forward", at)
+            if not self.agrees(got, slopes.central, slopes.close):
+                raise self.wrong(function, lambda t: jvp(function, (self.point,), (t,))[1], slopes, got, "forward", at)
             if order > 1:
                 self.run(lambda xs: jvp(function, (xs,), (tangents,))[1], order - 1, at + 1)
         if "rev" in self.modes:
             outs, pull = vjp(function, self.point)
             cts = fd.cast(fd.directions([np.ones(y.shape, y.dtype) for y in outs], seed=at + 100), outs)
             (pulled,) = pull(cts)
-            expected, close = fd.inner(cts, found.central), fd.inner(cts, found.close)
+            expected, close = fd.inner(cts, slopes.central), fd.inner(cts, slopes.close)
             got = fd.inner(pulled, direction)
             if not self.agrees([got], [expected], [close]):
                 raise self.wrong(
@@ -135,10 +135,10 @@ class _Check:
         """How the user would write an element of the point: ``args[0]['w'][2, 1]``."""
         return self.flat.paths[self.moving[k]] + (f"[{', '.join(map(str, index))}]" if index else "")
 
-    def refuse_kinks(self, function: fd.Flat, found: fd.Slopes, at: int) -> None:
+    def refuse_kinks(self, function: fd.Flat, slopes: fd.Slopes, at: int) -> None:
         unit = fd.unit_of(self.point)
         tolerance = max(self.atol, self.rtol)
-        general = fd.kink_in(found, tolerance, self.step, unit)
+        general = fd.kink_in(slopes, tolerance, self.step, unit)
         if general is None:
             return
         for k, index, direction in fd.elements(self.point):
@@ -149,7 +149,7 @@ class _Check:
         raise errors.kink(self.name, "a random direction of its arguments", _short(general[2]), _short(general[3]), at)
 
     def wrong(
-        self, function: fd.Flat, derivative: Callable[[list[Any]], list[Any]], found: fd.Slopes, got: Sequence[Any],
+        self, function: fd.Flat, derivative: Callable[[list[Any]], list[Any]], slopes: fd.Slopes, got: Sequence[Any],
         mode: str, at: int,
     ) -> errors.GradientCheckError:  # fmt: skip
         """The error that names the worst element."""
@@ -165,7 +165,7 @@ class _Check:
                     i = np.unravel_index(int(np.argmax(gap)), gap.shape)
                     worst = (float(gap.max()), (self.path(k, index), _short(e[i]), _short(g[i])))
         if worst[1] is None:
-            e, g = found.central[0], fd.wide(got[0])
+            e, g = slopes.central[0], fd.wide(got[0])
             i = np.unravel_index(int(np.argmax(np.abs(e - g))), e.shape)
             worst = (0.0, ("a random direction of its arguments", _short(e[i]), _short(g[i])))
         where, expected, given = worst[1]

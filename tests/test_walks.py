@@ -48,7 +48,7 @@ WRITE = (
 @pytest.mark.parametrize(
     ("program", "first", "warm"),
     [
-        pytest.param(GRAD, (1260, 42), (83, 16), id="grad"),
+        pytest.param(GRAD, (1230, 40), (66, 15), id="grad"),
         pytest.param(BACKWARD, (2066, 72), (150, 31), id="backward"),
         pytest.param(WRITE, (7700, 81), (270, 35), id="write into a view"),
     ],

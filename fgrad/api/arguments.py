@@ -163,8 +163,8 @@ def argnums_tuple(argnums: Any, what: str) -> tuple[int, ...]:
     Raises:
       TypeError: it is neither an int nor several of them.
     """
-    found = normalised(argnums, what)
-    return (found,) if isinstance(found, int) else found
+    numbers = normalised(argnums, what)
+    return (numbers,) if isinstance(numbers, int) else numbers
 
 
 def positions(given: Any, name: str, what: str) -> tuple[int, ...] | None:
@@ -176,10 +176,10 @@ def positions(given: Any, name: str, what: str) -> tuple[int, ...] | None:
     if given is None:
         return None
     try:
-        found = _one_or_several(given)
+        numbers = _one_or_several(given)
     except TypeError:
         raise TypeError(f"{what}: {name} must be an int or several of them, got {errors.shown(given)}.") from None
-    return (found,) if isinstance(found, int) else found
+    return (numbers,) if isinstance(numbers, int) else numbers
 
 
 def _one_or_several(given: Any) -> int | tuple[int, ...]:
@@ -196,10 +196,10 @@ def _all(given: Iterable[Any]) -> tuple[Any, ...]:
     Raises:
       TypeError: it has more than any call has arguments, a generator without end for example.
     """
-    found = tuple(islice(given, _MOST + 1))
-    if len(found) > _MOST:
+    entries = tuple(islice(given, _MOST + 1))
+    if len(entries) > _MOST:
         raise TypeError(f"more than {_MOST} entries")
-    return found
+    return entries
 
 
 #: more arguments than any call has
@@ -216,12 +216,12 @@ def names(given: Any, name: str, what: str) -> tuple[str, ...] | None:
         return None
     several = isinstance(given, Iterable) and not isinstance(given, str)
     try:
-        found: tuple[Any, ...] = _all(given) if several else (given,)
+        given_names: tuple[Any, ...] = _all(given) if several else (given,)
     except TypeError:
-        found = (None,)
-    if not all(isinstance(x, str) for x in found):
+        given_names = (None,)
+    if not all(isinstance(x, str) for x in given_names):
         raise TypeError(f"{what}: {name} must be a string or several of them, got {errors.shown(given)}.")
-    return found
+    return given_names
 
 
 def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
@@ -231,7 +231,7 @@ def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
       PositionError: a position is out of range.
       ValueError: a position is given twice.
     """
-    found = []
+    resolved = []
     for i in argnums:
         if not -count <= i < count:
             raise errors.PositionError(
@@ -239,10 +239,10 @@ def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
                 f"function was called with {count} positional argument{'s' * (count != 1)}. Arguments to differentiate "
                 "must be passed by position."
             )
-        found.append(i % count)
-    if len(set(found)) != len(found):
+        resolved.append(i % count)
+    if len(set(resolved)) != len(resolved):
         raise ValueError(f"{what}: argnums={tuple(argnums)} names an argument twice.")
-    return tuple(found)
+    return tuple(resolved)
 
 
 def with_positions(args: Sequence[Any], positions: Sequence[int], values: Sequence[Any]) -> list[Any]:

@@ -168,12 +168,12 @@ class custom_vjp:
         @functools.wraps(fwd)
         def checked_fwd(*args: Any, **kwargs: Any) -> Any:
             with _rule("fwd", name, fwd):
-                found = fwd(*args, **kwargs)
-                if not isinstance(found, tuple | list) or len(found) != 2:
-                    raise errors.bad_custom_rule("fwd", name, "output", "a pair (output, residuals)", _describe(found))
-            flattened(found[1], "residuals", f"The fwd rule of {name!r}")
+                pair = fwd(*args, **kwargs)
+                if not isinstance(pair, tuple | list) or len(pair) != 2:
+                    raise errors.bad_custom_rule("fwd", name, "output", "a pair (output, residuals)", _describe(pair))
+            flattened(pair[1], "residuals", f"The fwd rule of {name!r}")
             taken = tuple([x for i, x in enumerate(args) if i not in nondiff])
-            return found[0], (_types_of(taken), found[1])
+            return pair[0], (_types_of(taken), pair[1])
 
         @functools.wraps(bwd)
         def checked_bwd(*args: Any) -> Any:
@@ -214,11 +214,11 @@ def _plus(a: Any, b: Any) -> Any:
     return a if getattr(a, "dtype", None) == jax.dtypes.float0 else jax.numpy.add(a, b)
 
 
-def _checked_pair(found: Any, name: str) -> Any:
+def _checked_pair(result: Any, name: str) -> Any:
     """What a forward-mode rule returned, if it is a pair of an output and its tangent."""
-    if not isinstance(found, tuple | list) or len(found) != 2:
-        raise errors.bad_custom_rule("jvp", name, "output", "a pair (output, tangent of the output)", _describe(found))
-    out, tangent = found
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise errors.bad_custom_rule("jvp", name, "output", "a pair (output, tangent of the output)", _describe(result))
+    out, tangent = result
     of = f"The jvp rule of {name!r}"
     flat, tree = flattened(out, "the output", of)
     given, given_tree = flattened(tangent, "the tangent output", of)
@@ -273,13 +273,17 @@ def _types_of(args: tuple[Any, ...]) -> _Types:
     return _Types(tree, tuple([typeof(x.value if hasattr(x, "perturbed") else x) for x in flat]))
 
 
-def _checked_cotangents(found: Any, types: _Types, name: str) -> Any:
+def _checked_cotangents(cotangents: Any, types: _Types, name: str) -> Any:
     """What a backward rule returned, if it fits the arguments; None stands for the zeros of a whole subtree."""
     args = tree_util.tree_unflatten(types.tree, types.types)
-    flattened(found, "output", f"The bwd rule of {name!r}")
-    if not isinstance(found, tuple | list) or len(found) != len(args):
+    flattened(cotangents, "output", f"The bwd rule of {name!r}")
+    if not isinstance(cotangents, tuple | list) or len(cotangents) != len(args):
         raise errors.bad_custom_rule(
-            "bwd", name, "output", f"a tuple with one cotangent for each of {len(args)} arguments", _describe(found)
+            "bwd",
+            name,
+            "output",
+            f"a tuple with one cotangent for each of {len(args)} arguments",
+            _describe(cotangents),
         )
 
     def fit(path: Any, value: Any, arg: Any) -> Any:
@@ -295,12 +299,12 @@ def _checked_cotangents(found: Any, types: _Types, name: str) -> Any:
         return _fitting(value, arg, "bwd", name, where)
 
     try:
-        return tree_util.tree_map_with_path(fit, tuple(found), args, is_leaf=lambda x: x is None)
+        return tree_util.tree_map_with_path(fit, tuple(cotangents), args, is_leaf=lambda x: x is None)
     except ValueError as error:
         if isinstance(error, errors.RuleTypeError):
             raise
         raise errors.bad_custom_rule(
-            "bwd", name, "output", str(types.tree), str(tree_util.tree_structure(tuple(found)))
+            "bwd", name, "output", str(types.tree), str(tree_util.tree_structure(tuple(cotangents)))
         ) from None
 
 

@@ -57,12 +57,12 @@ def directions(values: Sequence[Any], seed: int) -> list[np.ndarray]:
     def entries(shape: tuple[int, ...]) -> np.ndarray:
         return rng.uniform(0.5, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
 
-    found = []
+    vectors = []
     for x in values:
         x = wide(x)
         direction = entries(x.shape) + (1j * entries(x.shape) if np.iscomplexobj(x) else 0)
-        found.append(direction * _scale(x))
-    return found
+        vectors.append(direction * _scale(x))
+    return vectors
 
 
 def _scale(x: np.ndarray) -> np.ndarray:
@@ -102,24 +102,26 @@ def slopes(function: Flat, values: Sequence[Any], direction: Sequence[np.ndarray
         moved = [jax.numpy.asarray(wide(x) + h * t, x.dtype) for x, t in zip(values, direction, strict=True)]
         return [wide(y) for y in function(moved)]
 
-    small = step / SHRINK
-    up, down, near_up, near_down = at(step), at(-step), at(small), at(-small)
+    near_step = step / SHRINK
+    up, down, near_up, near_down = at(step), at(-step), at(near_step), at(-near_step)
     over = [
         [(b - a) / h for a, b in zip(first, second, strict=True)]
         for first, second, h in (
-            (down, up, 2 * step), (near_down, near_up, 2 * small), (here, up, step), (down, here, step),
-            (here, near_up, small), (near_down, here, small),
+            (down, up, 2 * step), (near_down, near_up, 2 * near_step), (here, up, step), (down, here, step),
+            (here, near_up, near_step), (near_down, here, near_step),
         )
     ]  # fmt: skip
     return Slopes(*over, [np.abs(y) for y in here])  # type: ignore[call-arg]
 
 
-def kink_in(found: Slopes, tolerance: float, step: float, unit: float) -> tuple[int, tuple[int, ...], Any, Any] | None:
+def kink_in(
+    measured: Slopes, tolerance: float, step: float, unit: float
+) -> tuple[int, tuple[int, ...], Any, Any] | None:
     """Where the slopes show a kink (see the NOTE): output, index in it, left and right slope; the worst one."""
     worst = None
     worst_gap = 0.0
     for k, (right, left, near_right, near_left, size) in enumerate(
-        zip(found.right, found.left, found.close_right, found.close_left, found.sizes, strict=True)
+        zip(measured.right, measured.left, measured.close_right, measured.close_left, measured.sizes, strict=True)
     ):
         gap, near = np.abs(right - left), np.abs(near_right - near_left)
         steepness = np.maximum(np.abs(near_right), np.abs(near_left))

@@ -75,8 +75,8 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     live = [stripped(t) for t, type in zip(given, types, strict=True) if is_inexact(type)]
     outs = plan.program([*called.recorded.values, *live])
     output, aux = called.outputs(outs)
-    found = [zero(t) if k is None else outs[k] for k, t in zip(plan.at, plan.out_types, strict=True)]
-    tangent = called.out.unflatten(found)
+    leaf_tangents = [zero(t) if k is None else outs[k] for k, t in zip(plan.at, plan.out_types, strict=True)]
+    tangent = called.out.unflatten(leaf_tangents)
     return (output, tangent, aux) if has_aux else (output, tangent)
 
 
@@ -90,9 +90,9 @@ class _Plan:
 
 
 def _jvp_plan(graph: Graph, outputs: int, inputs: int) -> _Plan:
-    whole, at = pushed(graph, outputs, inputs)
+    joint, at = pushed(graph, outputs, inputs)
     m = len(graph.outputs)
-    return _Plan(Program.of(whole), tuple([None if k is None else m + k for k in at]), graph.out_types[:outputs])
+    return _Plan(Program.of(joint), tuple([None if k is None else m + k for k in at]), graph.out_types[:outputs])
 
 
 def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | None, ...]]:
@@ -175,9 +175,9 @@ class Pushforward:
     def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
         given = matching(tangents, self.in_tree, self.in_types, "tangents", "the primals given to linearize")
         live = [stripped(x) for x, t in zip(given, self.in_types, strict=True) if is_inexact(t)]
-        found = run(self.graph, [*residuals, *live])
+        outputs = run(self.graph, [*residuals, *live])
         return tree_util.tree_unflatten(
-            self.out_tree, [zero(t) if k is None else found[k] for k, t in zip(self.at, self.out_types, strict=True)]
+            self.out_tree, [zero(t) if k is None else outputs[k] for k, t in zip(self.at, self.out_types, strict=True)]
         )
 
     def __repr__(self) -> str:
@@ -196,10 +196,10 @@ class LinearSplit:
 
 def linear_split(graph: Graph, outputs: int, inputs: int) -> LinearSplit:
     """The forward mode of the first ``outputs`` outputs along the first ``inputs`` inputs, in two halves."""
-    whole, at = pushed(graph, outputs, inputs)
+    joint, at = pushed(graph, outputs, inputs)
     m = len(graph.outputs)
     halves = partition(
-        whole, range(len(graph.in_types), len(whole.in_types)), [k >= m for k in range(len(whole.outputs))]
+        joint, range(len(graph.in_types), len(joint.in_types)), [k >= m for k in range(len(joint.outputs))]
     )
     return LinearSplit(halves, at, graph.in_types[:inputs], graph.out_types[:outputs])
 
@@ -273,9 +273,9 @@ class Transposed:
         flat = matching(
             ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output", integers="own"
         )
-        found = run(self.graph, [*lifted, *map(stripped, flat)])
+        cotangents = run(self.graph, [*lifted, *map(stripped, flat)])
         outs = [
-            with_weakness(jax.numpy.zeros(t.shape, t.dtype) if k is None else found[k], t)
+            with_weakness(jax.numpy.zeros(t.shape, t.dtype) if k is None else cotangents[k], t)
             for k, t in zip(self.at, self.in_types, strict=True)
         ]
         return tree_util.tree_unflatten(self.in_tree, outs)

@@ -49,9 +49,9 @@ def _run(graph: Graph, *args: Any) -> Sequence[Any]:
 
 def _paths(arg: Any, left: list[str], taken: Sequence[str], key: str | None = None) -> tuple[list[str], str]:
     """The expressions of the leaves of an argument, and the name of its parameter; their names leave ``left``."""
-    found = tree_util.tree_flatten_with_path(arg)[0]
-    suffixes = [tree_util.keystr(path) for path, _ in found]
-    names = [left.pop(0) for _ in found]
+    path_leaves = tree_util.tree_flatten_with_path(arg)[0]
+    suffixes = [tree_util.keystr(path) for path, _ in path_leaves]
+    names = [left.pop(0) for _ in path_leaves]
     base = key
     if base is None:
         fits = bool(names) and all(name.endswith(suffix) for name, suffix in zip(names, suffixes, strict=True))
@@ -61,9 +61,9 @@ def _paths(arg: Any, left: list[str], taken: Sequence[str], key: str | None = No
             count += 1
             unique = f"{base}_{count}"
         base = unique
-    if all(_is_source(path) for path, _ in found):
+    if all(_is_source(path) for path, _ in path_leaves):
         return [base + suffix for suffix in suffixes], base
-    return [f"jax.tree.leaves({base})[{k}]" for k in range(len(found))], base
+    return [f"jax.tree.leaves({base})[{k}]" for k in range(len(path_leaves))], base
 
 
 def _is_source(path: Any) -> bool:

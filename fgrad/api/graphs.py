@@ -232,7 +232,7 @@ class Graph:
             %4: ~f32[] = mul %3 %0
             return %4
         """
-        values, found = self.values, {}
+        values, replacements = self.values, {}
         for name, function in what.items() if isinstance(what, Mapping) else [(what, by)]:
             if not isinstance(name, str | int):
                 raise TypeError(f"replace: a value is named by a string or its number, not by {errors.shown(name)}")
@@ -245,8 +245,8 @@ class Graph:
             for i in reads:
                 if i > number:
                     raise ValueError(f"{values[i].name} is made after {values[number].name}, which is to be made of it")
-            found[number] = made_by(self.core, partial(_staged, function), number, reads)
-        return evolve(self, core=replaced(self.core, found))
+            replacements[number] = made_by(self.core, partial(_staged, function), number, reads)
+        return evolve(self, core=replaced(self.core, replacements))
 
     def diff(self, other: "Graph") -> Difference:
         """What is different in another graph: aligned by structure, printed as a unified diff with names and lines.
@@ -462,9 +462,9 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
             some, keywords = tree_util.tree_unflatten(in_tree, tracers)
             rest = iter(some)
             out = fun(*[x if i in fixed else next(rest) for i, x in enumerate(args)], **keywords)
-            found = leaves(out, "output", "make_graph: the function's output")
-            out_trees.append(found.tree)
-            return found.values
+            outputs = leaves(out, "output", "make_graph: the function's output")
+            out_trees.append(outputs.tree)
+            return outputs.values
 
         graph = stage_closed(function, types)
         return Graph(graph, in_tree, out_trees[0], names, result_names(fun, args, out_trees[0]))

@@ -154,12 +154,12 @@ def hvp(
     both = value_and_grad(fun, argnums, has_aux)
 
     def gradient(*args: Any) -> Any:
-        value, found = both(*args)
+        value, gradient_value = both(*args)
         value, aux = value if has_aux else (value, None)
-        return found, (value, found, aux)
+        return gradient_value, (value, gradient_value, aux)
 
-    _, product, (value, found, aux) = jvp(gradient, primals, tangents, has_aux=True)
-    result = (value, found, product) if with_value_and_grad else product
+    _, product, (value, gradient_value, aux) = jvp(gradient, primals, tangents, has_aux=True)
+    result = (value, gradient_value, product) if with_value_and_grad else product
     if not has_aux:
         return result
     return (*result, aux) if with_value_and_grad else (result, aux)
@@ -215,11 +215,12 @@ def _jacobian(
 
 def _nested(called: Called, flat: Leaves, blocks: Sequence[Any], single: bool, mode: "_Forward | _Reverse") -> Any:
     """The blocks, which come for each inexact output and input, in JAX's nesting; zeros of integers for the others."""
-    found = iter(blocks)
+    remaining = iter(blocks)
     rows = []
     for out in called.out.types:
         row = [
-            next(found) if is_inexact(out) and is_inexact(t) else _zeros(out, t, mode.like(out, t)) for t in flat.types
+            next(remaining) if is_inexact(out) and is_inexact(t) else _zeros(out, t, mode.like(out, t))
+            for t in flat.types
         ]
         tree = flat.unflatten(row)
         rows.append(tree[0] if single else tree)
@@ -268,15 +269,15 @@ class _Forward:
             known = evaluate(cut.halves.known, ins)
             count = len(graph.outputs)
             columns = _over_identity(lambda ts: evaluate(cut.halves.unknown, [*known[count:], *ts]), wrt, chunk_size)
-            found = []
+            pieces = []
             for at, out in zip(cut.at, cut.out_types, strict=True):
                 if not is_inexact(out):
                     continue
-                whole = None if at is None or not columns else jax.numpy.moveaxis(columns[at], 0, -1)
-                found += _pieces(
-                    whole, out, wrt, sizes, -1, lambda t, out=out: (*out.shape, *t.shape), lambda _, out=out: out
+                column_block = None if at is None or not columns else jax.numpy.moveaxis(columns[at], 0, -1)
+                pieces += _pieces(
+                    column_block, out, wrt, sizes, -1, lambda t, out=out: (*out.shape, *t.shape), lambda _, out=out: out
                 )
-            return [*known[:count], *found]
+            return [*known[:count], *pieces]
 
         return _program(function, graph.in_types, cut.halves.unknown)
 
@@ -322,8 +323,10 @@ class _Reverse:
             columns = []
             for i in wrt:
                 at, t = cut.at[i], cut.in_types[i]
-                whole = None if at is None or not rows else rows[at]
-                columns.append(_pieces(whole, t, of, sizes, 0, lambda o, t=t: (*o.shape, *t.shape), lambda _, t=t: t))
+                row_block = None if at is None or not rows else rows[at]
+                columns.append(
+                    _pieces(row_block, t, of, sizes, 0, lambda o, t=t: (*o.shape, *t.shape), lambda _, t=t: t)
+                )
             return [*known[:count], *(column[k] for k in range(len(of)) for column in columns)]
 
         return _program(function, graph.in_types, cut.halves.unknown)
@@ -338,22 +341,22 @@ def _check_holomorphic(out: Leaves, holomorphic: bool, what: str) -> None:
 
 
 def _pieces(
-    whole: Any, like: ShapedArray, parts: Sequence[ShapedArray], sizes: Sequence[int], axis: int,
+    block: Any, like: ShapedArray, parts: Sequence[ShapedArray], sizes: Sequence[int], axis: int,
     shape: Callable[[ShapedArray], tuple[int, ...]], type: Callable[[ShapedArray], ShapedArray],
 ) -> list[Any]:  # fmt: skip
     """``whole`` cut along ``axis`` into pieces of ``sizes``, each in the shape and dtype of its block; None is zero."""
-    found = []
+    pieces = []
     start = 0
     for part, size in zip(parts, sizes, strict=True):
         wanted = type(part)
-        if whole is None:
+        if block is None:
             piece = lax.full(shape(part), 0, tangent_dtype(wanted.dtype))
         else:
-            piece = lax.slice_in_dim(whole, start, start + size, axis=axis) if len(sizes) > 1 else whole
+            piece = lax.slice_in_dim(block, start, start + size, axis=axis) if len(sizes) > 1 else block
             piece = lax.reshape(piece, shape(part))
-        found.append(with_weakness(piece, wanted))
+        pieces.append(with_weakness(piece, wanted))
         start += size
-    return found
+    return pieces
 
 
 def _over_identity(
@@ -377,13 +380,13 @@ def _over_identity(
 
 def _identity_rows(first: Any, count: int, types: Sequence[ShapedArray]) -> list[Any]:
     """Rows ``first`` to ``first + count`` of the identity, cut into values of ``types``; zeros beyond its end."""
-    found = []
+    rows = []
     start = 0
     for t in types:
         size = math.prod(t.shape)
         index = lax.add(lax.broadcasted_iota(np.int32, (count, size), 0), lax.convert_element_type(first, np.int32))
         column = lax.add(lax.broadcasted_iota(np.int32, (count, size), 1), np.int32(start))
         hot = lax.convert_element_type(lax.eq(index, column), tangent_dtype(t.dtype))
-        found.append(lax.reshape(hot, (count, *t.shape)))
+        rows.append(lax.reshape(hot, (count, *t.shape)))
         start += size
-    return found
+    return rows

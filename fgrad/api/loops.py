@@ -96,11 +96,11 @@ def _marked(last: Any, too_few: Any, max_steps: int) -> Any:
     return tree_util.tree_map(lambda x: jnp.where(too_few, jnp.nan, x) if is_inexact(typeof(x)) else x, last)
 
 
-def _check(found: Any, init: Any) -> None:
-    tree, wanted = tree_util.tree_structure(found), tree_util.tree_structure(init)
+def _check(carry: Any, init: Any) -> None:
+    tree, wanted = tree_util.tree_structure(carry), tree_util.tree_structure(init)
     if tree != wanted:
         raise errors.mismatch("bounded_while: the result of body", str(wanted), str(tree), "the first state")
-    for (path, x), y in zip(tree_util.tree_leaves_with_path(init), tree_util.tree_leaves(found), strict=True):
+    for (path, x), y in zip(tree_util.tree_leaves_with_path(init), tree_util.tree_leaves(carry), strict=True):
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             where = "bounded_while: the result of body, " + tree_util.keystr(path) + ","
             raise errors.mismatch(

@@ -51,8 +51,8 @@ def differentiation_of(fun: Callable[..., Any]) -> Differentiation | None:
 
 def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[list[str]]:
     """The readable path of every leaf, argument by argument, keywords last: ``x``, ``params['w'][0]``, ``args[2]``."""
-    found = _given_names(fun, args)
-    if found is None:
+    names = _given_names(fun, args)
+    if names is None:
         try:
             parameters = list(inspect.signature(fun).parameters.values())
         except (TypeError, ValueError):  # a builtin, or a callable that hides its parameters
@@ -60,8 +60,8 @@ def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
         named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         starred = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
         bases = [named[i] if i < len(named) else f"{starred}[{i - len(named)}]" for i in range(len(args))]
-        found = [_paths(x, name) for x, name in zip(args, bases, strict=True)]
-    return found + [_paths(kwargs[name], name) for name in sorted(kwargs)]
+        names = [_paths(x, name) for x, name in zip(args, bases, strict=True)]
+    return names + [_paths(kwargs[name], name) for name in sorted(kwargs)]
 
 
 def _given_names(fun: Callable[..., Any], args: Sequence[Any]) -> list[list[str]] | None:
@@ -128,9 +128,9 @@ def _derivatives(of: Differentiation, args: Sequence[Any], paths: Sequence[Path]
         for path, name in _leaves(of, args, p)
     ]
     parts = [_part(of, path) for path in paths]
-    whole = [path for kind, path in parts if kind == "derivative"]
-    inner = [inputs[k % len(inputs)] for k in range(len(whole))]
-    outer = [path[: len(path) - len(within)] for path, (within, _) in zip(whole, inner, strict=True)]
+    derivative_paths = [path for kind, path in parts if kind == "derivative"]
+    inner = [inputs[k % len(inputs)] for k in range(len(derivative_paths))]
+    outer = [path[: len(path) - len(within)] for path, (within, _) in zip(derivative_paths, inner, strict=True)]
     each = list(dict.fromkeys(outer))
     value_of = dict(zip(each, _named(of.fun, args, each), strict=True))
     derivatives = iter([_derivative(value_of[path], name) for path, (_, name) in zip(outer, inner, strict=True)])

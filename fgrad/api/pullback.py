@@ -45,12 +45,12 @@ class Pullback:
         ct = only(cts, self.out_tree, "vjp's function")
         flat = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
         live = [(x, t) for x, t in zip(flat, self.out_types, strict=True) if is_inexact(t)]
-        found = run(self.graph, [*residuals, *[stripped(x) for x, _ in live]])
+        cotangents = run(self.graph, [*residuals, *[stripped(x) for x, _ in live]])
         # As in JAX: what is weak is converted on its way to a strong output, and back to weak on the way back.
         # So a weak primal has a weak cotangent, unless a strong one was given for an output that is weak itself.
         weak = all(typeof(x).weak_type or not t.weak_type for x, t in live)
         grads = [
-            zero(t) if k is None else with_weakness(found[k], t if weak else strong(t))
+            zero(t) if k is None else with_weakness(cotangents[k], t if weak else strong(t))
             for k, t in zip(self.at, self.in_types, strict=True)
         ]
         return tree_util.tree_unflatten(self.in_tree, grads)
@@ -84,10 +84,10 @@ class VJP:
     opaque_residuals: list[Any]
 
     @staticmethod
-    def of(pullback: Pullback, residuals: Sequence[Any], places: Sequence[int]) -> "VJP":
+    def of(pullback: Pullback, residuals: Sequence[Any], positions: Sequence[int]) -> "VJP":
         """``places``: where each value that is kept stood in the graph, where the primals come first."""
         count = len(pullback.in_types)
-        kept = tuple([i if i < count else None for i in places])
+        kept = tuple([i if i < count else None for i in positions])
         args: list[Any] = [NotNeeded()] * count
         for i, x in zip(kept, residuals, strict=True):
             if i is not None:
@@ -150,8 +150,8 @@ class VJP:
             _check_reference(ref, type, lambda i=i: path_of(refs, i, "refs"))
 
         def with_refs_fun(*cts: Any) -> Any:
-            found = tree_util.tree_leaves(self(*cts))
-            return tree_util.tree_unflatten(self.in_tree, [_given(r, x) for r, x in zip(flat, found, strict=True)])
+            cotangents = tree_util.tree_leaves(self(*cts))
+            return tree_util.tree_unflatten(self.in_tree, [_given(r, x) for r, x in zip(flat, cotangents, strict=True)])
 
         return with_refs_fun
 

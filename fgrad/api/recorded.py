@@ -15,7 +15,7 @@ from fgrad.record.recorder import Recorder
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, run
 
-_made: Cache[Hashable, Any] = Cache(PROGRAM_LIMIT)
+_programs: Cache[Hashable, Any] = Cache(PROGRAM_LIMIT)
 
 
 @frozen(eq=False)
@@ -24,10 +24,7 @@ class Recorded:
 
     recorder: Recorder
     outputs: tuple[int, ...]
-
-    @property
-    def values(self) -> list[Any]:
-        return [*self.recorder.inputs, *self.recorder.consts]
+    values: list[Any]
 
     @property
     def num_inputs(self) -> int:
@@ -51,10 +48,10 @@ class Recorded:
         recorder = self.recorder
         lined = checks_each_primitive() or any(isinstance(x, Tracer) for x in self.values)
         key = (kind, self.outputs, recorder.key(), self.lines if lined else None)
-        found = _made.get(key)
-        if found is None:
-            found = _made.enter(key, make(self.graph()), len(recorder.ops))
-        return found
+        program = _programs.get(key)
+        if program is None:
+            program = _programs.enter(key, make(self.graph()), len(recorder.ops))
+        return program
 
 
 def record(function: Callable[..., Any], inputs: Sequence[Any], call: Call | None = None) -> tuple[Recorder, Any]:
@@ -79,9 +76,9 @@ def record(function: Callable[..., Any], inputs: Sequence[Any], call: Call | Non
 
 def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
     """End a recording, with these values as its outputs."""
-    numbers = tuple([recorder.number(x) for x in outputs])
+    numbers = tuple(map(recorder.number, outputs))
     recorder.open = False
-    return Recorded(recorder, numbers)
+    return Recorded(recorder, numbers, [*recorder.inputs, *recorder.consts])
 
 
 def by_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

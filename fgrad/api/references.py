@@ -189,15 +189,15 @@ class VJPOfReferences:
 
         def with_refs_fun(ct: Any) -> Any:
             last = [zero(types[i]) if isinstance(flat[i], ad.DontWant) else _held(flat[i], types[i]) for i in self.at]
-            found = tree_util.tree_leaves(inner((ct, last)), is_leaf=_is_answer)
+            cotangents = tree_util.tree_leaves(inner((ct, last)), is_leaf=_is_answer)
             for i in self.at:
                 if isinstance(flat[i], ad.DontWant):
-                    found[i] = ad.DidntWant()
+                    cotangents[i] = ad.DidntWant()
                     continue
                 if is_inexact(types[i]):
-                    flat[i][...] = found[i]
-                found[i] = ad.GradRef()
-            return tree_util.tree_unflatten(self.in_tree, found)
+                    flat[i][...] = cotangents[i]
+                cotangents[i] = ad.GradRef()
+            return tree_util.tree_unflatten(self.in_tree, cotangents)
 
         return with_refs_fun
 

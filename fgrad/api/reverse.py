@@ -142,7 +142,7 @@ def _value_and_grad(
             _check_output(value, holomorphic, what)
             aux_flat, aux_tree = flattened(aux, "aux", what)
             traced = [i for i, x in enumerate(aux_flat) if recorder.records((x,))]
-            recorded = close(recorder, [value, *(aux_flat[i] for i in traced)])
+            recorded = close(recorder, [value, *map(aux_flat.__getitem__, traced)])
         finally:
             recorder.open = False
         count = len(flat.values)
@@ -323,8 +323,8 @@ def fwd_and_bwd(
         return vjp(lambda *xs: fun(*with_positions(args, positions, xs), **kwargs), *chosen, has_aux=has_aux)
 
     def bwd(residuals: VJP, ct: Any) -> Any:
-        found = residuals(ct)
-        return found[0] if single else found
+        cotangents = residuals(ct)
+        return cotangents[0] if single else cotangents
 
     return (jax.jit(fwd), jax.jit(bwd)) if jitted else (fwd, bwd)
 
@@ -350,8 +350,10 @@ def split(graph: Graph, outputs: int, inputs: int) -> Split:
     at: list[int | None] = [None] * inputs
     for i, k in zip(wrt, joint.results, strict=True):
         at[i] = k
-    m, whole = len(graph.outputs), simplify(joint.graph)
+    m, joint_graph = len(graph.outputs), simplify(joint.graph)
     halves = partition(
-        whole, range(len(graph.in_types), len(whole.in_types)), [k >= m for k in range(len(whole.outputs))]
+        joint_graph,
+        range(len(graph.in_types), len(joint_graph.in_types)),
+        [k >= m for k in range(len(joint_graph.outputs))],
     )
     return Split(halves, tuple(at), graph.in_types[:inputs], graph.out_types[:outputs])

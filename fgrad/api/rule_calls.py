@@ -53,13 +53,13 @@ def explained(kind: str, name: str, rule: Callable[..., Any] | None) -> Callable
 def _place(error: BaseException) -> Source | None:
     """The innermost line of the user's that an error comes from, in the rule or below it."""
     traceback = error.__traceback__
-    found = None
+    innermost = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if not is_hidden(code):
-            found = Source(code, traceback.tb_lasti)
+            innermost = Source(code, traceback.tb_lasti)
         traceback = traceback.tb_next
-    return found
+    return innermost
 
 
 def wrong_call(

@@ -90,14 +90,14 @@ def define_rule(
         linear_args=None if linear_args is None else tuple(linear_args),
     )
     if isinstance(target, Primitive):
-        found: Any = _for_primitive(target, given, replace)
+        result: Any = _for_primitive(target, given, replace)
     elif callable(target):
-        found = _for_function(target, given)
+        result = _for_function(target, given)
     else:
         raise TypeError(f"define_rule takes a primitive, its name, or a function; got {errors.shown(target)}.")
     if check is not None:
-        check_rule(found, *check)
-    return found
+        check_rule(result, *check)
+    return result
 
 
 @frozen(eq=False)
@@ -207,7 +207,7 @@ def _with_vjp(
 ) -> Callable[..., Any]:
     name = getattr(fun, "__name__", "function")
     kind, rule = ("vjp", given.vjp) if given.vjp else ("transpose", given.transpose)
-    found = custom_vjp(_positional(fun))
+    custom = custom_vjp(_positional(fun))
 
     def fwd(*args: Any) -> Any:
         out = again(*args)  # the ruled function, so that higher derivatives follow the rule too
@@ -220,12 +220,12 @@ def _with_vjp(
         check_count(kind, name, rule, cts, args)
         return cts
 
-    found.defvjp(fwd, functools.wraps(rule or vjp)(bwd))
-    return found
+    custom.defvjp(fwd, functools.wraps(rule or vjp)(bwd))
+    return custom
 
 
 def _with_jvp(fun: Callable[..., Any], jvp: Callable[..., Any], again: Callable[..., Any]) -> Callable[..., Any]:
-    found = custom_jvp(_positional(fun))
+    custom = custom_jvp(_positional(fun))
 
     @functools.wraps(jvp)
     def rule(primals: Any, tangents: Any) -> Any:
@@ -233,8 +233,8 @@ def _with_jvp(fun: Callable[..., Any], jvp: Callable[..., Any], again: Callable[
         tangents = tuple([tree_util.tree_map(_none_for_float0, t) for t in tangents])
         return out, _filled(jvp(tangents, out, *primals), out)
 
-    found.defjvp(rule)
-    return found
+    custom.defjvp(rule)
+    return custom
 
 
 def _none_for_float0(t: Any) -> Any:
@@ -343,14 +343,14 @@ class _RuleCheck:
         by_arg = tree_util.tree_unflatten(tree, spread)
         slopes = {"finite differences": fd.inner(cts, numeric)}
         if self.given.jvp is not None:
-            found = self.given.jvp(tuple(by_arg), out, *self.args, **self.params)
-            slopes["jvp"] = fd.inner(cts, self.leaves_of(found, out))
+            derivatives = self.given.jvp(tuple(by_arg), out, *self.args, **self.params)
+            slopes["jvp"] = fd.inner(cts, self.leaves_of(derivatives, out))
         if self.given.vjp is not None:
             slopes["vjp"] = self.paired("vjp", self.given.vjp(ct, out, *self.args, **self.params), by_arg)
         if self.given.transpose is not None:
             self.check_linear(by_arg)
-            found = self.given.transpose(ct, *self.args, **self.params)
-            slopes["transpose"] = self.paired("transpose", found, by_arg)
+            derivatives = self.given.transpose(ct, *self.args, **self.params)
+            slopes["transpose"] = self.paired("transpose", derivatives, by_arg)
         self.compare(slopes, fd.default_tolerance(point) * (1 + abs(slopes["finite differences"])))
         self.check_second_order(function, point, cts, tangents)
         if self.given.batching is not None:

@@ -301,14 +301,14 @@ def _add_unmapped(error: ValueError, arguments: Sequence[str]) -> None:
 def _unmapped(fun: Callable[..., Any], in_axes: Any, args: Sequence[Any]) -> list[str]:
     """The arguments, each with its type, that have not the axis over which they should be mapped."""
     axes = in_axes if isinstance(in_axes, tuple | list) else (in_axes,) * len(args)
-    found = []
+    descriptions = []
     for i, (axis, value) in enumerate(zip(axes, args, strict=False)):
         if isinstance(axis, int):
             for path, x in tree_util.tree_flatten_with_path(value)[0]:
                 type = typeof(x)
                 if not -len(type.shape) <= axis < len(type.shape):
-                    found.append(f"{parameter(fun, i)}{tree_util.keystr(path)} is {type.str_short()}")
-    return found
+                    descriptions.append(f"{parameter(fun, i)}{tree_util.keystr(path)} is {type.str_short()}")
+    return descriptions
 
 
 def stop_gradient(x: Any) -> Any:

@@ -53,8 +53,8 @@ class Alignment:
         self._by_key(self.one.computations(), self.other.computations())
         uses = self.one.uses(), self.other.uses()
         self._by_key(*[
-            [side.number((use, maker)) for use, maker in zip(found, side.makers(), strict=True)]
-            for side, found in zip((self.one, self.other), uses, strict=True)
+            [side.number((use, maker)) for use, maker in zip(uses_of_side, side.makers(), strict=True)]
+            for side, uses_of_side in zip((self.one, self.other), uses, strict=True)
         ])  # fmt: skip
         self._in_order()
         self._by_key(*uses)
@@ -82,13 +82,13 @@ class Alignment:
 
     def _by_key(self, one: Sequence[int], other: Sequence[int]) -> None:
         """Pair the values of equal keys, in order."""
-        found: dict[int, list[int]] = defaultdict(list)
+        unpaired: dict[int, list[int]] = defaultdict(list)
         for b in range(len(other) - 1, -1, -1):
             if b not in self.taken:
-                found[other[b]].append(b)
+                unpaired[other[b]].append(b)
         for a, key in enumerate(one):
-            if a not in self.partner and found.get(key):
-                self._pair(a, found[key].pop())
+            if a not in self.partner and unpaired.get(key):
+                self._pair(a, unpaired[key].pop())
 
     def _in_order(self) -> None:
         """Equal operations that stand in the same order between nodes that are paired."""
@@ -160,12 +160,12 @@ class _Side:
     def computations(self) -> list[int]:
         """For each value a number that equal computations share."""
         graph, number = self.graph, self.number
-        found = [number(("input", i, t)) for i, t in enumerate(graph.in_types)]
-        found += [number(("const", const)) for const in graph.consts]
+        numbers = [number(("input", i, t)) for i, t in enumerate(graph.in_types)]
+        numbers += [number(("const", const)) for const in graph.consts]
         for node in graph.nodes:
-            made = number((number(node.op.key), *[found[v] for v in node.inputs]))
-            found += [number(("result", made, k)) for k in range(len(node.op.out_types))]
-        return found
+            made = number((number(node.op.key), *[numbers[v] for v in node.inputs]))
+            numbers += [number(("result", made, k)) for k in range(len(node.op.out_types))]
+        return numbers
 
     def uses(self) -> list[int]:
         """For each value a number that values share which are read in the same way, up to the outputs.
@@ -176,20 +176,20 @@ class _Side:
         readers: list[list[Hashable]] = [[] for _ in self.graph.types]
         for k, v in enumerate(self.graph.outputs):
             readers[v].append(("output", k))
-        found = [0] * len(readers)
+        numbers = [0] * len(readers)
 
         def use(v: int) -> int:
             return number(("use", *readers[v]) if readers[v] else ("unread", self, v))
 
         for i in range(len(self.nodes) - 1, -1, -1):
             for v in self.outs(i):
-                found[v] = use(v)
-            used = number((self.tokens[i], "gives", *[found[v] for v in self.outs(i)]))
+                numbers[v] = use(v)
+            used = number((self.tokens[i], "gives", *[numbers[v] for v in self.outs(i)]))
             for k, v in enumerate(self.nodes[i].inputs):
                 readers[v].append((used, k))
         for v in range(self.firsts[0]):
-            found[v] = use(v)
-        return found
+            numbers[v] = use(v)
+        return numbers
 
 
 def _increasing(numbers: Sequence[int]) -> list[int]:
@@ -202,12 +202,12 @@ def _increasing(numbers: Sequence[int]) -> list[int]:
         before.append(ends[at - 1] if at else -1)
         tails[at : at + 1] = [n]
         ends[at : at + 1] = [k]
-    found = []
+    positions = []
     k = ends[-1] if ends else -1
     while k >= 0:
-        found.append(k)
+        positions.append(k)
         k = before[k]
-    return found[::-1]
+    return positions[::-1]
 
 
 def _matching(one: Sequence[int], other: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -39,8 +39,8 @@ def residuals(
     # ``forwards`` numbers fwd's flat arguments, after the constants, or as (value, flag) pairs
     numbered = [*[(number, None) for number in lead], *flat]
     in_pairs = any(f is not None and f >= len(numbered) for f in forwards)
-    found = [next(kept) if f is None else flat[f // 2] if in_pairs else numbered[f] for f in forwards]
-    return found, outs[pruned:]
+    forwarded = [next(kept) if f is None else flat[f // 2] if in_pairs else numbered[f] for f in forwards]
+    return forwarded, outs[pruned:]
 
 
 @frozen(eq=False)
@@ -83,14 +83,14 @@ class BwdCall:
             raise
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list | tuple):
             result = result[0]  # JAX 0.12 returns (cotangents, log)
-        found = [result[i] for i in self.positions]
-        return {k: ct for k, ct in enumerate(found) if _is_value(ct) and is_inexact(self.types[k])}
+        by_argument = [result[i] for i in self.positions]
+        return {k: ct for k, ct in enumerate(by_argument) if _is_value(ct) and is_inexact(self.types[k])}
 
     def dense(self, *flat: Any) -> list[Any]:
         """The cotangents of all arguments that can have one, zeros among them."""
-        found = self.cotangents(*flat)
+        cotangents = self.cotangents(*flat)
         wanted = [(k, t) for k, t in enumerate(self.types) if is_inexact(t)]
-        return [found[k] if k in found else jax.numpy.zeros(t.shape, t.dtype) for k, t in wanted]
+        return [cotangents[k] if k in cotangents else jax.numpy.zeros(t.shape, t.dtype) for k, t in wanted]
 
 
 def _is_value(x: Any) -> bool:

@@ -102,17 +102,17 @@ def infer(op: Op) -> Types:
     """
     try:
         if isinstance(op.primitive, Region):
-            found: Any = op.primitive.infer(op.params, op.in_types)
+            out_types: Any = op.primitive.infer(op.params, op.in_types)
         else:
-            found, _ = op.primitive.abstract_eval(*op.in_types, **op.params)
-            found = found if op.primitive.multiple_results else (found,)
+            out_types, _ = op.primitive.abstract_eval(*op.in_types, **op.params)
+            out_types = out_types if op.primitive.multiple_results else (out_types,)
     except NameError:
         return op.out_types  # a collective outside its axis (shard_map): nothing to check it against
     except Exception as error:  # a type rule may raise anything on parameters that make no sense
         raise Misfit(f"its type rule refuses it: {error}") from error
-    if len(found) != len(op.out_types):
-        raise Misfit(f"it has {len(op.out_types)} outputs and its operation gives {len(found)}")
-    return found
+    if len(out_types) != len(op.out_types):
+        raise Misfit(f"it has {len(op.out_types)} outputs and its operation gives {len(out_types)}")
+    return out_types
 
 
 # --------------------------------------------------------------------------------------------------------------------

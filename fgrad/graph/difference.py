@@ -55,8 +55,8 @@ class Difference(Answer):
     _lines: tuple[tuple[Line, ...], tuple[Line, ...]] = field(repr=False)
 
     def findings(self) -> Sequence[Any]:
-        found: list[Any] = [*self.removed, *self.added, *self.changed]
-        return found or (["the order"] if self.moved else [])
+        differences: list[Any] = [*self.removed, *self.added, *self.changed]
+        return differences or (["the order"] if self.moved else [])
 
     def parts(self) -> Iterable[str | Table]:
         if not self:
@@ -117,18 +117,18 @@ def difference(one: Graph, other: Graph, names: tuple[Sequence[str], Sequence[st
 def _lines(graph: Graph, names: Sequence[str]) -> list[Line]:
     literals = literals_of(graph)
     said = [literals.get(number, name) for number, name in enumerate(names)]
-    found = [Line(i, f"{names[i]}: {type_text(t)}") for i, t in enumerate(graph.in_types)]
-    number = len(found)
+    text_lines = [Line(i, f"{names[i]}: {type_text(t)}") for i, t in enumerate(graph.in_types)]
+    number = len(text_lines)
     for const in graph.consts:
         if number not in literals:
-            found.append(Line(number, f"{names[number]}: {type_text(const.type)} = const {const_text(const)}"))
+            text_lines.append(Line(number, f"{names[number]}: {type_text(const.type)} = const {const_text(const)}"))
         number += 1
     for node in graph.nodes:
         outs = range(number, number + len(node.op.out_types))
         made = ", ".join(f"{names[i]}: {type_text(graph.types[i])}" for i in outs)
         params = params_text(node)
         reads = "".join(f" {said[i]}" for i in node.inputs)
-        found.append(Line(number, f"{made} = {node.op.name}{f'[{params}]' if params else ''}{reads}", node))
+        text_lines.append(Line(number, f"{made} = {node.op.name}{f'[{params}]' if params else ''}{reads}", node))
         number += len(outs)
-    found.append(Line(-1, f"return {', '.join(said[i] for i in graph.outputs)}".rstrip()))
-    return found
+    text_lines.append(Line(-1, f"return {', '.join(said[i] for i in graph.outputs)}".rstrip()))
+    return text_lines

@@ -87,8 +87,8 @@ def _reordered(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> G
     """A graph with its inputs and outputs in another order."""
     builder = Builder([graph.in_types[i] for i in inputs])
     place = {i: k for k, i in enumerate(inputs)}
-    found = builder.splice(graph, [place[i] for i in range(len(inputs))])
-    return builder.finish([found[k] for k in outputs])
+    outs = builder.splice(graph, [place[i] for i in range(len(inputs))])
+    return builder.finish([outs[k] for k in outputs])
 
 
 def _carried(graph: Graph, types: Sequence[ShapedArray]) -> Graph:

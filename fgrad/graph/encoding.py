@@ -80,11 +80,11 @@ def registered(value: Any) -> bool:
 def _dtypes() -> dict[str, np.dtype]:
     plain = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32"]
     plain += ["float64", "complex64", "complex128"]
-    found = {name: np.dtype(name) for name in plain}
+    dtypes = {name: np.dtype(name) for name in plain}
     for name in dir(jax.numpy):
         if re.fullmatch(r"bfloat16|u?int[24]|float[48]_\w+", name):  # of one bit and of six, XLA has no arrays
-            found[name] = np.dtype(getattr(jax.numpy, name))
-    return found
+            dtypes[name] = np.dtype(getattr(jax.numpy, name))
+    return dtypes
 
 
 DTYPES = _dtypes()
@@ -101,21 +101,21 @@ KEY_IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
 @functools.cache
 def key_dtypes() -> dict[str, Any]:
     """The dtypes of random keys by name, ``key<fry>``, each with the name of its implementation."""
-    found = {}
+    dtypes = {}
     for name in KEY_IMPLEMENTATIONS:
         dtype = jax.eval_shape(functools.partial(jax.random.key, 0, impl=name)).dtype
-        found[dtype.name] = (dtype, name)
-    return found
+        dtypes[dtype.name] = (dtype, name)
+    return dtypes
 
 
 @functools.cache
 def key_implementations() -> dict[str, Any]:
     """The objects that ``random_seed`` and ``random_wrap`` take as ``impl``, read off a traced call."""
-    found = {}
+    implementations = {}
     for name in KEY_IMPLEMENTATIONS:
         graph = from_jaxpr(jax.make_jaxpr(functools.partial(jax.random.key, impl=name))(0))
-        found[name] = next(node.params["impl"] for node in graph if "impl" in node.params)
-    return found
+        implementations[name] = next(node.params["impl"] for node in graph if "impl" in node.params)
+    return implementations
 
 
 @functools.cache
@@ -129,12 +129,12 @@ def enums() -> dict[str, type[enum.Enum]]:
         "RandomAlgorithm",
         "RoundingMethod",
     )
-    found = {name: getattr(lax, name) for name in names if hasattr(lax, name)}
+    classes = {name: getattr(lax, name) for name in names if hasattr(lax, name)}
     # JAX exports the class of device_put's parameter under no name
     node = from_jaxpr(jax.make_jaxpr(jax.device_put)(1.0)).nodes[0]
     for kind in map(type, node.params.get("copy_semantics", ())):
-        found[kind.__name__] = kind
-    return found
+        classes[kind.__name__] = kind
+    return classes
 
 
 #: records of ``jax.lax`` with the fields that their constructors take by name
@@ -182,10 +182,10 @@ def encode_type(type: Any) -> str:
 
 @functools.lru_cache(1 << 12)
 def decode_type(text: str) -> ShapedArray:
-    found = re.fullmatch(r"(~?)([\w<>]+)\[((?:\d{1,19}(?:,\d{1,19})*)?)\]", text) if isinstance(text, str) else None
-    if found is None:
+    match = re.fullmatch(r"(~?)([\w<>]+)\[((?:\d{1,19}(?:,\d{1,19})*)?)\]", text) if isinstance(text, str) else None
+    if match is None:
         raise NoCode(f"{text!r} is no type")
-    weak, name, extents = found.groups()
+    weak, name, extents = match.groups()
     shape = tuple(map(int, extents.split(","))) if extents else ()
     dtype = decode_dtype(name)
     # zeros do not count: strides and intermediate results are products of the other extents
@@ -369,10 +369,10 @@ def _decode_dict(data: Any, store: Store) -> dict[Any, Any]:
     return _without_twins(dict(pairs), len(pairs))
 
 
-def _without_twins(found: Any, count: int) -> Any:
-    if len(found) != count:
+def _without_twins(entries: Any, count: int) -> Any:
+    if len(entries) != count:
         raise NoCode("the same key stands there twice")
-    return found
+    return entries
 
 
 def _decode_jaxpr(data: Any, store: Store) -> Any:

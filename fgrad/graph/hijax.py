@@ -111,8 +111,8 @@ def _jvp_rule(prim: Any, call: Graph, live: Sequence[bool]) -> Graph:
         given = iter(flat[n:])
         tangents = [next(given) if is_inexact(t) else None for t in types]
         told = [x if x is not None and yes else _zero(t) for x, t, yes in zip(tangents, types, live, strict=True)]
-        outs, found = prim.jvp(*[tree_util.tree_unflatten(prim.in_tree, xs) for xs in (flat[:n], told)])
-        return [*tree_util.tree_leaves(outs), *_inexact_ones(prim.out_tree, found, call.out_types)]
+        outs, out_tangents = prim.jvp(*[tree_util.tree_unflatten(prim.in_tree, xs) for xs in (flat[:n], told)])
+        return [*tree_util.tree_leaves(outs), *_inexact_ones(prim.out_tree, out_tangents, call.out_types)]
 
     return _staged(push, [*types, *filter(is_inexact, types)])
 
@@ -135,8 +135,8 @@ def _vjp_rule(prim: Any, call: Graph) -> VjpRule:
         given, (tree, *leaves) = iter(flat), kept
         residuals = tree_util.tree_unflatten(tree, [next(given) if x is None else x for x in leaves])
         cts = [next(given) if is_inexact(t) else _zero(t) for t in call.out_types]
-        found = prim.vjp_bwd_retval(residuals, tree_util.tree_unflatten(prim.out_tree, cts))
-        return _inexact_ones(prim.in_tree, found, types)
+        cotangents = prim.vjp_bwd_retval(residuals, tree_util.tree_unflatten(prim.out_tree, cts))
+        return _inexact_ones(prim.in_tree, cotangents, types)
 
     first = _staged(forward, types)
     count = len(first.outputs) - len(call.outputs)
@@ -148,10 +148,10 @@ def _zero(type: ShapedArray) -> Any:
     return HiZero(ShapedArray(type.shape, tangent_dtype(type.dtype)))
 
 
-def _inexact_ones(tree: Any, found: Any, types: Sequence[ShapedArray]) -> list[Any]:
+def _inexact_ones(tree: Any, derivatives: Any, types: Sequence[ShapedArray]) -> list[Any]:
     """The (co)tangents of the inexact ones among values of ``types``, as a rule returned them; zeros as arrays."""
     return [
         jax.numpy.zeros(t.shape, t.dtype) if x is None or isinstance(x, HiZero) else x
-        for x, t in zip(tree.flatten_up_to(found), types, strict=True)
+        for x, t in zip(tree.flatten_up_to(derivatives), types, strict=True)
         if is_inexact(t)
     ]

@@ -83,7 +83,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
         if cells.concerned(eqn):
             number.update(zip(eqn.outvars, cells.write(eqn, read), strict=True))
             continue
-        found = import_equation(
+        imported = import_equation(
             eqn.primitive,
             eqn.params,
             [v.aval for v in eqn.invars],
@@ -92,11 +92,11 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
         )
         args = tuple([read(v) for v in eqn.invars])
         source = from_traceback(eqn.source_info.traceback, str(eqn.source_info.name_stack))
-        if isinstance(found, Op):
-            first = builder.emit(found, args, source)
-            outs: Sequence[int] = range(first, first + len(found.out_types))
+        if isinstance(imported, Op):
+            first = builder.emit(imported, args, source)
+            outs: Sequence[int] = range(first, first + len(imported.out_types))
         else:  # what a function of JAX's does has no line of the user's but that of the call
-            outs = builder.splice(found, args, otherwise=source)
+            outs = builder.splice(imported, args, otherwise=source)
         number.update(zip(eqn.outvars, outs, strict=True))
     written = [i for i, v in enumerate(invars) if v in cells.written]
     new = [cells.values[invars[i]] for i in written]
@@ -226,16 +226,16 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         lead = [builder.const(Const.of(c)) for c in consts]
         of_inexact = [yes for t, yes in zip(types, live, strict=True) if is_inexact(t)]
         tangents = [x for x, yes in zip(builder.inputs[len(types) :], of_inexact, strict=True) if yes]
-        found = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs[: len(types)], *tangents])
+        spliced = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs[: len(types)], *tangents])
         m = len(call.outputs)
-        results = iter(found[m:])
+        results = iter(spliced[m:])
         tangents = [None if zero else next(results) for zero in zeros]
         wanted = [
             builder.const(zeros_const(t)) if number is None else number
             for t, number in zip(call.out_types, tangents, strict=True)
             if is_inexact(t)
         ]
-        return builder.finish([*found[:m], *wanted])
+        return builder.finish([*spliced[:m], *wanted])
 
     deferred = Deferred(("jvp", _key(thunk, types)), rule)
     if params.get("symbolic_zeros"):
@@ -249,8 +249,8 @@ def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
 
 def _label(call: Any, thunk: Any) -> str:
     """The name of the function that has a rule; that of its rule where JAX has not kept it."""
-    found = getattr(getattr(call.jaxpr, "debug_info", None), "func_name", None)
-    return found or getattr(wrapped_function(thunk) or thunk, "__name__", "function")
+    debug_name = getattr(getattr(call.jaxpr, "debug_info", None), "func_name", None)
+    return debug_name or getattr(wrapped_function(thunk) or thunk, "__name__", "function")
 
 
 def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
@@ -315,8 +315,8 @@ def _known(jaxpr: Any, consts: Sequence[Any]) -> list[Any]:
     """The outputs of an open jaxpr with these constants that no equation gives, and None for the others."""
     # the constants have variables of their own, or are the first inputs, by JAX's version
     held = dict(zip([*jaxpr.constvars, *jaxpr.invars], consts, strict=False))
-    found = [atom.val if is_literal(atom) else held.get(atom) for atom in jaxpr.outvars]
-    return [None if isinstance(value, Tracer) else value for value in found]
+    outputs = [atom.val if is_literal(atom) else held.get(atom) for atom in jaxpr.outvars]
+    return [None if isinstance(value, Tracer) else value for value in outputs]
 
 
 def vjp_rule(
@@ -350,9 +350,9 @@ def vjp_rule(
     wrt: list[int] = []
 
     def backward(*flat: Any) -> list[Any]:
-        found = called.cotangents(*flat)
-        wrt[:] = found
-        return [*found.values()]
+        cotangents = called.cotangents(*flat)
+        wrt[:] = cotangents
+        return [*cotangents.values()]
 
     ct_types = [t for t in call.out_types if is_inexact(t)]
     in_types = [_anywhere(t) for t in (*(builder.types[i] for i in saved), *ct_types)]

@@ -89,5 +89,5 @@ class _Comparison:
         arguments = [is_inexact(type) for type in op.in_types[op.params["num_consts"] :]]
         if isinstance(op.primitive, CustomJvp):
             return [rule.of((True,) * sum(arguments))]
-        found: VjpRule = rule.of((*arguments, *map(is_inexact, op.out_types)))
-        return [found.forward, found.backward]
+        vjp_rule: VjpRule = rule.of((*arguments, *map(is_inexact, op.out_types)))
+        return [vjp_rule.forward, vjp_rule.backward]

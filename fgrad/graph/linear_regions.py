@@ -35,14 +35,14 @@ class LinearSolve(Region):
 
             return call
 
-        found = lax.custom_linear_solve(
+        solved = lax.custom_linear_solve(
             lambda xs: tuple(evaluate(params["matvec"], [*args[:a], *xs])),
             rhs,
             solver(solve, args[a + b : a + b + c]),
             None if back is None else solver(back, args[a + b + c : a + b + c + d]),
             has_aux=has_aux,
         )
-        return [*found[0], *found[1]] if has_aux else found
+        return [*solved[0], *solved[1]] if has_aux else solved
 
     def called(self, params: dict[str, Any]) -> Graph:
         a, b, c, d = params["lengths"]

@@ -114,9 +114,9 @@ def _stored(name: str, value: Any, arg: int | None, stack: list[Any]) -> list[tu
         # below the value lies what was computed before it, of which nothing is known
         return [(stack.pop() if stack else None, each) for each in value]
     if name == "STORE_FAST_LOAD_FAST":
-        found = [(stack.pop(), value[0])]
+        stored = [(stack.pop(), value[0])]
         stack.append(value[1])
-        return found
+        return stored
     if name == "STORE_ATTR":
         if len(stack) < 2:
             return None
@@ -171,9 +171,9 @@ def value_names(graph: Graph, inputs: Sequence[str] = ()) -> tuple[str, ...]:
     names: list[str | None] = [*inputs[: len(graph.in_types)]]
     names += [None] * (len(graph.types) - len(names))
     for values, source in runs(graph):
-        found = stored_names(source)
-        if found and len(found) <= len(values):
-            for number, name in zip(values[-len(found) :], found, strict=True):
+        names_stored = stored_names(source)
+        if names_stored and len(names_stored) <= len(values):
+            for number, name in zip(values[-len(names_stored) :], names_stored, strict=True):
                 names[number] = name
     counts: dict[str, int] = {}
     unique = []

@@ -129,20 +129,20 @@ class Op:
 
     def _lowered(self, rule: Callable[["Op"], Callable[..., Any] | None]) -> Callable[..., Any]:
         """The operation as it is staged."""
-        found = self.derived.get(rule)
-        if found is None:
-            found = self.derived[rule] = rule(self) or functools.partial(self.primitive.bind, **self.params)
-        return found
+        lowered = self.derived.get(rule)
+        if lowered is None:
+            lowered = self.derived[rule] = rule(self) or functools.partial(self.primitive.bind, **self.params)
+        return lowered
 
     def _mappable(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """The operation as a call that JAX maps by ``rule``: now, if it is being mapped, or when the trace is."""
-        found = self.derived.get(rule)
-        if found is None:
+        mappable = self.derived.get(rule)
+        if mappable is None:
             bind, params = self.primitive.bind, self.params
-            found = jax.custom_batching.custom_vmap(lambda *args: bind(*args, **params))
-            found.def_vmap(lambda size, mapped, *args: rule(size, mapped, *map(jax.numpy.asarray, args), **params))
-            self.derived[rule] = found
-        return found
+            mappable = jax.custom_batching.custom_vmap(lambda *args: bind(*args, **params))
+            mappable.def_vmap(lambda size, mapped, *args: rule(size, mapped, *map(jax.numpy.asarray, args), **params))
+            self.derived[rule] = mappable
+        return mappable
 
 
 class Region:
@@ -264,13 +264,13 @@ def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArra
 
 def _lines(params: dict[str, Any]) -> tuple[Any, ...]:
     """The user's lines in the graphs among a region's parameters."""
-    found = []
+    lines_of_graphs = []
     for value in params.values():
         for graph in value if type(value) is tuple else (value,):
             lines = getattr(graph, "lines", None)
             if lines is not None:
-                found.append(lines)
-    return tuple(found)
+                lines_of_graphs.append(lines)
+    return tuple(lines_of_graphs)
 
 
 #: primitives whose running matters though their type rule declares no effect

@@ -91,8 +91,8 @@ def outline(graph: Graph) -> Outline:
     ...         x = jnp.tanh(x @ w)
     ...     return x
     >>> w = jnp.zeros((3, 3))
-    >>> found = outline(from_jaxpr(jax.make_jaxpr(f)(w, [w] * 4)))
-    >>> [(block.count, block.operations) for block in found.blocks], found.size, found.outlined
+    >>> report = outline(from_jaxpr(jax.make_jaxpr(f)(w, [w] * 4)))
+    >>> [(block.count, block.operations) for block in report.blocks], report.size, report.outlined
     ([(4, ('dot_general', 'tanh'))], 8, 2)
     """
     blocks = tuple([_block(graph, repeat) for repeat in repeats(graph)])
@@ -139,7 +139,7 @@ def _loops(source: Source) -> Iterator[tuple[int, int, int]]:
 
     A loop ends with a jump back to where it began.
     """
-    found: dict[int, tuple[int, int]] = {}
+    bodies: dict[int, tuple[int, int]] = {}
     lines: dict[int, int] = {}
     line = source.code.co_firstlineno
     starts = {start: number for start, _, number in source.code.co_lines() if number is not None}
@@ -153,9 +153,9 @@ def _loops(source: Source) -> Iterator[tuple[int, int, int]]:
             and target <= instruction.offset
             and target in lines
         ):
-            found[target] = (max(instruction.offset, found.get(target, (0, 0))[0]), lines[target])
-    for start in sorted(found):
-        end, number = found[start]
+            bodies[target] = (max(instruction.offset, bodies.get(target, (0, 0))[0]), lines[target])
+    for start in sorted(bodies):
+        end, number = bodies[start]
         yield start, end, number
 
 
@@ -198,9 +198,9 @@ class CompileCost(Answer):
             f", {self.outlined:,} if what repeats stood there once" if self.unrolled else "; nothing repeats"
         )
         yield Table(("primitive", "count"), [*self.primitives[:SHOWN_PRIMITIVES]])
-        for title, found in (("", self.outline), *self.within):
-            if found:
-                yield Table(_COLUMNS, list(_rows(found.blocks)), f"repeats{f' in {title}' if title else ''}:")
+        for title, inner in (("", self.outline), *self.within):
+            if inner:
+                yield Table(_COLUMNS, list(_rows(inner.blocks)), f"repeats{f' in {title}' if title else ''}:")
         if self.unrolled:
             yield (
                 "XLA's time grows faster than the number of operations. A loop whose turns do the same compiles once "
@@ -222,9 +222,9 @@ def compile_cost(graph: Graph) -> CompileCost:
         for node in graph.nodes:
             counts[node.op.name] += 1
             for name, inner in subgraphs(node):
-                found = outline(inner)
-                if found:
-                    within.append((_holder(node, name), found))
+                inner_outline = outline(inner)
+                if inner_outline:
+                    within.append((_holder(node, name), inner_outline))
                 count(inner)
 
     count(graph)

@@ -316,11 +316,11 @@ def schema(name: str, region: bool) -> dict[str, Kind] | None:
     """The parameters of a primitive (or of one of our regions), or None where the table has none for it."""
     if region:
         return _REGION_SCHEMAS.get(name)
-    found = _SCHEMAS.get(name)
-    if found is None:
+    kinds = _SCHEMAS.get(name)
+    if kinds is None:
         return None
     absent = {k for (of, k), probe in RECENT.items() if of == name and k not in _given_by(probe)}
-    return {k: kind for k, kind in found.items() if k not in absent}
+    return {k: kind for k, kind in kinds.items() if k not in absent}
 
 
 def check_parameters(primitive: Any, params: dict[str, Any], types: Sequence[ShapedArray]) -> None:
@@ -332,17 +332,17 @@ def check_parameters(primitive: Any, params: dict[str, Any], types: Sequence[Sha
       Misfit: they are not; the message names the first that is wrong and says what it may be.
     """
     name = primitive.name
-    found = schema(name, REGIONS.get(name) is primitive)
-    if found is None:
+    kinds = schema(name, REGIONS.get(name) is primitive)
+    if kinds is None:
         if exported_primitives().get(name) is not primitive and name not in REGIONS:
             return
         raise Misfit(f"{name} has no place in a file: what its parameters may be is not known")
-    if params.keys() != found.keys():
-        missing, unknown = sorted(found.keys() - params.keys()), sorted(params.keys() - found.keys())
+    if params.keys() != kinds.keys():
+        missing, unknown = sorted(kinds.keys() - params.keys()), sorted(params.keys() - kinds.keys())
         what = f"the parameter {missing[0]!r} is missing" if missing else f"there is no parameter {unknown[0]!r}"
-        raise Misfit(f"{what} ({name} has {sorted(found)})")
+        raise Misfit(f"{what} ({name} has {sorted(kinds)})")
     call = Call(types, params)
-    for key, kind in found.items():
+    for key, kind in kinds.items():
         if not kind.accepts(params[key], call):
             raise Misfit(f"parameter {key!r} of {name} is {params[key]!r:.80} and must be {kind.what}")
     if name not in _MOVING:

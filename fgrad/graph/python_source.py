@@ -72,13 +72,13 @@ class Writer:
 
     def name(self, wanted: str) -> str:
         """A new identifier like a name."""
-        base = found = identifier(wanted)
+        base = candidate = identifier(wanted)
         count = 1
-        while found in self.taken:
+        while candidate in self.taken:
             count += 1
-            found = f"{base}_{count}"
-        self.taken.add(found)
-        return found
+            candidate = f"{base}_{count}"
+        self.taken.add(candidate)
+        return candidate
 
     # -- graphs ------------------------------------------------------------------------------------------------------
 
@@ -199,9 +199,9 @@ class Writer:
             and all(graph.types[i] == t for i, t, known in zip(node.inputs, op.in_types, literal, strict=True) if known)
         )
 
-    def _same(self, found: Op, op: Op) -> bool:
+    def _same(self, other: Op, op: Op) -> bool:
         """Whether two operations are equal; where nothing is held, but for which functions have the rules in them."""
-        return found.key == op.key or (self.held.table is None and operations_alike(found, op))
+        return other.key == op.key or (self.held.table is None and operations_alike(other, op))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -216,8 +216,8 @@ def _scan(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]
     inputs = [writer.name(f"x{k}") for k in range(len(body.in_types) - nc)]
     lines, outs = writer.body(body, [*args[:nc], *inputs])
     unpack = [
-        f"{_targets(some)} = {whole}"
-        for some, whole in ((inputs[:nk], carry), (inputs[nk:], rows))
+        f"{_targets(some)} = {value}"
+        for some, value in ((inputs[:nk], carry), (inputs[nk:], rows))
         if some
     ]  # fmt: skip
     more = [f"length={p['length']}"] if nc + nk == len(args) else []
@@ -336,7 +336,7 @@ def _jvp_rule(writer: Writer, op: Op, name: str) -> list[str]:
     entry = writer.name(f"{name}_jvp")
     tangents = iter(range(len(outs), 2 * len(outs)))
     zeros = [None if is_inexact(t) else f"np.zeros({t.shape!r}, jax.dtypes.float0)" for t in outs]
-    found = [zero or f"found[{next(tangents)}]" for zero in zeros]
+    results = [zero or f"found[{next(tangents)}]" for zero in zeros]
     return [
         *lines,
         "",
@@ -345,7 +345,7 @@ def _jvp_rule(writer: Writer, op: Op, name: str) -> list[str]:
         f"def {entry}(primals, tangents):",
         *_indented([
             f"found = {rule}({', '.join([*[f'primals[{i}]' for i in range(n)], *[f'tangents[{i}]' for i in live]])})",
-            f"return tuple(found[:{len(outs)}]), {_many(found)}",
+            f"return tuple(found[:{len(outs)}]), {_many(results)}",
         ]),
     ]  # fmt: skip
 

@@ -200,8 +200,8 @@ def container(tree: Any, leaves: Sequence[str]) -> str | None:
             return f"[{', '.join(map(text, x))}]"
         if type(x) is dict and all(type(k) in (str, int, bool) for k in x):
             # the leaves come in the order of sorted keys
-            found = {k: text(x[k]) for k in sorted(x)}
-            return "{" + ", ".join(f"{k!r}: {v}" for k, v in found.items()) + "}"
+            entries = {k: text(x[k]) for k in sorted(x)}
+            return "{" + ", ".join(f"{k!r}: {v}" for k, v in entries.items()) + "}"
         raise TypeError
 
     try:

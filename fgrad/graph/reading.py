@@ -158,25 +158,25 @@ class Reader:
         if name in FORBIDDEN:
             raise NoCode(f"{name!r} calls code outside JAX by name, which a file must not do")
         if name in REGIONS:
-            found = REGIONS[name]
+            prim = REGIONS[name]
         else:
             try:
-                found = primitive(name)
+                prim = primitive(name)
             except KeyError:
                 raise NoCode(
                     f"no primitive is called {name!r} in this version of JAX ({jax.__version__}; the file was written "
                     f"with {self.document.get('jax')}), or its module has not been imported and used yet"
                 ) from None
         try:
-            check_parameters(found, params, in_types)
+            check_parameters(prim, params, in_types)
         except Misfit as error:
             raise NoCode(str(error)) from error
         try:
-            op = intern(found, params, in_types)
+            op = intern(prim, params, in_types)
         except NameError:  # a collective outside its axis: its type rule can only be asked where the axis is bound
             if data.get("effects", False) or [_summed(t, params["axes"]) for t in in_types] != list(out_types):
                 raise NoCode(f"{name} over an axis with a name is said to give {data['outputs']}") from None
-            return intern_typed(found, params, in_types, out_types, False)
+            return intern_typed(prim, params, in_types, out_types, False)
         except Exception as error:  # a type rule may raise anything on types that it does not take
             raise NoCode(f"{name} does not take these parameters and types: {error}") from error
         if op.out_types != out_types:
@@ -209,13 +209,13 @@ class Reader:
         text = json.dumps(_expect(dict, data, "a constant"), sort_keys=True)
         if text not in self._consts:  # a file has an array once; as often as it names it, there is one in memory
             const = self._consts[text] = self._make_const(data)
-            found = typeof(const.value)
-            if (found.shape, found.dtype, found.weak_type) != (
+            actual = typeof(const.value)
+            if (actual.shape, actual.dtype, actual.weak_type) != (
                 const.type.shape,
                 const.type.dtype,
                 const.type.weak_type,
             ):
-                raise NoCode(f"a constant of type {found.str_short()} is said to be {data['type']}")
+                raise NoCode(f"a constant of type {actual.str_short()} is said to be {data['type']}")
         return self._consts[text]
 
     def _make_const(self, data: dict[str, Any]) -> Const:
@@ -296,9 +296,9 @@ _OP = ("inputs", "name", "outputs", "params")
 
 def _keys_of(data: Any, keys: Sequence[str], what: str, optional: str = "") -> None:
     """Refuse an object with other keys than these and, perhaps, the optional one."""
-    found = _expect(dict, data, what).keys() - {optional}
-    if found != set(keys):
-        wrong = sorted(found ^ set(keys))[0]
+    present = _expect(dict, data, what).keys() - {optional}
+    if present != set(keys):
+        wrong = sorted(present ^ set(keys))[0]
         raise NoCode(f"{what} has no {wrong!r}" if wrong in keys else f"{what} has an unknown {wrong!r:.60}")
 
 
@@ -321,10 +321,10 @@ def _parsed(text: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise NoCode(f"a key stands twice in the object with the keys {sorted(found)!r:.80}")
-    return found
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        raise NoCode(f"a key stands twice in the object with the keys {sorted(entries)!r:.80}")
+    return entries
 
 
 def _finite(text: str) -> float:

@@ -59,13 +59,13 @@ def threaded_call(primitive: Any, params: dict[str, Any], types: Sequence[Any], 
     rule = THREADED.get(primitive.name)
     if rule is None:
         raise errors.mutable_reference(primitive.name)
-    found = rule(params, types, names)
+    threaded = rule(params, types, names)
     builder = Builder([held_type(t) for t in types])
-    outs = builder.splice(found.graph, builder.inputs)
-    first = len(outs) - len(found.written)
+    outs = builder.splice(threaded.graph, builder.inputs)
+    first = len(outs) - len(threaded.written)
     # what is read from a reference is of its type, whatever was written there
-    new = [retyped(builder, k, held_type(types[i])) for i, k in zip(found.written, outs[first:], strict=True)]
-    return Threaded(builder.finish([*outs[:first], *new]), found.written)
+    new = [retyped(builder, k, held_type(types[i])) for i, k in zip(threaded.written, outs[first:], strict=True)]
+    return Threaded(builder.finish([*outs[:first], *new]), threaded.written)
 
 
 def retyped(builder: Builder, number: int, type: ShapedArray) -> int:
@@ -91,10 +91,10 @@ class Cells:
     def write(self, eqn: Any, read: Callable[[Any], int]) -> list[int]:
         """Write an equation without its references; the numbers of its results."""
         types = [v.aval for v in eqn.invars]
-        found = threaded_call(eqn.primitive, eqn.params, types, eqn.invars)
-        outs = self.builder.splice(found.graph, [self._value(v, read) for v in eqn.invars])
+        threaded = threaded_call(eqn.primitive, eqn.params, types, eqn.invars)
+        outs = self.builder.splice(threaded.graph, [self._value(v, read) for v in eqn.invars])
         count = len(eqn.outvars)
-        for i, number in zip(found.written, outs[count:], strict=True):
+        for i, number in zip(threaded.written, outs[count:], strict=True):
             self._write(eqn.invars[i], number, read)
         for v, number in zip(eqn.outvars, outs[:count], strict=True):
             if is_reference(v.aval):
@@ -143,10 +143,10 @@ def put(value: Any, indexers: Sequence[Any], new: Any) -> Any:
 def _get(value: Any, place: Any) -> Any:
     kind = type(place).__name__
     if kind == "NDIndexer":
-        found = _slices(place)
-        if found is None:
+        sliced = _slices(place)
+        if sliced is None:
             return value[_arrays(place)]
-        starts, sizes, strides, points = found
+        starts, sizes, strides, points = sliced
         if all(s == 1 for s in strides):
             part = lax.dynamic_slice(value, starts, sizes)
         else:
@@ -165,10 +165,10 @@ def _put(value: Any, place: Any, new: Any) -> Any:
         return new.reshape(value.shape)
     if kind == "TransposeTransform":
         return new.transpose(sorted(range(value.ndim), key=place.permutation.__getitem__))
-    found = _slices(place)
-    if found is None:
+    sliced = _slices(place)
+    if sliced is None:
         return value.at[_arrays(place)].set(new)
-    starts, sizes, strides, points = found
+    starts, sizes, strides, points = sliced
     if any(s != 1 for s in strides):
         index = tuple(map(slice, starts, _ends(starts, sizes, strides), strides))
         return value.at[index].set(lax.expand_dims(new, points))
@@ -209,14 +209,14 @@ def _arrays(place: Any) -> tuple[Any, ...]:
     together = points == list(range(points[0], points[-1] + 1)) if points else True
     lead = points[0] if points and together else 0
     total = len(place.indices) - len(points) + rank
-    found = []
+    indices = []
     for index in place.indices:
         if hasattr(index, "stride"):
             axis = slices if slices < lead else slices + rank
             line = index.start + lax.mul(lax.iota("int32", index.size), jax.numpy.int32(index.stride))
-            found.append(line.reshape([index.size if k == axis else 1 for k in range(total)]))
+            indices.append(line.reshape([index.size if k == axis else 1 for k in range(total)]))
             slices += 1
         else:
             array = jax.numpy.broadcast_to(index, shape)
-            found.append(array.reshape([1] * lead + list(shape) + [1] * (total - lead - rank)))
-    return tuple(found)
+            indices.append(array.reshape([1] * lead + list(shape) + [1] * (total - lead - rank)))
+    return tuple(indices)

@@ -188,14 +188,14 @@ class Deferred:
 class DeferredByZeros(Deferred):
     """A custom rule that is told which tangents or cotangents are symbolic zeros (``symbolic_zeros=True``).
 
-    ``whole`` is the rule where none is; ``of`` records it for a pattern of live ones.  All of them take the zeros too,
+    ``dense`` is the rule where none is; ``of`` records it for a pattern of live ones.  All of them take the zeros too,
     and those that were told of them read nothing of them.
     """
 
     __slots__ = ("_of", "_by_pattern")
 
-    def __init__(self, whole: Deferred, of: Callable[[tuple[bool, ...]], Any]):
-        super().__init__(("by zeros", whole.key), whole)
+    def __init__(self, dense: Deferred, of: Callable[[tuple[bool, ...]], Any]):
+        super().__init__(("by zeros", dense.key), dense)
         self._of = of
         self._by_pattern: dict[tuple[bool, ...], Deferred] = {}
 
@@ -280,8 +280,8 @@ class CustomVjp(Region):
             needs, residuals = saved
             rule = params["rule"].of((*needs, *_live(cts, call.out_types)))
             given = [_instantiated(ct) for ct, yes in zip(cts, inexact, strict=True) if yes]
-            found = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *given]), strict=True))
-            return tuple([found.get(i - k) for i in range(len(call.in_types))])
+            cotangents = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *given]), strict=True))
+            return tuple([cotangents.get(i - k) for i in range(len(call.in_types))])
 
         function.defvjp(fwd, bwd, symbolic_zeros=True)
         return function(*args)
@@ -428,8 +428,8 @@ def _instantiated(tangent: Any) -> Any:
 
 def _fill(outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
     """Tangents of all outputs: the given ones for the inexact outputs, ``float0`` zeros for the others."""
-    found = iter(tangents)
-    return tuple([next(found) if is_inexact(jax.typeof(x)) else zero_tangent(x) for x in outs])
+    given = iter(tangents)
+    return tuple([next(given) if is_inexact(jax.typeof(x)) else zero_tangent(x) for x in outs])
 
 
 scan: Scan = Scan()

@@ -86,17 +86,17 @@ def _numbered(values: Sequence[Hashable]) -> np.ndarray:
 def _producers(graph: Graph) -> list[int]:
     """For each value, the position of the node that made it; inputs and constants have negative numbers."""
     first = len(graph.in_types) + len(graph.consts)
-    found = list(range(-first, 0))
+    producers = list(range(-first, 0))
     for i, node in enumerate(graph.nodes):
-        found += [i] * len(node.op.out_types)
-    return found
+        producers += [i] * len(node.op.out_types)
+    return producers
 
 
 def _within(graph: Graph, tokens: np.ndarray, made: list[int], start: int, stop: int) -> list[Repeat]:
     """The repeats among the nodes from ``start`` to ``stop``."""
     runs = sorted(_runs(tokens[start:stop]), key=lambda run: (-(run[2] + run[1]), run[1]))
     taken = np.zeros(stop - start, bool)
-    found: list[Repeat] = []
+    kept: list[Repeat] = []
     for at, period, matched in runs:
         if taken[at : at + period + matched].all():
             continue
@@ -105,8 +105,8 @@ def _within(graph: Graph, tokens: np.ndarray, made: list[int], start: int, stop:
             if period * (count - 1) < LEAST_SAVED or taken[here].any():
                 continue
             taken[here] = True
-            found.append(_repeat(graph, tokens, made, first, period, count))
-    return sorted(found, key=lambda repeat: repeat.first)
+            kept.append(_repeat(graph, tokens, made, first, period, count))
+    return sorted(kept, key=lambda repeat: repeat.first)
 
 
 def _repeat(graph: Graph, tokens: np.ndarray, made: list[int], first: int, period: int, count: int) -> Repeat:
@@ -119,7 +119,7 @@ def _repeat(graph: Graph, tokens: np.ndarray, made: list[int], first: int, perio
 def _runs(tokens: np.ndarray) -> set[tuple[int, int, int]]:
     """Where tokens repeat: ``(start, period, matched)``, so many tokens equal to those one period later."""
     n = len(tokens)
-    found: set[tuple[int, int, int]] = set()
+    runs: set[tuple[int, int, int]] = set()
     words, size = tokens, 1
     while len(words) > 1:
         order = np.argsort(words, kind="stable")
@@ -133,14 +133,16 @@ def _runs(tokens: np.ndarray) -> set[tuple[int, int, int]]:
         starts = np.concatenate([[0], edges])
         lengths = np.diff(np.concatenate([starts, [len(gaps)]]))
         periods = gaps[starts]
-        whole = (periods > 0) & (lengths + size - 1 >= periods)
-        for start, period, matched in zip(starts[whole], periods[whole], lengths[whole] + size - 1, strict=True):
-            found.add(_extended(tokens, int(start), int(period), int(matched)))
+        complete = (periods > 0) & (lengths + size - 1 >= periods)
+        for start, period, matched in zip(
+            starts[complete], periods[complete], lengths[complete] + size - 1, strict=True
+        ):
+            runs.add(_extended(tokens, int(start), int(period), int(matched)))
         if 2 * size > n:
             break
         pairs = words[: n - 2 * size + 1] * np.int64(n + 1) + words[size : n - size + 1]
         words, size = np.unique(pairs, return_inverse=True)[1], 2 * size
-    return found
+    return runs
 
 
 def _extended(tokens: np.ndarray, start: int, period: int, matched: int) -> tuple[int, int, int]:
@@ -155,10 +157,10 @@ def _extended(tokens: np.ndarray, start: int, period: int, matched: int) -> tupl
 
 def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -> Iterator[tuple[int, int]]:
     """The stretches of a run whose blocks read their values alike: first node and number of blocks."""
-    apart = [_apart(graph, made, i, i + period) for i in range(at, at + matched)]
+    divergent = [_apart(graph, made, i, i + period) for i in range(at, at + matched)]
     # in how many pairs a block that begins at each place has the value that is not alike before it
     votes = np.zeros(2 * period + 1, np.int64)
-    for i, producer in enumerate(apart, at):
+    for i, producer in enumerate(divergent, at):
         if producer is not None:
             # it must begin after the producer and no later than the reader
             begin = (producer + 1 - at) % period
@@ -176,7 +178,7 @@ def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -
     phase = min(range(period), key=rank)
     first, count = at + phase, 1
     for block in range(at + phase, at + matched - period + 1, period):
-        pairs = zip(range(block, block + period), apart[block - at : block - at + period], strict=True)
+        pairs = zip(range(block, block + period), divergent[block - at : block - at + period], strict=True)
         if any(producer is not None and producer >= block for _, producer in pairs):
             yield first, count
             first, count = block + period, 1
@@ -213,7 +215,7 @@ def _jumps(sources: Sequence[Source | None], period: int) -> np.ndarray:
 
     A turn of a loop in the source has none, but for functions that it calls several times.
     """
-    found = np.zeros(period + 1, np.int64)
+    counts = np.zeros(period + 1, np.int64)
     before: dict[int, tuple[int, int]] = {}
     for i, source in enumerate(sources):
         if source is None:
@@ -222,7 +224,7 @@ def _jumps(sources: Sequence[Source | None], period: int) -> np.ndarray:
         before[id(source.code)] = i, source.offset
         if i >= period and offset > source.offset:
             # it is in every turn but those that begin between the two
-            found[:period] += 1
+            counts[:period] += 1
             begins = np.arange(place + 1, i + 1) % period
-            found[np.unique(begins)] -= 1
-    return found[:period]
+            counts[np.unique(begins)] -= 1
+    return counts[:period]

@@ -31,8 +31,8 @@ def without_prints(op: Op) -> Op | None:
     params = {name: _without_prints(value) for name, value in op.params.items()}
     if all(params[name] is value for name, value in op.params.items()):
         return None
-    found = intern(op.primitive, params, op.in_types)
-    return None if found.effects else found
+    printless = intern(op.primitive, params, op.in_types)
+    return None if printless.effects else printless
 
 
 def _without_prints(value: Any) -> Any:

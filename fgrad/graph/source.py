@@ -143,8 +143,8 @@ def from_traceback(traceback: Any, module: str = "") -> Source | None:
 def standing_at(source: Source) -> Callable[[Callable[[], Any]], Any]:
     """What calls a function in a frame that stands for a line: see NOTE [Frames that stand for lines]."""
     key = id(source.code), source.offset, source.of
-    found = _standing.get(key)
-    if found is None:
+    caller = _standing.get(key)
+    if caller is None:
         if len(_standing) > STANDING_KEPT:
             _standing.clear()
             _stood_for.clear()
@@ -154,9 +154,9 @@ def standing_at(source: Source) -> Callable[[Callable[[], Any]], Any]:
             co_qualname=source.function,
             co_firstlineno=source.line - 1,  # the line of ``def``
         )
-        found = _standing[key] = FunctionType(code, {})
+        caller = _standing[key] = FunctionType(code, {})
         _stood_for[id(code)] = source
-    return found
+    return caller
 
 
 #: the frames by their lines, and the lines by the code of the frames; code objects of different files may be equal

@@ -79,10 +79,10 @@ def dtype_text(dtype: Any) -> str:
     """``f32`` for float32, ``bf16``, ``i64``, ``u8``, ``c64``, ``f8_e4m3fn``; others by their own name."""
     if dtype == jax.dtypes.float0:
         return "float0"
-    found = re.fullmatch(r"(bfloat|float|uint|int|complex)(\d+)(_\w+)?", dtype.name)
-    if found is None:
+    match = re.fullmatch(r"(bfloat|float|uint|int|complex)(\d+)(_\w+)?", dtype.name)
+    if match is None:
         return dtype.name
-    kind, bits, rest = found.groups()
+    kind, bits, rest = match.groups()
     return {"bfloat": "bf", "float": "f", "uint": "u", "int": "i", "complex": "c"}[kind] + bits + (rest or "")
 
 
@@ -217,22 +217,22 @@ def const_text(const: Const) -> str:
 
 def subgraphs(node: Node) -> list[tuple[str, Graph]]:
     """The graphs among a node's parameters with their names (not the rules of custom calls: they are recorded late)."""
-    found: list[tuple[str, Graph]] = []
+    graphs: list[tuple[str, Graph]] = []
     for name, value in sorted(node.params.items()):
         if isinstance(value, Graph):
-            found.append((name, value))
+            graphs.append((name, value))
         elif isinstance(value, tuple) and value and all(isinstance(x, Graph) for x in value):
-            found += [(f"{name}[{i}]", x) for i, x in enumerate(value)]
+            graphs += [(f"{name}[{i}]", x) for i, x in enumerate(value)]
         elif _is_jaxpr(value):
             graph = from_jaxpr(value)
             if len(graph) > 1:  # a reducer of one operation stands in the brackets
-                found.append((name, graph))
-    return found
+                graphs.append((name, graph))
+    return graphs
 
 
 def params_text(node: Node) -> str:
     """The parameters of a node that say something: graphs, rules and settings left alone are not among them."""
-    found = []
+    texts = []
     for name, value in sorted(node.params.items()):
         if value is None or value is False or isinstance(value, Graph | Deferred):
             continue
@@ -243,8 +243,8 @@ def params_text(node: Node) -> str:
             if len(graph) > 1:
                 continue
             value = graph.nodes[0].op.primitive if len(graph) else "identity"
-        found.append(f"{name}={value_text(value)}")
-    return ", ".join(found)
+        texts.append(f"{name}={value_text(value)}")
+    return ", ".join(texts)
 
 
 def _is_jaxpr(value: Any) -> bool:

@@ -62,11 +62,11 @@ class Values(Mapping[str, Value]):
 
     @cached_property
     def _readers(self) -> list[list[Node]]:
-        found: list[list[Node]] = [[] for _ in self._graph.types]
+        readers: list[list[Node]] = [[] for _ in self._graph.types]
         for node in self._graph.nodes:
             for number in dict.fromkeys(node.inputs):
-                found[number].append(node)
-        return found
+                readers[number].append(node)
+        return readers
 
     def number(self, key: str | int) -> int:
         """The number of the value of a name; of ``%7`` it is 7, whatever else that value is called.
@@ -149,8 +149,8 @@ def made_by(graph: Graph, recorded: Callable[..., Graph], number: int, reads: Se
     made = recorded([types[i] for i in reads])
     got = made.out_types
     if len(got) != 1 or (got[0].shape, got[0].dtype) != (types[number].shape, types[number].dtype):
-        found = ", ".join(map(type_text, got)) or "nothing"
+        got_text = ", ".join(map(type_text, got)) or "nothing"
         raise TypeError(
-            f"what stands in the place of a value must have its type: {type_text(types[number])}, and not {found}"
+            f"what stands in the place of a value must have its type: {type_text(types[number])}, and not {got_text}"
         )
     return made, tuple(reads)

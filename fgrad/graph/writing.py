@@ -63,8 +63,8 @@ class Writer:
         return name
 
     def graph(self, graph: Graph) -> int:
-        found = self._graph_of.get(graph)
-        if found is None:
+        index = self._graph_of.get(graph)
+        if index is None:
             consts = [self.const(c) for c in graph.consts]
             nodes = [[self.op(node), list(node.inputs), self.source(node.source)] for node in graph.nodes]
             self.graphs.append(
@@ -75,8 +75,8 @@ class Writer:
                     "outputs": list(graph.outputs),
                 }
             )
-            found = self._graph_of[graph] = len(self.graphs) - 1
-        return found
+            index = self._graph_of[graph] = len(self.graphs) - 1
+        return index
 
     def const(self, const: Const) -> dict[str, Any]:
         value, kind = const.value, const.type
@@ -109,16 +109,16 @@ class Writer:
 
     def op(self, node: Node) -> int:
         op = node.op
-        found = self._op_of.get(op.key)
-        if found is None:
+        index = self._op_of.get(op.key)
+        if index is None:
             try:
                 data = self._op(op)
             except (NoCode, Misfit) as error:
                 where = f"{op.name}{f' at {node.source}' if node.source else ''}"
                 raise errors.unsaveable(where, str(error)) from error
             self.ops.append(data)
-            found = self._op_of[op.key] = len(self.ops) - 1
-        return found
+            index = self._op_of[op.key] = len(self.ops) - 1
+        return index
 
     def _op(self, op: Op) -> dict[str, Any]:
         if op.name in FORBIDDEN:
@@ -137,9 +137,9 @@ class Writer:
         return {**data, "effects": True} if op.effects else data
 
     def rule(self, deferred: Deferred, op: Op | None = None) -> int:
-        found = self._rule_of.get(deferred)
-        if found is not None:
-            return found
+        index = self._rule_of.get(deferred)
+        if index is not None:
+            return index
         if op is None:
             raise NoCode("a rule stands outside a custom call")
         if op.name not in WITH_RULES:
@@ -151,31 +151,31 @@ class Writer:
         alike = [i for i in self._open if self._listings[i] == listing]
         if len(alike) >= LEVELS:
             return alike[0]
-        found = self._rule_of[deferred] = len(self.rules)
+        index = self._rule_of[deferred] = len(self.rules)
         self.originals.append(deferred)
         self._listings.append(listing)
         self.rules.append(None)
-        self._open.append(found)
+        self._open.append(index)
         numbers = [self.graph(g) for g in graphs]
         self._open.pop()
-        self.rules[found] = {"graphs": numbers, **({"wrt": list(rule.wrt)} if isinstance(rule, VjpRule) else {})}
-        return found
+        self.rules[index] = {"graphs": numbers, **({"wrt": list(rule.wrt)} if isinstance(rule, VjpRule) else {})}
+        return index
 
     def source(self, source: Source | None) -> int | None:
         if source is None:
             return None
         key = (source.code, source.offset, source.of, source.names, source.module)
-        found = self._source_of.get(key)
-        if found is None:
+        index = self._source_of.get(key)
+        if index is None:
             # the file's own name without its folders, which say nothing on another machine
             where = (os.path.basename(source.file), source.line, source.function, source.offset)
             data = (*where, source.of, source.module, stored_names(source))
-            found = self._source_of.get(data)
-            if found is None:
+            index = self._source_of.get(data)
+            if index is None:
                 self.sources.append([*data[:-1], list(data[-1])])
-                found = self._source_of[data] = len(self.sources) - 1
-            self._source_of[key] = found
-        return found
+                index = self._source_of[data] = len(self.sources) - 1
+            self._source_of[key] = index
+        return index
 
 
 def _python_number(value: Any) -> Any:

@@ -42,14 +42,14 @@ def apply_vjp(
                 for i in wanted
             }
         case Linear(transpose):
-            found = _as_tuple(transpose(ct, *ins, **op.params), len(ins))
+            input_cts = _as_tuple(transpose(ct, *ins, **op.params), len(ins))
             linear = range(len(ins)) if exact else linear_args(rule, op)
-            return {i: found[i] if i in linear else None for i in wanted}
+            return {i: input_cts[i] if i in linear else None for i in wanted}
         case Bilinear(lhs, rhs):
             return {i: (lhs, rhs)[i](ct, ins[0], ins[1], **op.params) if i < 2 else None for i in wanted}
         case General(vjp) if vjp is not None:
-            found = _as_tuple(vjp(ct, out, *ins, **op.params), len(ins))
-            return {i: found[i] for i in wanted}
+            input_cts = _as_tuple(vjp(ct, out, *ins, **op.params), len(ins))
+            return {i: input_cts[i] for i in wanted}
         case Undefined(reason):
             raise errors.undefined(op.name, reason)
         case _:
@@ -77,8 +77,8 @@ def apply_jvp(
             if not any(i in linear for i in varied):
                 return [None] * len(outs)
             args = [by_arg.get(i, _zeros(x)) if i in linear else x for i, x in enumerate(ins)]
-            found = op.primitive.bind(*args, **op.params)
-            return found if multiple else [found]
+            tangent = op.primitive.bind(*args, **op.params)
+            return tangent if multiple else [tangent]
         case Bilinear():
             terms = []
             for i, t in by_arg.items():
@@ -89,8 +89,8 @@ def apply_jvp(
             return [_total(terms)]
         case General(_, jvp) if jvp is not None:
             tangents = tuple([by_arg.get(i) for i in range(len(ins))])
-            found = jvp(tangents, out, *ins, **op.params)
-            return found if multiple else [found]
+            tangent = jvp(tangents, out, *ins, **op.params)
+            return tangent if multiple else [tangent]
         case Undefined(reason):
             raise errors.undefined(op.name, reason)
         case _:
@@ -108,10 +108,10 @@ def _per_argument(scales: tuple[Any, ...], n: int) -> tuple[Any, ...]:
     return scales if len(scales) >= n else (*scales, *[None] * (n - len(scales)))
 
 
-def _as_tuple(found: Any, n: int) -> Sequence[Any]:
-    if isinstance(found, tuple | list):
-        return [*found, *[None] * (n - len(found))]
-    return [found, *[None] * (n - 1)]
+def _as_tuple(result: Any, n: int) -> Sequence[Any]:
+    if isinstance(result, tuple | list):
+        return [*result, *[None] * (n - len(result))]
+    return [result, *[None] * (n - 1)]
 
 
 def _total(terms: Sequence[Any]) -> Any:
@@ -129,15 +129,15 @@ def _zeros(x: Any) -> Any:
 
 
 def _zeros_of(type: ShapedArray) -> Any:
-    found = lax.full(type.shape, 0, type.dtype)
+    filled = lax.full(type.shape, 0, type.dtype)
     axes = varying_axes(type)
-    return lax.pcast(found, axes, to="varying") if axes else found
+    return lax.pcast(filled, axes, to="varying") if axes else filled
 
 
 def _spread(live_cts: Sequence[Any], live: Sequence[bool], types: Sequence[ShapedArray], exact: bool) -> list[Any]:
-    found = iter(live_cts)
+    given = iter(live_cts)
     return [
-        next(found) if yes else _zeros_of(t) if exact or is_inexact(t) else None
+        next(given) if yes else _zeros_of(t) if exact or is_inexact(t) else None
         for yes, t in zip(live, types, strict=True)
     ]
 
@@ -175,16 +175,16 @@ def recorded(
     results: list[int | None] = []
 
     def values(*flat: Any) -> list[Any]:
-        found = []
+        outputs = []
         for value, type in zip(function(*flat), expected, strict=True):
             if value is None:
                 results.append(None)
                 continue
             if value.shape != type.shape or value.dtype != type.dtype:
                 raise _bad_rule(op, value.aval.str_short(), type.str_short())
-            results.append(len(found))
-            found.append(value)
-        return found
+            results.append(len(outputs))
+            outputs.append(value)
+        return outputs
 
     graph = stage_closed(values, in_types)
     return Local(graph, tuple(results))

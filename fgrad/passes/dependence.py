@@ -75,8 +75,8 @@ def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
     for node, outs in graph.numbered():
         op = node.op
         if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, is_zero, op)):
-            whole = exact or not is_differentiated_jointly(op)
-            passed = None if whole else _passed_on(op, node, varied)
+            all_pass = exact or not is_differentiated_jointly(op)
+            passed = None if all_pass else _passed_on(op, node, varied)
             varied.update(
                 [
                     number

@@ -16,9 +16,9 @@ def rule_texts(graph: Graph) -> dict[str, str]:
     >>> rule_texts(from_jaxpr(jax.make_jaxpr(jnp.floor)(1.0)))
     {'floor': 'Zero, piecewise constant or integer-valued'}
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for node in graph.nodes:
-        if node.op.name in found:
+        if node.op.name in texts:
             continue
         try:
             rule = rule_of(node.op)
@@ -26,7 +26,7 @@ def rule_texts(graph: Graph) -> dict[str, str]:
             continue
         kind = type(rule).__name__
         if isinstance(rule, Zero | Undefined):
-            found[node.op.name] = f"{kind}, {rule.reason}"
+            texts[node.op.name] = f"{kind}, {rule.reason}"
         else:
-            found[node.op.name] = f"{kind}. {(inspect.getdoc(type(rule)) or '').partition('.')[0]}".replace("\n", " ")
-    return found
+            texts[node.op.name] = f"{kind}. {(inspect.getdoc(type(rule)) or '').partition('.')[0]}".replace("\n", " ")
+    return texts

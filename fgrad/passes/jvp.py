@@ -28,7 +28,7 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
             outs = builder.splice(local.graph, [*args, *varied], node.source)
             count = len(op.out_types)
             numbers += outs[:count]
-            found = outs[count:]
+            derivatives = outs[count:]
         else:
             first = builder.emit(op, tuple(args), node.source)
             numbers += range(first, first + len(op.out_types))
@@ -36,10 +36,10 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
                 continue
             local = at_node(node, pushforward, op, tuple([i in tangents for i in node.inputs]))
             source = node.source and node.source.derivative_of(op.name)
-            found = builder.splice(local.graph, [*args, *numbers[at:], *varied], source)
+            derivatives = builder.splice(local.graph, [*args, *numbers[at:], *varied], source)
         for k, result in enumerate(local.results):
             if result is not None and is_inexact(op.out_types[k]):
-                tangents[at + k] = found[result]
+                tangents[at + k] = derivatives[result]
     outs: list[int] = []
     results: list[int | None] = []
     for value in graph.outputs:

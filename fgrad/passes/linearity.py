@@ -101,12 +101,12 @@ def refuse_jumps(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) ->
 
 def dependent_on(graph: Graph, wrt: Sequence[int]) -> set[int]:
     """The values that depend on the values ``wrt`` at all."""
-    found = set(wrt)
+    dependent = set(wrt)
     for node, outs in graph.numbered():
-        if not found.isdisjoint(node.inputs):
-            moved = _moved(node.op, [i in found for i in node.inputs])
-            found.update([number for number, yes in zip(outs, moved, strict=True) if yes])
-    return found
+        if not dependent.isdisjoint(node.inputs):
+            moved = _moved(node.op, [i in dependent for i in node.inputs])
+            dependent.update([number for number, yes in zip(outs, moved, strict=True) if yes])
+    return dependent
 
 
 def _moved(op: Op, given: Sequence[bool]) -> Sequence[bool]:
@@ -116,8 +116,8 @@ def _moved(op: Op, given: Sequence[bool]) -> Sequence[bool]:
         return [op.name != "zeros_like"] * len(op.out_types)
     key = ("moved", tuple(given))
     if key not in op.derived:
-        found = [_body_moved(body, given) for body in bodies]
-        op.derived[key] = [any(outs) for outs in zip(*found, strict=True)]
+        by_body = [_body_moved(body, given) for body in bodies]
+        op.derived[key] = [any(outs) for outs in zip(*by_body, strict=True)]
     return op.derived[key]
 
 
@@ -130,10 +130,10 @@ def _body_dependent(body: _Body, given: Sequence[bool]) -> set[int]:
     """The values of a body that depend on the region's ``given`` inputs, in whichever round."""
     wrt = {i for i, yes in enumerate(given[body.start :]) if yes}
     while True:
-        found = dependent_on(body.graph, sorted(wrt))
-        wider = wrt | {body.consts + k for k, out in enumerate(body.graph.outputs[: body.carried]) if out in found}
+        dependent = dependent_on(body.graph, sorted(wrt))
+        wider = wrt | {body.consts + k for k, out in enumerate(body.graph.outputs[: body.carried]) if out in dependent}
         if wider == wrt:
-            return found
+            return dependent
         wrt = wider
 
 

@@ -60,9 +60,9 @@ class PushforwardBuilder(Builder):
 
     def pushed(self, outs: Sequence[int], tangents: Mapping[int, int]) -> Local:
         """The push-forward that gives these outputs, and tangents by the position of their output."""
-        found = [k for k in range(len(outs)) if k in tangents]
-        place = {k: i for i, k in enumerate(found)}
-        graph = self.finish([*outs, *(tangents[k] for k in found)])
+        live = [k for k in range(len(outs)) if k in tangents]
+        place = {k: i for i, k in enumerate(live)}
+        graph = self.finish([*outs, *(tangents[k] for k in live)])
         return Local(graph, tuple([place.get(k) for k in range(len(outs))]))
 
 
@@ -87,9 +87,9 @@ class PullbackBuilder(Builder):
     def adjoint(self, forward: Graph, cotangents: Mapping[int, int], needs: Sequence[bool]) -> Adjoint:
         """The adjoint whose backward graph gives these cotangents, by the position of their input."""
         wanted = [i for i, yes in enumerate(needs) if yes]
-        found = [i for i in wanted if i in cotangents]
-        place = {i: k for k, i in enumerate(found)}
-        return Adjoint(forward, self.finish([cotangents[i] for i in found]), tuple([place.get(i) for i in wanted]))
+        live = [i for i in wanted if i in cotangents]
+        place = {i: k for k, i in enumerate(live)}
+        return Adjoint(forward, self.finish([cotangents[i] for i in live]), tuple([place.get(i) for i in wanted]))
 
 
 def applied(op: Op) -> Graph:

@@ -159,8 +159,8 @@ def _early_part(node: Node, late: set[int]) -> Trimmed | None:
         return None
 
     def cut(outs: list[int]) -> Trimmed | None:
-        found = trimmer(node, [k in outs for k in range(len(node.op.out_types))])
-        return found if found is not None and not any(node.inputs[i] in late for i in found.ins) else None
+        trimmed = trimmer(node, [k in outs for k in range(len(node.op.out_types))])
+        return trimmed if trimmed is not None and not any(node.inputs[i] in late for i in trimmed.ins) else None
 
     outs = [k for k in range(len(node.op.out_types)) if cut([k]) is not None]
     return cut(outs) if outs else None

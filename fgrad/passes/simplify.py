@@ -57,9 +57,9 @@ class Simplifier(Builder):
         name = op.name
         rewrite = REWRITES.get(name)
         if rewrite is not None:
-            found = _attempt(rewrite, self, op, inputs, source)
-            if found is not None:
-                return found
+            rewritten = _attempt(rewrite, self, op, inputs, source)
+            if rewritten is not None:
+                return rewritten
         if name in SCALAR_OPERANDS and not self.splats.keys().isdisjoint(inputs):
             op, inputs = _scalar_operand(self, op, inputs)
         return self.write(op, inputs, source)
@@ -116,10 +116,10 @@ def _attempt(
     rewrite: Callable[..., int | None], w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None
 ) -> int | None:
     try:
-        found = rewrite(w, op, args, source)
+        rewritten = rewrite(w, op, args, source)
     except _TypeChanged:
         return None
-    return found if found is not None and w.type(found) == op.out_types[0] else None
+    return rewritten if rewritten is not None and w.type(rewritten) == op.out_types[0] else None
 
 
 def _scalar_operand(w: Simplifier, op: Op, args: tuple[int, ...]) -> tuple[Op, tuple[int, ...]]:
@@ -258,9 +258,9 @@ def _broadcast(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | No
 def _reshape(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     if op.name == "reshape" and op.params.get("dimensions") is not None:
         return None  # it reads the axes in another order, so that the same shape is not the same array
-    found = _broadcast(w, op, args, source)
-    if found is not None or op.name != "reshape":
-        return found
+    rewritten = _broadcast(w, op, args, source)
+    if rewritten is not None or op.name != "reshape":
+        return rewritten
     made = w.made_by.get(args[0])
     if made is not None and made[0].name == "reshape" and made[0].params.get("dimensions") is None:
         inner = made[1][0]

@@ -30,12 +30,12 @@ def trim(graph: Graph) -> Graph:
         if not any(used) and not node.op.effects:
             continue
         trimmer = TRIMMERS.get(node.op.primitive)
-        found = trimmer(node, used) if trimmer is not None and not node.op.effects else None
-        if found is None:
+        smaller = trimmer(node, used) if trimmer is not None and not node.op.effects else None
+        if smaller is None:
             read.update(node.inputs)
         else:
-            replaced[at] = found
-            read.update([node.inputs[i] for i in found.ins])
+            replaced[at] = smaller
+            read.update([node.inputs[i] for i in smaller.ins])
     builder = Builder(graph.in_types)
     numbers = list(builder.inputs) + [builder.const(const) for const in graph.consts]
     for at, node in enumerate(graph.nodes):
@@ -59,8 +59,8 @@ def trim(graph: Graph) -> Graph:
 def needed_inputs(body: Graph, outputs: Sequence[bool]) -> tuple[Graph, list[bool]]:
     """``body`` cut to some outputs, all inputs still in place; and which inputs it still reads."""
     builder = Builder(body.in_types)
-    found = builder.splice(body, builder.inputs)
-    cut = trim(builder.finish([x for x, yes in zip(found, outputs, strict=True) if yes]))
+    outs = builder.splice(body, builder.inputs)
+    cut = trim(builder.finish([x for x, yes in zip(outs, outputs, strict=True) if yes]))
     read = {i for node in cut.nodes for i in node.inputs} | set(cut.outputs)
     return cut, [i in read for i in range(len(body.in_types))]
 

@@ -33,11 +33,11 @@ def vjp(graph: Graph, wrt: Sequence[int], live: Sequence[bool] | None = None) ->
         if yes
     ]
     outputs, cts = pulled(builder, graph, wrt, seeds)
-    found: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for i in wrt:
         if i in cts:
-            found[i] = len(found)
-    return Joint(builder.finish([*outputs, *(cts[i] for i in found)]), tuple([found.get(i) for i in wrt]))
+            positions[i] = len(positions)
+    return Joint(builder.finish([*outputs, *(cts[i] for i in positions)]), tuple([positions.get(i) for i in wrt]))
 
 
 def pulled(

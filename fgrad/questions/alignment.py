@@ -105,7 +105,7 @@ def _counterparts(one: Measured, two: Measured) -> dict[int, int]:
     for entries in by_size.values():
         entries.sort()
     count, others = len(one.numbers), len(two.numbers)
-    found: dict[int, int] = {}
+    counterparts: dict[int, int] = {}
     for i, array in enumerate(one.numbers):
         entries = by_size.get(array.size, [])
         norm = one.norms[i]
@@ -123,8 +123,8 @@ def _counterparts(one: Measured, two: Measured) -> dict[int, int]:
         )
         equal = next((j for j in candidates if are_equal(one, i, two, j)), None)
         if equal is not None:
-            found[i] = equal
-    return found
+            counterparts[i] = equal
+    return counterparts
 
 
 def _near(entries: list[tuple[float, int]], norm: float, reach: float) -> list[tuple[float, int]]:
@@ -138,27 +138,27 @@ def apart(side: Side, aligned: dict[int, int], ends: Sequence[int]) -> list[int]
     """
     makers = side.makers()
     telling = _telling(side)
-    found = set(ends)
-    todo = list(found)
+    divergent = set(ends)
+    todo = list(divergent)
     while todo:
         node = makers[todo.pop()]
         for i in node.inputs if node is not None else ():
-            if i not in aligned and i not in found and i in telling and makers[i] is not None:
-                found.add(i)
+            if i not in aligned and i not in divergent and i in telling and makers[i] is not None:
+                divergent.add(i)
                 todo.append(i)
-    return sorted(found)
+    return sorted(divergent)
 
 
 def _telling(side: Side) -> set[int]:
     """The values that are inexact or that the arguments are part of."""
-    found = set(range(side.arguments))
+    telling = set(range(side.arguments))
     number = len(side.graph.in_types) + len(side.graph.consts)
     for node in side.graph.nodes:
         count = len(node.op.out_types)
-        if not found.isdisjoint(node.inputs):
-            found.update(range(number, number + count))
+        if not telling.isdisjoint(node.inputs):
+            telling.update(range(number, number + count))
         number += count
-    return found | {i for i, type in enumerate(side.graph.types) if is_inexact(type)}
+    return telling | {i for i, type in enumerate(side.graph.types) if is_inexact(type)}
 
 
 def paired(one: Measured, first: Sequence[int], two: Measured, second: Sequence[int]) -> list[tuple[int, int]]:
@@ -180,16 +180,16 @@ def _best(scores: dict[tuple[int, int], float], rows: int, columns: int) -> list
         for b in range(columns - 1, -1, -1):
             score = scores.get((a, b))
             kept[a][b] = max(kept[a + 1][b], kept[a][b + 1], kept[a + 1][b + 1] + score if score else 0.0)
-    found, a, b = [], 0, 0
+    pairs, a, b = [], 0, 0
     while a < rows and b < columns:
         if scores.get((a, b)) and kept[a][b] == kept[a + 1][b + 1] + scores[a, b]:
-            found.append((a, b))
+            pairs.append((a, b))
             a, b = a + 1, b + 1
         elif kept[a][b] == kept[a + 1][b]:
             a += 1
         else:
             b += 1
-    return found
+    return pairs
 
 
 def _likeness(one: Measured, i: int, two: Measured, j: int, makers: Any) -> float:

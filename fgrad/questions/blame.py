@@ -56,10 +56,10 @@ def trail(execution: Execution, cell: int) -> Trail:
                 stack.append(i)
 
     def way(at: int) -> tuple[int, ...]:
-        found = [at]
-        while (following := led[found[-1]]) is not None:
-            found.append(following)
-        return tuple(found)
+        way_back = [at]
+        while (following := led[way_back[-1]]) is not None:
+            way_back.append(following)
+        return tuple(way_back)
 
     nan = _has_nan(execution.values[cell])
     outside = next((i for i in given if not nan or _has_nan(execution.values[i])), None)

@@ -67,9 +67,9 @@ def called(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
         some, keywords = flat.unflatten(tracers)
         return fun(*some, **keywords)
 
-    found = call(on_leaves, flat.values, False, origin.Call(fun, what, flat.tree))
-    paths = tuple([path.removeprefix("output") or "the result" for path in found.out.paths])
-    recorded = found.recorded
+    outer = call(on_leaves, flat.values, False, origin.Call(fun, what, flat.tree))
+    paths = tuple([path.removeprefix("output") or "the result" for path in outer.out.paths])
+    recorded = outer.recorded
     return Call(recorded.graph(), tuple(recorded.values), names, paths)
 
 

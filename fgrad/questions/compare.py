@@ -51,8 +51,8 @@ def compare(one: Any, two: Any) -> Callable[..., Comparison]:
     >>> def two(x):
     ...     scale = jnp.sqrt(jnp.mean(x ** 2)) + 1e-3
     ...     return jnp.sum(jnp.sin(x / scale))
-    >>> found = fgrad.compare(one, two)(jnp.arange(3.0))
-    >>> bool(found), found.first.one.name, found.first.two.name
+    >>> comparison = fgrad.compare(one, two)(jnp.arange(3.0))
+    >>> bool(comparison), comparison.first.one.name, comparison.first.two.name
     (True, 'scale', 'scale')
     >>> bool(fgrad.compare(one, one)(jnp.arange(3.0)))
     False
@@ -88,8 +88,8 @@ def _compared(one: Measured, two: Measured) -> Comparison:
     derived = [_agreement(f"d {name}", one, i, two, j) for name, i, j in gradients]
     pairs: list[tuple[int, int]] = []
     starts: tuple[Any, Any] = (None, None)
-    for found, ends in ((results, ended), (gradients, derived)):
-        ends = [(i, j) for (_, i, j), end in zip(found, ends, strict=True) if not end.equal]
+    for named_pairs, ends in ((results, ended), (gradients, derived)):
+        ends = [(i, j) for (_, i, j), end in zip(named_pairs, ends, strict=True) if not end.equal]
         if not ends:
             continue
         lefts = apart(one.side, alignment.there, [i for i, _ in ends if i is not None])
@@ -115,7 +115,7 @@ def _same_results(one: Side, two: Side) -> list[tuple[str, int, int]]:
             f"compare: the first program returns {len(one.outputs)} arrays and the second {len(two.outputs)}. Way out: "
             "compare functions that return the same."
         )
-    found = []
+    pairs = []
     for (name, i), (_, j) in zip(one.outputs, two.outputs, strict=True):
         shapes = [np.shape(side.values[k]) for side, k in ((one, i), (two, j))]
         if shapes[0] != shapes[1]:
@@ -123,8 +123,8 @@ def _same_results(one: Side, two: Side) -> list[tuple[str, int, int]]:
                 f"compare: {name} is of shape {shapes[0]} in the first program and of shape {shapes[1]} in the second. "
                 "Way out: compare functions that return the same."
             )
-        found.append((name, i, j))
-    return found
+        pairs.append((name, i, j))
+    return pairs
 
 
 def _same_gradients(one: Side, two: Side) -> list[tuple[str, int | None, int | None]]:
@@ -133,27 +133,27 @@ def _same_gradients(one: Side, two: Side) -> list[tuple[str, int | None, int | N
     others = list(two.gradients)
     # both were given the same arguments, whatever they call them
     positions = range(min(one.arguments, two.arguments))
-    found = [(names[k], one.gradients[names[k]], two.gradients[others[k]]) for k in positions]
-    done = {name for name, _, _ in found}
+    pairs = [(names[k], one.gradients[names[k]], two.gradients[others[k]]) for k in positions]
+    done = {name for name, _, _ in pairs}
     for name, i in one.gradients.items():
         other = _named(name, two.gradients)
         if name not in done and other is not None:
-            found.append((name, i, two.gradients[other]))
-    return [(name, i, j) for name, i, j in found if i is not None or j is not None]
+            pairs.append((name, i, two.gradients[other]))
+    return [(name, i, j) for name, i, j in pairs if i is not None or j is not None]
 
 
 def _named(name: str, among: Iterable[str]) -> str | None:
     """The name that means the same: ``params['layers'][0]['w']`` and ``layers.0.w``."""
     wanted = _dotted(name)
-    found = [other for other in among if _dotted(other) == wanted]
-    if not found:
-        found = [
+    matches = [other for other in among if _dotted(other) == wanted]
+    if not matches:
+        matches = [
             other for other in among if _dotted(other).endswith(f".{wanted}") or wanted.endswith(f".{_dotted(other)}")
         ]
-    if not found:  # variables that hold the same kind of module may be called otherwise
+    if not matches:  # variables that hold the same kind of module may be called otherwise
         rest = wanted.partition(".")[2]
-        found = [other for other in among if rest and _dotted(other).partition(".")[2] == rest]
-    return found[0] if len(found) == 1 else None
+        matches = [other for other in among if rest and _dotted(other).partition(".")[2] == rest]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _dotted(name: str) -> str:
@@ -191,7 +191,7 @@ def _difference(one: Measured, i: int, two: Measured, j: int) -> Difference:
 def _with_recorded(side: Side, recorded: Mapping[str, Any]) -> Comparison:
     """Compare a program's gradients with those that another library has computed."""
     one = measured(side, True)
-    found = []
+    rows = []
     for given, value in recorded.items():
         name = _named(given, side.gradients)
         if name is None:
@@ -210,9 +210,9 @@ def _with_recorded(side: Side, recorded: Mapping[str, Any]) -> Comparison:
         agreement = Agreement(f"d {name}", share(gap, norm), gap <= most)
         place = Place(f"d {name}", "zeros", None, True, mine) if i is None else _place(side, i)
         theirs = Place(f"d {name}", "recorded", None, True, value)
-        found.append((i or 0, agreement, difference(place, mine, theirs, other, most)))
+        rows.append((i or 0, agreement, difference(place, mine, theirs, other, most)))
     # in the order of backward
-    order = sorted(found, key=lambda entry: entry[0])
+    order = sorted(rows, key=lambda entry: entry[0])
     differences = tuple([d for _, agreement, d in order if not agreement.equal])
-    agreements = tuple([agreement for _, agreement, _ in found])
+    agreements = tuple([agreement for _, agreement, _ in rows])
     return Comparison((), agreements, differences, (None, None), sum(agreement.equal for agreement in agreements))

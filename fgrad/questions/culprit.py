@@ -93,15 +93,15 @@ def is_shut(run: Execution, event: Event) -> bool:
 
 
 def as_the_user_sees_it(run: Execution, event: Event) -> Event:
-    """The whole operation in place of a part of it, where the whole is a known trap."""
-    whole = event.frame.whole
-    return whole if whole is not None and event.of is None and is_shut(run, whole) else event
+    """The outer operation in place of a part of it, where the outer one is a known trap."""
+    outer = event.frame.as_event
+    return outer if outer is not None and event.of is None and is_shut(run, outer) else event
 
 
 def main_event(run: Execution, frame: Frame) -> Event | None:
-    """The operation of a frame that its derivative is laid to: the whole or the last one in a trap, else the last."""
-    if frame.whole is not None and is_shut(run, frame.whole):
-        return frame.whole
+    """The operation of a frame that its derivative is laid to: itself, or the last one in a trap, else the last."""
+    if frame.as_event is not None and is_shut(run, frame.as_event):
+        return frame.as_event
     events = list(frame.events.values())
     return next((event for event in reversed(events) if is_shut(run, event)), events[-1] if events else None)
 

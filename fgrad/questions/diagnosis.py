@@ -48,14 +48,14 @@ def diagnosed(run: Run, again: Again | None, library: str, looked_at: str) -> No
     event = as_the_user_sees_it(execution, way.event)
     culprit = culprit_of(event)
     trap = trap_of(event)
-    places, count = _places(run, event, trap)
+    shown_places, count = _places(run, event, trap)
     return Nonfinite(
         **common,  # type: ignore[arg-type]
         phase=phase_of(event),
         operation=operation_of(event),
         name=names.get(culprit.writes[0]) if culprit.writes else None,
         source=event.source or culprit.source,
-        places=places,
+        places=shown_places,
         count=count,
         module=culprit.frame.scope,
         loops=tuple(_loops(culprit)),
@@ -76,20 +76,20 @@ def _places(run: Run, event: Event, trap: Trap | None) -> tuple[tuple[Place, ...
     if trap is not None:
         closed = shut(run, at, trap)
         wrong = closed if closed.any() else wrong
-    found: list[Place] = []
+    shown: list[Place] = []
     for i in dict.fromkeys(at.reads):
         if not is_inexact(typeof(values[i])):
             continue
         array = numbers(values[i])
         name = run.names.get(i) or _unnamed(run, i)
         if array.shape == wrong.shape:
-            found += [Place(name, index, _number(array[index])) for index in _indices(wrong)]
+            shown += [Place(name, index, _number(array[index])) for index in _indices(wrong)]
         elif array.size == 1:
-            found.append(Place(name, (), _number(array.reshape(())[()])))
+            shown.append(Place(name, (), _number(array.reshape(())[()])))
         elif array.size:
             index = np.unravel_index(int(np.nanargmax(np.abs(np.where(np.isnan(array), 0, array)))), array.shape)
-            found.append(Place(f"the largest of {name}: {name}", tuple(map(int, index)), _number(array[index])))
-    return tuple(found[: PLACES * 2]), int(wrong.sum())
+            shown.append(Place(f"the largest of {name}: {name}", tuple(map(int, index)), _number(array[index])))
+    return tuple(shown[: PLACES * 2]), int(wrong.sum())
 
 
 def _indices(wrong: np.ndarray) -> list[tuple[int, ...]]:
@@ -165,8 +165,8 @@ def _from_outside(run: Run, way: Trail) -> dict[str, Any]:
     array = numbers(run.execution.values[start])
     wrong = ~np.isfinite(array)
     name = run.names.get(start) or "a constant"
-    places = [Place(name, index, _number(array[index])) for index in _indices(wrong)]
-    said: dict[str, Any] = {"name": name, "places": tuple(places), "count": int(wrong.sum())}
+    shown = [Place(name, index, _number(array[index])) for index in _indices(wrong)]
+    said: dict[str, Any] = {"name": name, "places": tuple(shown), "count": int(wrong.sum())}
     if start in run.given:
         return {**said, "phase": "argument"}
     events = [run.execution.makers[cell] for cell in way.cells[1:]]

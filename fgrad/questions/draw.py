@@ -41,8 +41,8 @@ class Drawing(AnyDrawing, Answer):
     def table(self, detail: Detail | None = None) -> Table:
         """The drawing as a table of texts."""
         wiring = wired(self.ladder)
-        found = blocks(wiring.ladder)
-        units = [*[unit(wiring, b) for b in visible(found, folded(found, detail))], *results(wiring)]
+        roots = blocks(wiring.ladder)
+        units = [*[unit(wiring, b) for b in visible(roots, folded(roots, detail))], *results(wiring)]
         rows: list[tuple[str, ...]] = []
         for each in units:
             arguments = [a.title for a, _ in each.pairs if a is not None]
@@ -109,23 +109,27 @@ def _recorded(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Graph, Sequence[str], Sequence[str]]:
     """The graph of one call, and the names of its inputs and outputs; what was closed over is an input too."""
-    found = called(fun, args, kwargs, "draw")
-    closed_over = len(found.graph.in_types) - len(found.names)
-    names = (*found.names, *[f"constant {k}" for k in range(closed_over)])
-    return found.graph, names, [f"{_name(fun)}{path.removeprefix('the result')}" for path in found.outputs]
+    recorded_call = called(fun, args, kwargs, "draw")
+    closed_over = len(recorded_call.graph.in_types) - len(recorded_call.names)
+    names = (*recorded_call.names, *[f"constant {k}" for k in range(closed_over)])
+    return (
+        recorded_call.graph,
+        names,
+        [f"{_name(fun)}{path.removeprefix('the result')}" for path in recorded_call.outputs],
+    )
 
 
 def drawing_of(graph: Graph, names: Sequence[str], out_names: Sequence[str], wrt: Sequence[int], title: str) -> Drawing:
     """The drawing of a graph and of its reverse mode in the inputs ``wrt``."""
     wanted = [i for i in wrt if is_inexact(graph.in_types[i])]
-    found = as_wide_as(graph.in_types, ladder, graph, wanted, names, out_names)
+    drawn = as_wide_as(graph.in_types, ladder, graph, wanted, names, out_names)
 
     def numbers(core: Graph, args: Sequence[Any]) -> Mapping[int, str]:
         given = leaves(tuple(args), "args", "to_html").values
         seeds = [np.ones(t.shape, t.dtype) for t in core.in_types[len(given) :]]
         return summaries(core, [*given, *seeds])
 
-    return Drawing(found, title, rule_texts(graph), numbers)
+    return Drawing(drawn, title, rule_texts(graph), numbers)
 
 
 def _name(fun: Callable[..., Any]) -> str:

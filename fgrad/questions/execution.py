@@ -76,9 +76,9 @@ class Frame:
       inner: the runs inside, by the number of the node: the steps of a loop, or the one run of a block.
       above: the frame and the number of the node that this is inside.
       step: which step of a loop it is, counted as the loop's elements are; None of what is no loop.
-      called: what the user calls the whole, where that is one operation to him, at the line ``source``.
+      called: what the user calls all of it, where that is one operation to him, at the line ``source``.
       scope: the path of the module that it ran in.
-      whole: the whole as one event, where that is one operation to the user.
+      as_event: all of it as one event, where that is one operation to the user.
     """
 
     graph: Graph
@@ -91,7 +91,7 @@ class Frame:
     called: str = ""
     source: Source | None = None
     scope: str = ""
-    whole: Event | None = None
+    as_event: Event | None = None
 
     def outputs(self) -> list[int]:
         """The cells of the graph's outputs."""
@@ -199,7 +199,7 @@ class Execution:
             called=frame.called,
             source=frame.source,
             scope=frame.scope,
-            whole=frame.whole,
+            as_event=frame.as_event,
         )
         frame.inner.setdefault(at, []).append(inner)
         return inner
@@ -252,8 +252,8 @@ class Execution:
                 continue
             needs = tuple([i in varied for i in node.inputs])
             given = {k: cts[first + k] for k in range(count) if live[k]}
-            found = self._pull_node(frame, at, node, needs, given, list(range(first, first + count)))
-            for i, cell in zip([i for i in node.inputs if i in varied], found, strict=True):
+            input_cts = self._pull_node(frame, at, node, needs, given, list(range(first, first + count)))
+            for i, cell in zip([i for i in node.inputs if i in varied], input_cts, strict=True):
                 if cell is not None:
                     self._add(frame, i, cell, frame.events.get(at))
         return {i: cts[i] for i in wrt if i in cts}
@@ -286,14 +286,14 @@ class Execution:
         live = tuple([k in given for k in range(len(op.out_types))])
         args = [*reads, *(frame.cells[i] for i in outs)]
         if is_differentiated_jointly(op):
-            whole = at_node(node, adjoint, op, needs, live)
-            args += self.run(whole.forward, reads, event).outputs()[len(outs) :]
-            graph, results = whole.backward, whole.results
+            region = at_node(node, adjoint, op, needs, live)
+            args += self.run(region.forward, reads, event).outputs()[len(outs) :]
+            graph, results = region.backward, region.results
         else:
             local = at_node(node, pullback, op, needs, live)
             graph, results = local.graph, local.results
-        found = self.run(graph, [*args, *given.values()], event).outputs()
-        return [None if r is None else found[r] for r in results]
+        cells = self.run(graph, [*args, *given.values()], event).outputs()
+        return [None if r is None else cells[r] for r in results]
 
     def _stand_in(self, frame: Frame, at: int, node: Node, reads: Sequence[int], writes: Sequence[int]) -> Event:
         """A call that was gone into, as one event, which its derivative belongs to."""
@@ -331,14 +331,14 @@ class Execution:
                     totals[i] = cell
                 elif i >= nc + nk:
                     parts[i][t] = cell
-        found = totals | {nc + k: cell for k, cell in carry.items()}
+        cells = totals | {nc + k: cell for k, cell in carry.items()}
         for i, by_step in parts.items():
             type = tangent_type(op.in_types[i])
             column = [
                 by_step[t] if t in by_step else self.cell(np.zeros(type.shape[1:], type.dtype)) for t in range(length)
             ]
-            found[i] = self.moved(lambda *cts, type=type: _stacked(cts, type), column, frame)
-        return [found.get(i) for i, yes in enumerate(needs) if yes]
+            cells[i] = self.moved(lambda *cts, type=type: _stacked(cts, type), column, frame)
+        return [cells.get(i) for i, yes in enumerate(needs) if yes]
 
     # -- asking ------------------------------------------------------------------------------------------------------
 

@@ -84,12 +84,12 @@ def _tried(
     """
     replaced: dict[int, Graph] = {}
     lines: list[str] = []
-    found: tuple[Event, Graph] | None = event, graph
+    replacement: tuple[Event, Graph] | None = event, graph
     for _ in range(MENDS):
-        if found is None or _key(found[0]) in replaced:
+        if replacement is None or _key(replacement[0]) in replaced:
             break
-        replaced[_key(found[0])] = found[1]
-        lines.append(where(found[0].source))
+        replaced[_key(replacement[0])] = replacement[1]
+        lines.append(where(replacement[0].source))
         after = again(replaced)
         if after is None:
             return False, UNTRIED
@@ -102,7 +102,7 @@ def _tried(
             also = f" once the same is done at {' and at '.join(others)}" if others else ""
             return True, f"Checked by running it: with {finite} finite{kept}{also}."
         culprit = trail(after.execution, bad[0][1]).event
-        found = None if culprit is None else following(after, culprit)
+        replacement = None if culprit is None else following(after, culprit)
     return False, NOT_ENOUGH
 
 

@@ -236,12 +236,12 @@ def _pushed(op: Op, ins: Sequence[Any], outs: Sequence[Any], live: dict[int, Any
     given = [np.asarray(t, tangent_type(op.in_types[k]).dtype) for k, t in live.items()]
     if is_differentiated_jointly(op):
         local: Local = region_tangents(op, which)
-        found = evaluated(local.graph, [*ins, *given])[len(outs) :]
+        outputs = evaluated(local.graph, [*ins, *given])[len(outs) :]
     else:
         local = pushforward(op, which)
-        found = evaluated(local.graph, [*ins, *outs, *given])
+        outputs = evaluated(local.graph, [*ins, *outs, *given])
     return [
-        None if k is None or not is_inexact(t) else found[k] for k, t in zip(local.results, op.out_types, strict=True)
+        None if k is None or not is_inexact(t) else outputs[k] for k, t in zip(local.results, op.out_types, strict=True)
     ]
 
 

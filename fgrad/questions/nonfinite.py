@@ -43,8 +43,8 @@ def nonfinite(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callab
     >>> def loss(x):
     ...     root = jnp.where(x > 0.0, jnp.sqrt(x), 0.0)
     ...     return jnp.sum(root)
-    >>> found = fgrad.nonfinite(loss)(jnp.array([4.0, 0.0]))
-    >>> found.phase, found.operation, found.places[0].index, found.mend.checked
+    >>> cause = fgrad.nonfinite(loss)(jnp.array([4.0, 0.0]))
+    >>> cause.phase, cause.operation, cause.places[0].index, cause.mend.checked
     ('backward', 'sqrt', (1,), True)
     >>> bool(fgrad.nonfinite(loss)(jnp.array([4.0, 1.0])))
     False
@@ -119,28 +119,28 @@ def _run(question: Asked, opened: set[Op], replaced: Mapping[int, Graph]) -> tup
 
 def seeds(execution: Execution, question: Asked) -> list[tuple[int, int]]:
     """The values that are differentiated, each with the cell of a cotangent of ones."""
-    found = []
+    seeded = []
     for k in question.loss:
         number = question.graph.outputs[k]
         type = tangent_type(question.graph.types[number])
-        found.append((number, execution.cell(np.ones(type.shape, type.dtype))))
-    return found
+        seeded.append((number, execution.cell(np.ones(type.shape, type.dtype))))
+    return seeded
 
 
 def names_of(frame: Frame, names: tuple[str, ...]) -> dict[int, str]:
     """What the user calls the values of a frame and of those inside it, by cell."""
-    found: dict[int, str] = {}
+    by_cell: dict[int, str] = {}
     todo = [(frame, names)]
     known: dict[int, tuple[str, ...]] = {}
     for at, called in todo:
         for cell, name in zip(at.cells, called, strict=True):
             if not name.startswith("%"):
-                found.setdefault(cell, name)
+                by_cell.setdefault(cell, name)
         for inner in [one for many in at.inner.values() for one in many]:
             if id(inner.graph) not in known:
                 known[id(inner.graph)] = value_names(inner.graph)
             todo.append((inner, known[id(inner.graph)]))
-    return found
+    return by_cell
 
 
 # -- jax_debug_nans --------------------------------------------------------------------------------------------------
@@ -159,11 +159,11 @@ def explain(error: FloatingPointError, graph: Graph, args: Sequence[Any], node: 
     called = tuple([f"the result of {node.op.name}" if names[i].startswith("%") else names[i] for i in made])
     question = Asked(until, list(args), len(args), names[: len(until.types)], called, (), (), True)
     try:
-        found = quietly(_of, question)
+        explanation = quietly(_of, question)
     except Exception:  # what cannot be explained is raised as it was
         return
-    if found:
-        error.args = (f"{error}\n\n{found}\n\n{_MORE}",)
+    if explanation:
+        error.args = (f"{error}\n\n{explanation}\n\n{_MORE}",)
 
 
 _MORE = (

@@ -49,10 +49,10 @@ class Side:
 
     def makers(self) -> list[Node | None]:
         """The node that made each value, None for inputs and constants."""
-        found: list[Any] = [None] * (len(self.graph.in_types) + len(self.graph.consts))
+        makers: list[Any] = [None] * (len(self.graph.in_types) + len(self.graph.consts))
         for node in self.graph.nodes:
-            found += [node] * len(node.op.out_types)
-        return found
+            makers += [node] * len(node.op.out_types)
+        return makers
 
 
 def run_side(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Side:
@@ -76,18 +76,20 @@ def run_side(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Side:
 def _of_function(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], graph: Program | None = None
 ) -> Side:
-    found = called(fun, args, kwargs, "compare")
+    recorded_call = called(fun, args, kwargs, "compare")
     if graph is not None:
         single = len(graph.out_names) == 1
-        found = evolve(found, names=graph.names, outputs=found.outputs if single else graph.out_names)
-    joint = with_gradients(found)
+        recorded_call = evolve(
+            recorded_call, names=graph.names, outputs=recorded_call.outputs if single else graph.out_names
+        )
+    joint = with_gradients(recorded_call)
     # what the graph of values and all cotangents has besides, nobody needs
-    at = [joint.at.get(i) for i in range(len(found.names))]
+    at = [joint.at.get(i) for i in range(len(recorded_call.names))]
     kept = [k for k in at if k is not None]
-    count = len(found.outputs)
+    count = len(recorded_call.outputs)
     outputs = [joint.graph.outputs[k] for k in (*range(count), *kept)]
     numbers = [None if k is None else joint.graph.outputs[k] for k in at]
-    return _side(joint.graph, found, outputs[:count], numbers, {})
+    return _side(joint.graph, recorded_call, outputs[:count], numbers, {})
 
 
 def _of_layer(layer: Layer, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Side:
@@ -100,8 +102,8 @@ def _of_layer(layer: Layer, fun: Callable[..., Any], args: Sequence[Any], kwargs
         results, gradients, others = pure(*some, **keywords)
         paths = [tree_util.keystr(path) or "the result" for path, _ in tree_util.tree_flatten_with_path(results)[0]]
         shapes[:] = [paths, [g is not None for g in gradients], [k for k, g in others.items() if g is not None]]
-        found = [g for g in gradients if g is not None]
-        return tree_util.tree_leaves(results), found, [g for g in others.values() if g is not None]
+        parameter_gradients = [g for g in gradients if g is not None]
+        return tree_util.tree_leaves(results), parameter_gradients, [g for g in others.values() if g is not None]
 
     recorded = call(on_leaves, flat.values, False, origin.Call(fun, "compare", flat.tree)).recorded
     paths, there, others = shapes
@@ -111,8 +113,8 @@ def _of_layer(layer: Layer, fun: Callable[..., Any], args: Sequence[Any], kwargs
     given = iter([next(rest) if yes else None for yes in there])
     numbers = [next(given) if is_inexact(typeof(x)) else None for x in flat.values]
     names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
-    found = Call(graph, tuple(recorded.values), names, tuple(paths))
-    return _side(graph, found, graph.outputs[:count], numbers, dict(zip(others, rest, strict=True)))
+    parameter_gradients = Call(graph, tuple(recorded.values), names, tuple(paths))
+    return _side(graph, parameter_gradients, graph.outputs[:count], numbers, dict(zip(others, rest, strict=True)))
 
 
 def _attributed(graph: Graph) -> Graph:
@@ -147,14 +149,14 @@ def _side(
 
 def ancestors(graph: Graph, numbers: Sequence[int]) -> frozenset[int]:
     """The values that some are computed from, these among them."""
-    found = set(numbers)
+    reached = set(numbers)
     first = len(graph.types)
     for node in reversed(graph.nodes):
         count = len(node.op.out_types)
         first -= count
-        if not found.isdisjoint(range(first, first + count)):
-            found.update(node.inputs)
-    return frozenset(found)
+        if not reached.isdisjoint(range(first, first + count)):
+            reached.update(node.inputs)
+    return frozenset(reached)
 
 
 def _named(

@@ -120,15 +120,15 @@ class Residuals(Answer):
 
     @property
     def by_module(self) -> dict[str, int]:
-        found = self._totals(lambda reader: reader.module or "")
-        return found if any(found) else {}
+        totals = self._totals(lambda reader: reader.module or "")
+        return totals if any(totals) else {}
 
     def _totals(self, key: Callable[[Reader], str]) -> dict[str, int]:
-        found: dict[str, int] = {}
+        totals: dict[str, int] = {}
         for row in self.rows:
             name = key(row.read[0]) if row.read else "?"
-            found[name] = found.get(name, 0) + row.bytes
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            totals[name] = totals.get(name, 0) + row.bytes
+        return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -160,9 +160,9 @@ class Residuals(Answer):
                 for row in self.rows
             ],
         )
-        for title, found in (("function", self.by_function), ("module", self.by_module)):
-            if len(found) > 1:
-                rows = [(name or "(none)", size) for name, size in found.items()]
+        for title, totals in (("function", self.by_function), ("module", self.by_module)):
+            if len(totals) > 1:
+                rows = [(name or "(none)", size) for name, size in totals.items()]
                 yield Table((title, "bytes"), rows, f"By {title} whose operations keep them:")
 
 
@@ -193,8 +193,8 @@ def residuals(
     >>> def loss(w, x):
     ...     h = x @ w
     ...     return jnp.sum(h * h)
-    >>> found = fgrad.residuals(loss)(jnp.ones((3, 2)), jnp.ones((5, 3)))
-    >>> [(row.name, row.type, row.bytes, row.kind) for row in found]
+    >>> saved = fgrad.residuals(loss)(jnp.ones((3, 2)), jnp.ones((5, 3)))
+    >>> [(row.name, row.type, row.bytes, row.kind) for row in saved]
     [('x', 'f32[5,3]', 60, 'argument'), ('h', 'f32[5,2]', 40, 'intermediate'), ('w', 'f32[3,2]', 24, 'argument')]
 
     Source: `jax.ad_checkpoint.print_saved_residuals
@@ -242,9 +242,9 @@ def _cut(
 
     def flat_function(*tracers: Any) -> list[Any]:
         output, _ = split_aux(function(tracers), has_aux, "residuals")
-        found = leaves(output, "output", "residuals: the function's output")
-        counts.append(len(found.values))
-        return found.values
+        outputs = leaves(output, "output", "residuals: the function's output")
+        counts.append(len(outputs.values))
+        return outputs.values
 
     types = [type_of(x, name) for x, name in zip(inputs, names, strict=True)]
     graph = stage_closed(flat_function, types)
@@ -324,27 +324,27 @@ def _name(name: str | None, node: Node) -> str:
 
 def makers_of(graph: Graph) -> dict[int, tuple[Node, int]]:
     """The node that makes each value, and which of its outputs it is."""
-    found: dict[int, tuple[Node, int]] = {}
+    makers: dict[int, tuple[Node, int]] = {}
     number = len(graph.in_types) + len(graph.consts)
     for node in graph.nodes:
         for k in range(len(node.op.out_types)):
-            found[number] = node, k
+            makers[number] = node, k
             number += 1
-    return found
+    return makers
 
 
 def inside(node: Node, output: int) -> tuple[str | None, Node | None]:
     """For an output of a loop or a block: the name there, and the node, of the value in its body."""
-    name, found = None, None
+    name, maker = None, None
     while isinstance(body := node.op.params.get("body"), Graph) and output < len(body.outputs):
         number = body.outputs[output]
         made = makers_of(body).get(number)
         if made is None:
-            return (f"carry of {node.op.name}" if found is None else name), node
+            return (f"carry of {node.op.name}" if maker is None else name), node
         node, output = made
-        name, found = value_names(body)[number], node
+        name, maker = value_names(body)[number], node
         name = None if name.startswith("%") else name
-    return name, found
+    return name, maker
 
 
 def readers_of(graph: Graph, value: int) -> Iterator[Reader]:

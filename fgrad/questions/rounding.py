@@ -40,13 +40,13 @@ def spread(graph: Graph, inputs: Sequence[Any], values: Sequence[Any], half: boo
 
     ``half`` says whether values of half precision are rounded too, or a change that the program makes on purpose.
     """
-    found = [0.0] * len(values)
+    distances = [0.0] * len(values)
     for seed in range(RUNS):
         moved = evaluated(_moved(graph, np.random.default_rng(seed), half), inputs)
         for i, (value, other) in enumerate(zip(values, moved, strict=True)):
             if is_inexact(graph.types[i]):
-                found[i] = max(found[i], _distance(value, other))
-    return found
+                distances[i] = max(distances[i], _distance(value, other))
+    return distances
 
 
 def _distance(value: Any, other: Any) -> float:

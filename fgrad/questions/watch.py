@@ -133,11 +133,11 @@ def _of(question: Asked, names: Sequence[str | int]) -> Watched:
     known = _known(question.graph, question.names)
     chosen = list(map(str, names)) if names else list(dict.fromkeys(_plain_names(known)))
     matched = {name: [_matches(name, *each) for each in known] for name in chosen}
-    for name, found in matched.items():
-        if not any(map(any, found)):
+    for name, values in matched.items():
+        if not any(map(any, values)):
             raise _unknown(name, known)
     wanted = {
-        id(graph): {name: found[k] for name, found in matched.items() if any(found[k])}
+        id(graph): {name: values[k] for name, values in matched.items() if any(values[k])}
         for k, (graph, _, _) in enumerate(known)
     }
     execution = Execution(_to_open(question.graph, {id(g) for g, _, _ in known if wanted[id(g)]}))
@@ -164,30 +164,30 @@ Known = tuple[Graph, tuple[str, ...], list[Source | None]]
 
 def _known(graph: Graph, names: Sequence[str]) -> list[Known]:
     """The graph and all in it that can be gone into, the outermost first."""
-    found: list[Known] = [(graph, tuple(names), _sources(graph))]
+    graphs: list[Known] = [(graph, tuple(names), _sources(graph))]
     seen = {id(graph)}
-    for at, _, _ in found:
+    for at, _, _ in graphs:
         for node in at.nodes:
             for body in bodies(node.op):
                 if id(body) not in seen:
                     seen.add(id(body))
-                    found.append((body, value_names(body), _sources(body)))
-    return found
+                    graphs.append((body, value_names(body), _sources(body)))
+    return graphs
 
 
 def _sources(graph: Graph) -> list[Source | None]:
     """The line of each value that is the result of a user's instruction; of what was made on the way to it, None."""
-    found: list[Source | None] = [None] * len(graph.types)
+    sources: list[Source | None] = [None] * len(graph.types)
     for values, source in runs(graph):
         if values:
-            found[values[-1]] = source
+            sources[values[-1]] = source
     number = len(graph.in_types) + len(graph.consts)
     for node in graph.nodes:
         for k in range(len(node.op.out_types)):
             if node.source is not None and (len(node.op.out_types) > 1):
-                found[number + k] = node.source
+                sources[number + k] = node.source
         number += len(node.op.out_types)
-    return found
+    return sources
 
 
 def _plain_names(known: Sequence[Known]) -> Iterator[str]:
@@ -218,7 +218,7 @@ def _unknown(name: str, known: Sequence[Known]) -> NameError:
 
 def _to_open(graph: Graph, wanted: set[int]) -> set[Op]:
     """The loops in which, at some depth, there is something that is asked for."""
-    found: set[Op] = set()
+    loops: set[Op] = set()
 
     def within(at: Graph) -> bool:
         inside = False
@@ -227,11 +227,11 @@ def _to_open(graph: Graph, wanted: set[int]) -> set[Op]:
                 if within(body):
                     inside = True
                     if isinstance(node.op.primitive, Scan | While):
-                        found.add(node.op)
+                        loops.add(node.op)
         return inside or id(at) in wanted
 
     within(graph)
-    return found
+    return loops
 
 
 def _frames(frame: Frame, steps: tuple[int, ...] = ()) -> Iterator[tuple[Frame, tuple[int, ...]]]:

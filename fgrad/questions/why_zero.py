@@ -148,16 +148,16 @@ def why_zero(fun: Callable[..., Any]) -> Callable[..., ZeroGradients]:
         cotangents = {number: outs[place] for number, place in joint.at.items()}
         alive = {number for number, ct in cotangents.items() if nonzero(ct)}
         names = value_names(call.graph, call.names)
-        found = []
+        zeros = []
         for i, name in enumerate(call.names):
             type = call.graph.in_types[i]
             if not is_inexact(type):
-                found.append(ZeroGradient(name, "integer", type.size, type.size, ()))
+                zeros.append(ZeroGradient(name, "integer", type.size, type.size, ()))
                 continue
             zero = np.asarray(cotangents[i]) == 0 if i in cotangents else np.ones(type.shape, bool)
             if zero.any():
-                found.append(_explained(call, i, zero, Walk(names, alive)))
-        return ZeroGradients(tuple(found), len(call.names))
+                zeros.append(_explained(call, i, zero, Walk(names, alive)))
+        return ZeroGradients(tuple(zeros), len(call.names))
 
     return question
 
@@ -182,12 +182,12 @@ def _is_read(graph: Graph, i: int) -> bool:
     return i in graph.outputs or any(i in node.inputs for node in graph.nodes)
 
 
-def _ranked(found: Sequence[Note]) -> tuple[Reason, ...]:
+def _ranked(notes: Sequence[Note]) -> tuple[Reason, ...]:
     """The reasons, the weightiest first; of those of one instruction the one that explains most."""
     # where no gradient comes from behind either, the reason is farther on
-    found = [note for note in found if note.alive] or found
+    notes = [note for note in notes if note.alive] or notes
     best: dict[Any, Reason] = {}
-    for note in found:
+    for note in notes:
         reason = Reason(note.kind, note.operation, note.text, note.source, note.count)
         place = note.source and (note.source.code, note.source.offset)
         held = best.get(place)

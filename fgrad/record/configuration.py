@@ -1,21 +1,19 @@
 """Those of JAX's settings that change what is recorded."""
 
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import jax
 
+#: JAX's settings on which the meaning of recorded code depends; each is read without a frame of Python's
+configuration: Callable[[], tuple[Any, ...]] = partial(
+    attrgetter(
+        "jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"
+    ),
+    jax.config,
+)
 
-def configuration() -> tuple[Any, ...]:
-    """JAX's settings on which the meaning of recorded code depends."""
-    config = jax.config
-    return (
-        config.jax_enable_x64,  # type: ignore[attr-defined]
-        config.jax_default_matmul_precision,  # type: ignore[attr-defined]
-        config.jax_numpy_dtype_promotion,  # type: ignore[attr-defined]
-        config.jax_numpy_rank_promotion,  # type: ignore[attr-defined]
-    )
-
-
-def precision() -> Any:
-    """The precision of products that holds now."""
-    return jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+#: the precision of products that holds now
+precision: Callable[[], Any] = partial(attrgetter("jax_default_matmul_precision"), jax.config)

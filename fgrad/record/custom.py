@@ -111,8 +111,8 @@ def custom_vjp_call(
     types = [typeof(x) for x in args]
 
     def every(values: Sequence[Any]) -> list[Any]:
-        found = iter(values)
-        return [held[i] if i in held else next(found) for i in range(count)]
+        rest = iter(values)
+        return [held[i] if i in held else next(rest) for i in range(count)]
 
     call, lifted = recording.inner(lambda *xs: fun.call_wrapped(*every(xs)), args, ())
     n = len(types)

@@ -53,13 +53,13 @@ def fast(function: Any) -> Any:
                     return apply(function, args, kwargs, sys._getframe(1))
         return function(*args, **kwargs)
 
-    found: Any = functools.update_wrapper(call, function)
+    wrapped: Any = functools.update_wrapper(call, function)
     if isinstance(function, jax.numpy.ufunc):
         for name in _UFUNC_METHODS:
-            setattr(found, name, fast(getattr(function, name)))
-        found.nin, found.nout, found.nargs = function.nin, function.nout, function.nargs
-        found.identity = function.identity
-    return found
+            setattr(wrapped, name, fast(getattr(function, name)))
+        wrapped.nin, wrapped.nout, wrapped.nargs = function.nin, function.nout, function.nargs
+        wrapped.identity = function.identity
+    return wrapped
 
 
 _UFUNC_METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")

@@ -34,10 +34,10 @@ def explain(error: Exception) -> None:
     """Add to an error that a library raised in the user's function the user's line, the operands, and a way out."""
     if getattr(error, "located", False) or type(error).__module__.startswith("fgrad.") or not _is_plain(error):
         return
-    found = _call(error.__traceback__)
-    if found is None:
+    failing_call = _call(error.__traceback__)
+    if failing_call is None:
         return
-    user, offset, callee = found
+    user, offset, callee = failing_call
     lines = [str(error), "", f"It was raised by {_line(user, offset)}"]
     if callee is not None:
         shown = (_shown(value, name, user) for name, value in _operands(callee))

@@ -194,11 +194,11 @@ def _function_call(
         given, named = list(args), dict(kwargs)
     else:
         given, named = [], {}
-        places = [p.name for p in ours.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        parameter_names = [p.name for p in ours.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         for i, (key, value) in enumerate([*zip(theirs, args, strict=False), *kwargs.items()]):
             key = _RENAMED.get(name, {}).get(key, key)
-            in_place = i == len(given) < len(args) and i < len(places)
-            if in_place and key != "out" and (places[i] == key or places[i] not in theirs):
+            in_place = i == len(given) < len(args) and i < len(parameter_names)
+            if in_place and key != "out" and (parameter_names[i] == key or parameter_names[i] not in theirs):
                 given.append(value)
             else:
                 named[key] = value

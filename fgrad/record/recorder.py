@@ -72,6 +72,10 @@ def _asks_for_numbers(rule: Deferred) -> bool:
     return False
 
 
+def _carries_nothing(value: Any) -> bool:
+    return False
+
+
 class _Survey:
     """The values through which a derivative passes, and up to which operation, input and value they are known."""
 
@@ -85,7 +89,7 @@ class _Survey:
 class Recorder(Recording):
     """Records a function on values; see NOTE [Two kinds of recording]."""
 
-    __slots__ = ("parent", "inputs", "known", "within", "moving", "passed_on", "surveyed", "surveyed_own")
+    __slots__ = ("parent", "inputs", "known", "within", "moving", "passed_on", "surveys")
 
     def __init__(self, inputs: Sequence[Any], moving: Callable[[int], bool], passed_on: PassedOn):
         super().__init__()
@@ -99,12 +103,11 @@ class Recorder(Recording):
         #: whether a derivative passes through an input, and which results of an operation it then passes through
         self.moving: Callable[[int], bool] = moving
         self.passed_on: PassedOn = passed_on
-        #: the values through which a derivative passes, in this recording or one around it; and in this one alone
-        self.surveyed = _Survey()
-        self.surveyed_own = _Survey()
+        #: the values through which a derivative passes, by the question whether one passes through a constant
+        self.surveys: dict[Callable[[Any], bool], _Survey] = {}
 
     def start(self) -> list[Tracer]:
-        tracers = [self.new_input(typeof(x)) for x in self.inputs]
+        tracers = list(map(self.new_input, map(typeof, self.inputs)))
         self.known.update(enumerate(self.inputs))
         return tracers
 
@@ -136,7 +139,7 @@ class Recorder(Recording):
     def write_outside(self, reference: Any, value: Any) -> None:
         if type(value) is Tracer and value._trace is self:
             # what runs outside keeps the derivatives that are taken there
-            if is_inexact(value.aval) and self._passes(self.surveyed_own, lambda _: False, value.number):
+            if is_inexact(value.aval) and self._passes(_carries_nothing, value.number):
                 raise errors.written_outside()
             try:
                 (value,) = self.values([value.number])
@@ -277,10 +280,13 @@ class Recorder(Recording):
 
     def carries(self, number: int) -> bool:
         """Whether a derivative passes through a value, in this recording or in one around it."""
-        return self._passes(self.surveyed, _carries, number)
+        return self._passes(_carries, number)
 
-    def _passes(self, survey: "_Survey", constant: Callable[[Any], bool], number: int) -> bool:
+    def _passes(self, constant: Callable[[Any], bool], number: int) -> bool:
         """Whether a derivative passes through a value, if one passes through the constants of which that is said."""
+        survey = self.surveys.get(constant)
+        if survey is None:
+            survey = self.surveys[constant] = _Survey()
         # the tape is gone through once, however often somebody asks
         (at, end, first), varied = survey.reached, survey.varied
         for op in itertools.islice(self.ops, at, None):

@@ -318,11 +318,11 @@ class Recording(TakesGraphs):
         if is_high(primitive, types, params) and not of_arrays(primitive, params):
             raise errors.high_type(label(primitive, params))
         if name_of(primitive) in IMPORTERS:
-            found = import_equation(primitive, params, types)
+            imported = import_equation(primitive, params, types)
         else:
-            found = intern(primitive, params, types)
+            imported = intern(primitive, params, types)
         source = here(2)
-        outs = self.emit(found, args, source) if isinstance(found, Op) else self.splice(found, args, source)
+        outs = self.emit(imported, args, source) if isinstance(imported, Op) else self.splice(imported, args, source)
         return outs if primitive.multiple_results else outs[0]
 
     def stage_value(self, value: Any) -> Any:

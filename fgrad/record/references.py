@@ -76,11 +76,11 @@ def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], pa
         return recording.outside(primitive, args, params)
     types = [typeof(x) for x in args]
     made = primitive.abstract_eval(*types, **params)[0]
-    found = threaded_call(primitive, params, types, args)
+    threaded = threaded_call(primitive, params, types, args)
     values = [_read(recording, x) if is_reference(t) else x for x, t in zip(args, types, strict=True)]
-    outs = recording.splice(found.graph, values, here(3))
-    first = len(outs) - len(found.written)
-    for i, value in zip(found.written, outs[first:], strict=True):
+    outs = recording.splice(threaded.graph, values, here(3))
+    first = len(outs) - len(threaded.written)
+    for i, value in zip(threaded.written, outs[first:], strict=True):
         if _own(recording, args[i]):
             args[i].value = value
         else:

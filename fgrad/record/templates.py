@@ -62,8 +62,8 @@ class Template:
         source = (code, frame.f_lasti) if code is trace.code else trace.position(frame)
         if op is None:
             return tree_util.tree_unflatten(self.tree, trace.splice(self.graph, args, source))
-        numbers = [trace.number(x) for x in args]
-        number = trace.append(op, tuple([numbers[i] for i in self.order]), source)
+        numbers = list(map(trace.number, args))
+        number = trace.append(op, tuple(map(numbers.__getitem__, self.order)), source)
         return new_tracer(trace, self.type, number)
 
     def pair_call(self, trace: Any, x: Any, y: Any, frame: Any) -> Tracer:
@@ -156,7 +156,9 @@ def apply(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     """Call ``function``, some of whose arguments are fgrad tracers: from its template, or through JAX."""
     dynamic: list[Any] = []
     try:
-        parts = [function, configuration(), *[_key_of(x, dynamic, function) for x in args]]
+        parts = [function, configuration()]
+        for x in args:
+            parts.append(_key_of(x, dynamic, function))
         for name, value in kwargs.items():
             parts.append((name, _key_of(value, dynamic, function)))
         key = tuple(parts)

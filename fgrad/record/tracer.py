@@ -33,8 +33,8 @@ class Tracer(JaxTracer):
     number: int
 
     def _contents(self) -> list[tuple[str, Any]]:
-        found = [("number", self.number)]
-        return [*found, ("staged", staged_number())] if is_inexact(self.aval) else found
+        contents = [("number", self.number)]
+        return [*contents, ("staged", staged_number())] if is_inexact(self.aval) else contents
 
     # -- concrete on demand --------------------------------------------------------------------------------
 

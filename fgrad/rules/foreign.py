@@ -46,10 +46,10 @@ def pushed(op: Op, ins: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[An
     if rule is None:
         raise errors.missing_rule(op.name)
     given = [ad.Zero(t.to_tangent_aval()) if x is None else x for x, t in zip(tangents, op.in_types, strict=True)]
-    outs, found = _called(op, "jvp", rule, tuple(ins), tuple(given))
+    outs, out_tangents = _called(op, "jvp", rule, tuple(ins), tuple(given))
     if not op.primitive.multiple_results:
-        outs, found = (outs,), (found,)
-    moved = [_value(t, type) if is_inexact(type) else None for t, type in zip(found, op.out_types, strict=True)]
+        outs, out_tangents = (outs,), (out_tangents,)
+    moved = [_value(t, type) if is_inexact(type) else None for t, type in zip(out_tangents, op.out_types, strict=True)]
     return list(outs), moved
 
 
@@ -69,18 +69,18 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
     ]
     given = [ad.Zero(t.to_ct_aval()) if x is None else x for x, t in zip(cts, op.out_types, strict=True)]
     try:
-        found = _called(op, "transpose", rule, given if op.primitive.multiple_results else given[0], *args)
+        in_cotangents = _called(op, "transpose", rule, given if op.primitive.multiple_results else given[0], *args)
     except AssertionError as error:  # by which rules say in which inputs a primitive is not linear
         raise errors.no_transpose(op.name, error) from error
-    found = [*found, *[None] * (len(args) - len(found))]
-    return [_value(ct, t) if yes else None for ct, t, yes in zip(found, op.in_types, linear, strict=True)]
+    in_cotangents = [*in_cotangents, *[None] * (len(args) - len(in_cotangents))]
+    return [_value(ct, t) if yes else None for ct, t, yes in zip(in_cotangents, op.in_types, linear, strict=True)]
 
 
-def _value(found: Any, type: ShapedArray) -> Any:
+def _value(result: Any, type: ShapedArray) -> Any:
     """What a rule gave for a value of this type: an array, or None for a zero of any kind."""
-    if found is None or isinstance(found, ad.Zero) or getattr(found, "dtype", None) == jax.dtypes.float0:
+    if result is None or isinstance(result, ad.Zero) or getattr(result, "dtype", None) == jax.dtypes.float0:
         return None
-    return found if hasattr(found, "aval") else jax.numpy.asarray(found, type.dtype)
+    return result if hasattr(result, "aval") else jax.numpy.asarray(result, type.dtype)
 
 
 def _called(op: Op, mode: str, rule: Callable[..., Any], *args: Any) -> Any:

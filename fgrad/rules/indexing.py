@@ -133,8 +133,8 @@ def _product_of_others(x: Any, indices: Any, updates: Any, **params: Any) -> Any
     Without division, so that zeros do no harm and derivatives of any order are right: the updates are sorted
     by place, and each is given the product of those before it times that of those behind it.
     """
-    places = lax.add(lax.reshape(lax.iota("int32", prod(x.shape)), x.shape), np.int32(1))
-    place = lax.reshape(_at(places, indices, updates, **params), (prod(updates.shape),))
+    flat_indices = lax.add(lax.reshape(lax.iota("int32", prod(x.shape)), x.shape), np.int32(1))
+    place = lax.reshape(_at(flat_indices, indices, updates, **params), (prod(updates.shape),))
     count = lax.iota("int32", place.size)
     place, order = lax.sort((place, count), num_keys=1)
     _, back = lax.sort((order, count), num_keys=1)

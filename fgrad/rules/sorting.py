@@ -12,8 +12,8 @@ from fgrad.rules.kinds import General, define
 
 def _sort(cts: Any, outs: Any, *ins: Any, dimension: int, is_stable: bool, num_keys: int, **_: Any) -> Any:
     # Sorting the places along with the keys gives the permutation; sorting by it puts the cotangents back.
-    places = lax.broadcasted_iota("int32", ins[0].shape, dimension)
-    order = lax.sort((*ins[:num_keys], places), dimension, is_stable, num_keys)[-1]
+    positions = lax.broadcasted_iota("int32", ins[0].shape, dimension)
+    order = lax.sort((*ins[:num_keys], positions), dimension, is_stable, num_keys)[-1]
     given = [i for i, ct in enumerate(cts) if ct is not None]
     restored = lax.sort((order, *(cts[i] for i in given)), dimension, is_stable=False, num_keys=1)[1:]
     result: list[Any] = [None] * len(ins)

@@ -54,8 +54,8 @@ class Block:
 
 def source_of(ladder: Ladder, row: int) -> Source | None:
     """The user's line of a row."""
-    found = ladder.rows[row]
-    for k in (*found.forward, *found.backward):
+    shown_row = ladder.rows[row]
+    for k in (*shown_row.forward, *shown_row.backward):
         source = ladder.graph.nodes[k].source
         if source is not None:
             return source
@@ -87,13 +87,13 @@ def _by_module(ladder: Ladder, start: int, stop: int, depth: int) -> Iterator[Bl
         path = _path(ladder, row)
         return path[depth] if depth < len(path) else ""
 
-    found: list[Block] = []
+    modules_and_rows: list[Block] = []
     for a, b in _runs(start, stop, part):
         if part(a):
-            found.append(_module(part(a), tuple(_by_module(ladder, a, b, depth + 1)), a, b))
+            modules_and_rows.append(_module(part(a), tuple(_by_module(ladder, a, b, depth + 1)), a, b))
         else:
-            found += _repeated(ladder, a, b, range(start, stop))
-    yield from _alike(ladder, found)
+            modules_and_rows += _repeated(ladder, a, b, range(start, stop))
+    yield from _alike(ladder, modules_and_rows)
 
 
 def _module(label: str, inside: tuple[Block, ...], start: int, stop: int) -> Block:
@@ -104,7 +104,7 @@ def _module(label: str, inside: tuple[Block, ...], start: int, stop: int) -> Blo
     return Block("module", label, start, stop, inside)
 
 
-def _alike(ladder: Ladder, found: Sequence[Block]) -> Iterator[Block]:
+def _alike(ladder: Ladder, siblings: Sequence[Block]) -> Iterator[Block]:
     """The blocks, with modules in a row that do the same as one that repeats."""
     made = constants_of(ladder.graph)
 
@@ -114,7 +114,7 @@ def _alike(ladder: Ladder, found: Sequence[Block]) -> Iterator[Block]:
         nodes = [k for row in ladder.rows[block.start : block.stop] for k in row.forward if k not in made]
         return tuple([token(ladder.graph.nodes[k].op) for k in nodes])
 
-    for _, same in itertools.groupby(found, key):
+    for _, same in itertools.groupby(siblings, key):
         turns = list(same)
         if _is_much(len(turns), turns[0].stop - turns[0].start):
             yield _repeat([evolve(turn, kind="turn") for turn in turns])
@@ -146,20 +146,20 @@ def _repeated(ladder: Ladder, start: int, stop: int, around: range) -> Iterator[
     first = min(row_of, default=0)
     last = next((k for k in range(first, len(nodes)) if k not in row_of or _is_derived(nodes[k])), len(nodes))
     own = [k for k in range(first, last) if k not in made]
-    found = [_placed(each, own) for each in repeats(_part(ladder, own))]
-    yield from _with_repeats(ladder, found, row_of, start, stop, around)
+    placed = [_placed(each, own) for each in repeats(_part(ladder, own))]
+    yield from _with_repeats(ladder, placed, row_of, start, stop, around)
 
 
 def constants_of(graph: Graph) -> set[int]:
     """The nodes that read no input, nor what is made of one."""
     varying = set(range(len(graph.in_types)))
-    found = set()
+    constants = set()
     for k, (node, outs) in enumerate(zip(graph.nodes, numbers_of(graph), strict=True)):
         if varying.isdisjoint(node.inputs):
-            found.add(k)
+            constants.add(k)
         else:
             varying.update(outs)
-    return found
+    return constants
 
 
 def _part(ladder: Ladder, own: Sequence[int]) -> Graph:
@@ -191,9 +191,9 @@ def _is_derived(node: Node) -> bool:
 
 
 def _with_repeats(
-    ladder: Ladder, found: Sequence[_Placed], row_of: dict[int, int], start: int, stop: int, around: range
+    ladder: Ladder, placed: Sequence[_Placed], row_of: dict[int, int], start: int, stop: int, around: range
 ) -> Iterator[Block]:
-    for repeat in found:
+    for repeat in placed:
         edges = [*[row_of[k] for k in repeat.turns], row_of[repeat.last] + 1]
         if edges != sorted(set(edges)) or edges[0] < start or edges[-1] > stop:
             continue
@@ -253,9 +253,9 @@ def _runs(start: int, stop: int, key: Callable[[int], Hashable]) -> Iterator[tup
         yield rows[0], rows[-1] + 1
 
 
-def closed_at(found: Sequence[Block], detail: Detail) -> frozenset[str]:
+def closed_at(roots: Sequence[Block], detail: Detail) -> frozenset[str]:
     """The ids of the blocks that are folded in some detail."""
-    every = [block for top in found for block in top.walk()]
+    every = [block for top in roots for block in top.walk()]
     return frozenset([b.id for b in every if b.kind in FOLDED[detail] and (b.kind != "module" or _modules_in(b) == 1)])
 
 
@@ -264,30 +264,30 @@ def _modules_in(block: Block) -> int:
     return (block.kind == "module") + max(map(_modules_in, block.children), default=0)
 
 
-def folded(found: Sequence[Block], detail: Detail | None = None) -> frozenset[str]:
+def folded(roots: Sequence[Block], detail: Detail | None = None) -> frozenset[str]:
     """The ids of the blocks that are folded at first: in some detail, or so that not too many rows are drawn.
 
     Where innermost modules are too many rows still, those around them are folded, too.
     """
     if detail is not None:
-        return closed_at(found, detail)
+        return closed_at(roots, detail)
     for fine, most in MOST_ROWS.items():
-        closed = closed_at(found, fine)
-        if len(visible(found, closed)) <= most:
+        closed = closed_at(roots, fine)
+        if len(visible(roots, closed)) <= most:
             return closed
-    closed = closed_at(found, "module")
-    depths = {b.id: _modules_in(b) for top in found for b in top.walk() if b.kind == "module"}
+    closed = closed_at(roots, "module")
+    depths = {b.id: _modules_in(b) for top in roots for b in top.walk() if b.kind == "module"}
     for depth in range(2, max(depths.values(), default=0) + 1):
-        if len(visible(found, closed)) <= MOST_ROWS["function"]:
+        if len(visible(roots, closed)) <= MOST_ROWS["function"]:
             break
         closed |= {block for block, height in depths.items() if height <= depth}
     return closed
 
 
-def visible(found: Sequence[Block], closed: frozenset[str]) -> list[Block]:
+def visible(siblings: Sequence[Block], closed: frozenset[str]) -> list[Block]:
     """The blocks and rows that are drawn as one, in order, when some are folded."""
     shown: list[Block] = []
-    for block in found:
+    for block in siblings:
         if block.children and block.id not in closed:
             shown += visible(block.children, closed)
         else:

@@ -25,17 +25,17 @@ def counts_only(graph: Graph, node: int, outs: Sequence[int]) -> bool:
 
 def joined(ladder: Ladder) -> Ladder:
     """The ladder in which bookkeeping is part of the rows that it is for (NOTE [Bookkeeping])."""
-    places = _Places(ladder)
+    readers = _Readers(ladder)
     rows = list(ladder.rows)
     for r in reversed(range(len(rows))):
-        other = places.only_reader(r)
-        if other is not None and (places.bookkeeping(rows[r]) or places.shaping(rows[other])):
+        other = readers.only_reader(r)
+        if other is not None and (readers.bookkeeping(rows[r]) or readers.shaping(rows[other])):
             rows[other] = _together(ladder, rows[r], rows[other])
-            places.into[r] = other
-    return evolve(ladder, rows=tuple([row for r, row in enumerate(rows) if r not in places.into]))
+            readers.into[r] = other
+    return evolve(ladder, rows=tuple([row for r, row in enumerate(rows) if r not in readers.into]))
 
 
-class _Places:
+class _Readers:
     """Who reads the values of a ladder, and which rows have become part of which others."""
 
     def __init__(self, ladder: Ladder):

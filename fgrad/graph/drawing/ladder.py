@@ -206,15 +206,15 @@ class _Cotangents:
     @staticmethod
     def of(ladder: Ladder, outs: Sequence[range]) -> "_Cotangents":
         rows: dict[int, list[int]] = {}
-        places: dict[int, End] = {}
+        ends: dict[int, End] = {}
         for k, pair in enumerate(ladder.arguments):
             if pair.value is not None:
-                places[pair.value] = GRADIENT, k
+                ends[pair.value] = GRADIENT, k
         for r, row in enumerate(ladder.rows):
-            places.update({i: (BACKWARD, r) for node in row.forward for i in outs[node]})
+            ends.update({i: (BACKWARD, r) for node in row.forward for i in outs[node]})
             if row.passes and row.passes[0] in ladder.cotangents:
                 rows.setdefault(ladder.cotangents[row.passes[0]], []).append(r)
-        return _Cotangents(ladder, rows, places)
+        return _Cotangents(ladder, rows, ends)
 
     def wires(self, value: int, start: End, ends: Sequence[End]) -> Iterator[Wire]:
         """The wires of a value on the right: from its maker, and from each row that passes it on."""
@@ -283,14 +283,14 @@ def _derivatives(graph: Graph, outs: Sequence[range]) -> set[int]:
         if not derived.isdisjoint(node.inputs) if node.source is None else node.source.of is not None:
             derived.update(mine)
     needed: set[int] = set()
-    found: set[int] = set()
+    derivative_nodes: set[int] = set()
     for k in reversed(range(len(graph.nodes))):
         node = graph.nodes[k]
         if not derived.isdisjoint(outs[k]) and needed.isdisjoint(outs[k]):
-            found.add(k)
+            derivative_nodes.add(k)
         else:
             needed.update(node.inputs)
-    return found
+    return derivative_nodes
 
 
 def aligned(graph: Graph, outs: Sequence[range], back: set[int]) -> Iterator[Row]:

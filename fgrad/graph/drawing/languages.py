@@ -39,8 +39,8 @@ def picture(ladder: Ladder, detail: Detail | None = None, prefix: str = "") -> P
     """The boxes and arrows of a drawing; one arrow between two boxes, whatever goes along it."""
     wiring = wired(ladder)
     ladder = wiring.ladder
-    found = blocks(ladder)
-    units = [*[unit(wiring, block) for block in visible(found, folded(found, detail))], *results(wiring)]
+    roots = blocks(ladder)
+    units = [*[unit(wiring, block) for block in visible(roots, folded(roots, detail))], *results(wiring)]
     at = {row: k for k, each in enumerate(units) for row in range(each.block.start, each.block.stop)}
     boxes: list[tuple[str, Box]] = []
     rows = []

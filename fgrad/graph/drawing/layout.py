@@ -83,9 +83,11 @@ def columns(units: Sequence[Unit], depth: int, lanes: tuple[int, int, int]) -> C
     return Columns(a, f, p, b, (x, gradient), x + gradient + MARGIN)
 
 
-def depth_of(found: Sequence[Block], closed: frozenset[str]) -> int:
+def depth_of(siblings: Sequence[Block], closed: frozenset[str]) -> int:
     """How many brackets stand side by side at most."""
-    return max([1 + depth_of(b.children, closed) if b.children and b.id not in closed else 0 for b in found], default=0)
+    return max(
+        [1 + depth_of(b.children, closed) if b.children and b.id not in closed else 0 for b in siblings], default=0
+    )
 
 
 def arrange(wiring: Wired, units: Sequence[Unit], space: Columns | None = None) -> Arrangement:
@@ -130,12 +132,12 @@ def _plan(units: Sequence[Unit], tops: Sequence[float], at: dict[int, int], wiri
     begin = (here.left, here.out, here.right)[side].get(k, here.height / 2)
     step = (1, 0, -1)[side]
     far: dict[tuple[float, bool], None] = {}
-    beside, straight = False, None
+    uses_lane, straight = False, None
     for place, i in wire.ends:
         unit = at[wiring.row((place, i))]
         there = units[unit]
         if unit == start:
-            beside = beside or side == 1 or paired or place == GRADIENT
+            uses_lane = uses_lane or side == 1 or paired or place == GRADIENT
         elif unit == start + step and not paired and place != GRADIENT and step:
             straight = (
                 (tops[start] + here.height, tops[unit]) if step == 1 else (tops[start], tops[unit] + there.height)
@@ -143,7 +145,7 @@ def _plan(units: Sequence[Unit], tops: Sequence[float], at: dict[int, int], wiri
         else:
             port = (there.left, there.middle, there.right)[side].get(k, there.height / 2)
             far[tops[unit] + port, place == GRADIENT] = None
-    return _Plan(k, side, tops[start] + begin, paired, beside, tuple(far), straight)
+    return _Plan(k, side, tops[start] + begin, paired, uses_lane, tuple(far), straight)
 
 
 def _lanes(plans: Sequence[_Plan]) -> tuple[dict[int, int], tuple[int, int, int]]:
@@ -153,7 +155,7 @@ def _lanes(plans: Sequence[_Plan]) -> tuple[dict[int, int], tuple[int, int, int]
         if plan.far:
             heights = [plan.y, *(y for y, _ in plan.far)]
             spans.append((max(heights) - min(heights), min(heights), max(heights), plan))
-    found: dict[int, int] = {}
+    lane_of: dict[int, int] = {}
     taken: list[list[list[tuple[float, float]]]] = [[], [], []]
     for _, top, bottom, plan in sorted(spans, key=lambda span: (span[0], span[3].wire)):
         lanes = taken[plan.side]
@@ -162,8 +164,8 @@ def _lanes(plans: Sequence[_Plan]) -> tuple[dict[int, int], tuple[int, int, int]
             free = len(lanes)
             lanes.append([])
         lanes[free].append((top, bottom))
-        found[plan.wire] = free
-    return found, (len(taken[0]), len(taken[1]), len(taken[2]))
+        lane_of[plan.wire] = free
+    return lane_of, (len(taken[0]), len(taken[1]), len(taken[2]))
 
 
 def _routes(plan: _Plan, lane: int, space: Columns) -> Iterator[Route]:
@@ -212,5 +214,5 @@ def _far(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 def _towards(a: tuple[float, float], b: tuple[float, float], size: float) -> tuple[float, float]:
     """The point so far from one corner on the way to another."""
-    whole = _far(a, b) or 1.0
-    return a[0] + (b[0] - a[0]) * size / whole, a[1] + (b[1] - a[1]) * size / whole
+    distance = _far(a, b) or 1.0
+    return a[0] + (b[0] - a[0]) * size / distance, a[1] + (b[1] - a[1]) * size / distance

@@ -38,12 +38,12 @@ def to_html(
     """
     wiring = wired(ladder)
     ladder = wiring.ladder
-    found = blocks(ladder)
-    closed = folded(found, detail)
-    every = {block.id: unit(wiring, block) for top in found for block in top.walk()}
+    roots = blocks(ladder)
+    closed = folded(roots, detail)
+    every = {block.id: unit(wiring, block) for top in roots for block in top.walk()}
     ends = list(results(wiring))
-    space = room(wiring, found, every, ends, closed)
-    data = _data(wiring, found, every, ends, closed, space, _Details(wiring, rules or {}, numbers or {}))
+    space = room(wiring, roots, every, ends, closed)
+    data = _data(wiring, roots, every, ends, closed, space, _Details(wiring, rules or {}, numbers or {}))
     picture = [
         f'<svg xmlns="http://www.w3.org/2000/svg" id="drawing" class="ladder"><style>{style(".ladder")}</style>',
         '<rect class="ground" width="100%" height="100%"/>',
@@ -75,28 +75,28 @@ def to_html(
 
 
 def room(
-    wiring: Wired, found: tuple[Block, ...], every: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
+    wiring: Wired, roots: tuple[Block, ...], every: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
 ) -> Columns:
     """Columns wide enough for all units, and for the lanes of the states in which the page is seen most."""
-    return columns(list(every.values()) + ends, _depth(found), _lanes(wiring, found, every, ends, closed))
+    return columns(list(every.values()) + ends, _depth(roots), _lanes(wiring, roots, every, ends, closed))
 
 
 def _lanes(
-    wiring: Wired, found: tuple[Block, ...], every: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
+    wiring: Wired, roots: tuple[Block, ...], every: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
 ) -> tuple[int, int, int]:
-    states = [closed, *[closed_at(found, kind) for kind in FOLDED]]
-    counts = [arrange(wiring, [*[every[b.id] for b in visible(found, state)], *ends]).lanes for state in states]
+    states = [closed, *[closed_at(roots, kind) for kind in FOLDED]]
+    counts = [arrange(wiring, [*[every[b.id] for b in visible(roots, state)], *ends]).lanes for state in states]
     left, middle, right = (max(some) for some in zip(*counts, strict=True))
     return left, middle, right
 
 
-def _depth(found: tuple[Block, ...]) -> int:
-    return depth_of(found, frozenset())
+def _depth(roots: tuple[Block, ...]) -> int:
+    return depth_of(roots, frozenset())
 
 
 def _data(
     wiring: Wired,
-    found: tuple[Block, ...],
+    roots: tuple[Block, ...],
     every: Mapping[str, Unit],
     ends: list[Unit],
     closed: frozenset[str],
@@ -108,11 +108,11 @@ def _data(
     return {
         "sizes": {"GAP": GAP, **{name: getattr(layout, name) for name in SIZES}},
         "columns": {name: getattr(space, name) for name in columns_of},
-        "lanes": _lanes(wiring, found, every, ends, closed),
-        "tree": [_tree(block) for block in found],
+        "lanes": _lanes(wiring, roots, every, ends, closed),
+        "tree": [_tree(block) for block in roots],
         "results": [_tree(each.block) for each in ends],
         "closed": sorted(closed),
-        "levels": {kind: sorted(closed_at(found, kind)) for kind in FOLDED},
+        "levels": {kind: sorted(closed_at(roots, kind)) for kind in FOLDED},
         "units": {each.id: _unit(each) for each in (*every.values(), *ends)},
         "wires": [_wire(wiring, k) for k in range(len(wiring.wires))],
         "details": {each.id: list(details.of(each)) for each in (*every.values(), *ends)},

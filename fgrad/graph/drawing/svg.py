@@ -116,16 +116,16 @@ def to_svg(ladder: Ladder, detail: Detail | None = None) -> str:
 def _image(ladder: Ladder, detail: Detail | None) -> tuple[str, float, float]:
     """What a ladder's image consists of, its width and its height."""
     wiring = wired(ladder)
-    found = blocks(wiring.ladder)
-    closed = folded(found, detail)
-    units = [*[unit(wiring, block) for block in visible(found, closed)], *results(wiring)]
-    space = columns(units, depth_of(found, closed), arrange(wiring, units).lanes)
+    roots = blocks(wiring.ladder)
+    closed = folded(roots, detail)
+    units = [*[unit(wiring, block) for block in visible(roots, closed)], *results(wiring)]
+    space = columns(units, depth_of(roots, closed), arrange(wiring, units).lanes)
     arrangement = arrange(wiring, units, space)
     height = arrangement.height + (14 if wiring.ladder.left_out else 0)
     parts = [
         *titles(space),
         *note(wiring, height),
-        *brackets(found, closed, arrangement),
+        *brackets(roots, closed, arrangement),
         *[wire(wiring, route.wire, route.corners) for route in arrangement.routes],
         *[drawn(each, top, space) for each, top in zip(arrangement.units, arrangement.tops, strict=True)],
     ]
@@ -134,8 +134,8 @@ def _image(ladder: Ladder, detail: Detail | None) -> tuple[str, float, float]:
 
 def titles(space: Columns) -> Iterator[str]:
     """The titles of the columns that are there."""
-    places = (space.argument, space.forward, space.pill, space.backward, space.gradient)
-    for title, (x, width) in zip(TITLES, places, strict=True):
+    columns_of_titles = (space.argument, space.forward, space.pill, space.backward, space.gradient)
+    for title, (x, width) in zip(TITLES, columns_of_titles, strict=True):
         if width and (space.backward[1] or title == "arguments"):
             yield f'<text class="column" x="{x + width / 2:.1f}" y="15" text-anchor="middle">{title}</text>'
 
@@ -195,20 +195,20 @@ def _box(box: Box | None, place: tuple[float, float], y: float, height: float) -
     )
 
 
-def brackets(found: Sequence[Block], closed: frozenset[str], arrangement: Arrangement) -> Iterator[str]:
+def brackets(roots: Sequence[Block], closed: frozenset[str], arrangement: Arrangement) -> Iterator[str]:
     """A bracket beside the units of each block that is open."""
     spans = {
         row: (top, top + each.height)
         for each, top in zip(arrangement.units, arrangement.tops, strict=True)
         for row in range(each.block.start, each.block.stop)
     }
-    yield from _brackets(found, closed, spans, 0)
+    yield from _brackets(roots, closed, spans, 0)
 
 
 def _brackets(
-    found: Sequence[Block], closed: frozenset[str], spans: dict[int, tuple[float, float]], depth: int
+    siblings: Sequence[Block], closed: frozenset[str], spans: dict[int, tuple[float, float]], depth: int
 ) -> Iterator[str]:
-    for block in found:
+    for block in siblings:
         if not block.children or block.id in closed:
             continue
         top, bottom, x = spans[block.start][0], spans[block.stop - 1][1], MARGIN + BRACKET * depth + 12

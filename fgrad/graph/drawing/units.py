@@ -138,9 +138,9 @@ class Wired:
 def wired(ladder: Ladder) -> Wired:
     """The wires of a ladder; an argument stands at the first row that reads it."""
     ladder = shorter(joined(ladder))
-    found = wires(ladder)
+    all_wires = wires(ladder)
     readers: dict[int, list[tuple[bool, int]]] = {}
-    for w in found:
+    for w in all_wires:
         if w.start[0] == ARGUMENT:
             rows = [(w.saved, i) for place, i in w.ends if place in (FORWARD, BACKWARD)]
             readers.setdefault(w.start[1], []).extend(rows)
@@ -149,7 +149,7 @@ def wired(ladder: Ladder) -> Wired:
                 readers.setdefault(k, []).append((True, w.start[1]))
     # the first row of the forward pass that reads it, else the first of the backward pass, or that which makes it
     home = [min(readers.get(k, ()), default=(False, 0))[1] for k in range(len(ladder.arguments))]
-    return Wired(ladder, found, tuple(home))
+    return Wired(ladder, all_wires, tuple(home))
 
 
 def results(wiring: Wired) -> Iterator[Unit]:
@@ -187,11 +187,11 @@ def unit(wiring: Wired, block: Block) -> Unit:
         and wiring.pill_row(w) not in inside
         and any(wiring.row(end) in inside for end in w.ends)
     ]
-    beside = PAIR * len(pairs)
+    pair_width = PAIR * len(pairs)
     height = max(
         float(BOX),
-        beside - (PAIR - BOX),
-        *[beside + PORT * (len(some) + 1) for some in (left, right) if some],
+        pair_width - (PAIR - BOX),
+        *[pair_width + PORT * (len(some) + 1) for some in (left, right) if some],
         PILL * len(pills) + PORT * (len(crossing) + 1) * bool(crossing),
     )
     # pills stand in the middle, unless ends of wires need the room below them
@@ -206,24 +206,24 @@ def unit(wiring: Wired, block: Block) -> Unit:
         tuple(pills),
         _leaving(wiring, inside, FORWARD),
         _leaving(wiring, inside, BACKWARD) if block.start else "",  # there is nothing above the first
-        _spread(left, height, beside) | ports[0],
-        _spread(right, height, beside) | ports[1],
+        _spread(left, height, pair_width) | ports[0],
+        _spread(right, height, pair_width) | ports[1],
         _spread(crossing, height, PILL * len(pills)),
         out,
         height,
     )
 
 
-def _spread(found: Sequence[int], height: float, above: float = 0.0) -> dict[int, float]:
+def _spread(wire_numbers: Sequence[int], height: float, above: float = 0.0) -> dict[int, float]:
     """The ends of some wires, one below the other in the part of the height that is left."""
-    step = (height - above) / (len(found) + 1)
-    return {k: above + step * (n + 1) for n, k in enumerate(found)}
+    step = (height - above) / (len(wire_numbers) + 1)
+    return {k: above + step * (n + 1) for n, k in enumerate(wire_numbers)}
 
 
 def _touching(wiring: Wired, block: Block) -> tuple[list[int], list[int]]:
     """The wires of the left and of the right side that go from a block to others or come from them."""
     inside = range(block.start, block.stop)
-    found: tuple[list[int], list[int]] = [], []
+    by_side: tuple[list[int], list[int]] = [], []
     for k in wiring.near(inside):
         w = wiring.wires[k]
         if w.saved:
@@ -233,8 +233,8 @@ def _touching(wiring: Wired, block: Block) -> tuple[list[int], list[int]]:
             end[0] == GRADIENT and yes for end, yes in zip(w.ends, ends, strict=True)
         )
         if not paired and ((start and not all(ends)) or (not start and any(ends))):
-            found[w.start[0] in (BACKWARD, SEED)].append(k)
-    return found
+            by_side[w.start[0] in (BACKWARD, SEED)].append(k)
+    return by_side
 
 
 def _pairs(wiring: Wired, inside: range) -> Iterator[tuple[list[int], tuple[Box | None, Box | None]]]:
@@ -254,15 +254,15 @@ def _pairs(wiring: Wired, inside: range) -> Iterator[tuple[list[int], tuple[Box 
 
 def _pair_ports(wiring: Wired, inside: range) -> tuple[dict[int, float], dict[int, float]]:
     """Where the wires of arguments begin, and those of gradients end."""
-    found: tuple[dict[int, float], dict[int, float]] = {}, {}
+    ports: tuple[dict[int, float], dict[int, float]] = {}, {}
     for n, (mine, _) in enumerate(_pairs(wiring, inside)):
         for k in wiring.near(inside):
             w = wiring.wires[k]
             if not w.saved and w.start[0] == ARGUMENT and w.start[1] in mine:
-                found[0][k] = n * PAIR + BOX / 2
+                ports[0][k] = n * PAIR + BOX / 2
             if any(place == GRADIENT and i in mine for place, i in w.ends):
-                found[1][k] = n * PAIR + BOX / 2
-    return found
+                ports[1][k] = n * PAIR + BOX / 2
+    return ports
 
 
 def _argument_box(ladder: Ladder, k: int) -> Box | None:
@@ -386,12 +386,12 @@ def _leaving(wiring: Wired, inside: range, side: str) -> str:
         return cut(f"{shortened(name, TITLE - len(type) - 3)}  {type}", TITLE)
     head = next(iter(names), "").rpartition(" / d ")[0]
     if head and all(name.startswith(f"{head} / d ") for name in names):  # d loss / d q, k
-        found = [name.removeprefix(f"{head} / d ") for name in names]
-        return cut(f"{head} / d {', '.join(found)}", TITLE)
-    found = list(names)
-    if len(found) > 2:
-        found = [found[0], f"{len(found) - 1} more"]
-    return cut(", ".join(found), TITLE)
+        shown_names = [name.removeprefix(f"{head} / d ") for name in names]
+        return cut(f"{head} / d {', '.join(shown_names)}", TITLE)
+    shown_names = list(names)
+    if len(shown_names) > 2:
+        shown_names = [shown_names[0], f"{len(shown_names) - 1} more"]
+    return cut(", ".join(shown_names), TITLE)
 
 
 def made_by(ladder: Ladder, block: Block) -> Iterator[int]:

@@ -69,19 +69,19 @@ def _tells(node: Node, name: str) -> bool:
 
 def operations(ladder: Ladder, nodes: Sequence[int]) -> list[str]:
     """What a box calls some operations: those that only shape or count are left out of a text that has others."""
-    found = [ladder.graph.nodes[k] for k in telling(ladder, nodes)]
-    if len(found) == 1:
-        return [operation_text(found[0], literals_of(ladder.graph))]
-    return [called(node) for node in found]
+    shown_nodes = [ladder.graph.nodes[k] for k in telling(ladder, nodes)]
+    if len(shown_nodes) == 1:
+        return [operation_text(shown_nodes[0], literals_of(ladder.graph))]
+    return [called(node) for node in shown_nodes]
 
 
 def telling(ladder: Ladder, nodes: Sequence[int]) -> Sequence[int]:
     """Those of some nodes that say what they are for: neither bookkeeping nor constants, where there are others."""
     graph = ladder.graph
     for plain in (PLAIN, SHAPING):
-        found = [k for k in nodes if graph.nodes[k].op.name not in plain]
-        if found:
-            return [k for k in found if not counts_only(graph, k, ladder.outs[k])] or found
+        named_nodes = [k for k in nodes if graph.nodes[k].op.name not in plain]
+        if named_nodes:
+            return [k for k in named_nodes if not counts_only(graph, k, ladder.outs[k])] or named_nodes
     return nodes
 
 
@@ -95,6 +95,6 @@ def differentiated(ladder: Ladder, forward: Sequence[int], backward: Sequence[in
     nodes = ladder.graph.nodes
     own = [k for k in forward if derivative_of(ladder, k) is None] or forward
     names = {nodes[k].op.name: called(nodes[k]) for k in own}
-    found = [name for k in backward if (name := derivative_of(ladder, k)) is not None]
-    said = [names.get(name, name) for name in found if name not in PLAIN]
-    yield from said or [called(nodes[k]) for k in telling(ladder, own)] or found
+    derived_names = [name for k in backward if (name := derivative_of(ladder, k)) is not None]
+    said = [names.get(name, name) for name in derived_names if name not in PLAIN]
+    yield from said or [called(nodes[k]) for k in telling(ladder, own)] or derived_names

@@ -20,7 +20,7 @@ class _Once:
     given: set[str] = field(factory=set)
 
 
-once: _Once = _Once()
+warn_once: _Once = _Once()
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -44,8 +44,8 @@ def first_time(warning: str) -> bool:
 
     Source: `torch.set_warn_always <https://docs.pytorch.org/docs/2.13/generated/torch.set_warn_always.html>`_.
     """
-    if once.always:
+    if warn_once.always:
         return True
-    fresh = warning not in once.given
-    once.given.add(warning)
+    fresh = warning not in warn_once.given
+    warn_once.given.add(warning)
     return fresh

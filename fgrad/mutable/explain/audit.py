@@ -40,10 +40,10 @@ class Finding:
     def __str__(self) -> str:
         what = "backward would raise" if self.kind == "raises" else "backward would silently use a changed value"
         named = f" ({self.tensor})" if self.tensor else ""
-        found = f"{what}: {self.operation}, at {self.line}, reads '{self.value}'{named}"
+        reading = f"{what}: {self.operation}, at {self.line}, reads '{self.value}'{named}"
         if self.writes:
-            return f"{found}, which was written by " + "; ".join(self.writes)
-        return f"{found}, which was written past the version counter (through .data, or kept on ctx by itself)"
+            return f"{reading}, which was written by " + "; ".join(self.writes)
+        return f"{reading}, which was written past the version counter (through .data, or kept on ctx by itself)"
 
 
 @frozen
@@ -114,10 +114,10 @@ def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
     ...     y.data.zero_()
     ...     y.sum().backward()
     ...     return x.grad
-    >>> found = torch.audit(program)
-    >>> found.result, [finding.kind for finding in found]
+    >>> report = torch.audit(program)
+    >>> report.result, [finding.kind for finding in report]
     (tensor([0.1966, 0.1050]), ['silent'])
-    >>> print(found.differences[0])
+    >>> print(report.differences[0])
     the result differs by up to 0.197 (1 of its norm)
     """
     if not callable(f):
@@ -131,8 +131,8 @@ def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
         modes.snapshot, modes.findings = False, None
         try:
             outcomes.append(_outcome(lambda: f(*args, **kwargs), given)[1])
-        except Exception as found:
-            error = found
+        except Exception as raised:
+            error = raised
         findings: dict[Finding, None] = {}
         modes.snapshot, modes.findings = True, findings
         result, outcome = _outcome(lambda: f(*args, **kwargs), given)
@@ -149,11 +149,11 @@ def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
 
 def _given(args: Any, kwargs: Any) -> dict[str, Tensor]:
     """The tensors and parameters among the arguments, by name."""
-    found = {}
+    tensors = {}
     for i, leaf in enumerate(flatten((args, kwargs))[0]):
         named = leaf.named_parameters() if hasattr(type(leaf), "named_parameters") else [(f"args[{i}]", leaf)]
-        found |= {name: tensor for name, tensor in named if isinstance(tensor, Tensor)}
-    return found
+        tensors |= {name: tensor for name, tensor in named if isinstance(tensor, Tensor)}
+    return tensors
 
 
 def _outcome(run: Callable[[], Any], given: dict[str, Tensor]) -> tuple[Any, dict[str, np.ndarray]]:
@@ -211,11 +211,11 @@ def _same(value: Any, array: Any) -> bool:
 
 def kept_on(context: Any) -> list[tuple[str, Tensor, Any, int]]:
     """The tensors that the user's forward has put on a context by itself, with what they hold and their versions."""
-    found = []
+    kept = []
     for name, value in vars(context).items():
         if isinstance(value, Tensor) and name not in _OWN:
-            found.append((name, value, value._value(), value._counter.value))
-    return found
+            kept.append((name, value, value._value(), value._counter.value))
+    return kept
 
 
 #: what a context has of its own

@@ -53,10 +53,10 @@ def call_path(node: Node, nodes: Sequence[Node]) -> Iterator[Call]:
     at = ran.index(node) if node in ran else None
     sure = True
     for _ in range(DEEPEST):
-        found = None if at is None else _caller(ran, at, numbers)
-        if found is None:
+        caller = None if at is None else _caller(ran, at, numbers)
+        if caller is None:
             return
-        call, at = found
+        call, at = caller
         sure = sure and call.sure
         yield Call(call.source, sure)
 
@@ -87,20 +87,20 @@ def _caller(ran: Sequence[Node], at: int, numbers: Collection[int]) -> tuple[Cal
         (first, start), (last, end) = _source(ran[before]), _source(ran[after])
         calls = _calls(first, start, end, name, others) if first is last else None
         if calls is not None and len(calls) == runs:
-            whole = all(number in numbers for number in range(ran[before].sequence, ran[after].sequence))
-            return Call((first, calls[run]), whole), before
+            is_complete = all(number in numbers for number in range(ran[before].sequence, ran[after].sequence))
+            return Call((first, calls[run]), is_complete), before
 
-    found: list[tuple[RawSource, int]] = []
+    candidates: list[tuple[RawSource, int]] = []
     for node, ends in ((before, False), (after, True)):
         if node is not None:
             caller, place = _source(ran[node])
             calls = _calls(caller, None, place, name, others) if ends else _calls(caller, place, None, name, others)
             if calls is None:
                 return None
-            found += [((caller, call), node) for call in calls]
-    if len(found) != runs:
+            candidates += [((caller, call), node) for call in calls]
+    if len(candidates) != runs:
         return None
-    source, nearest = found[run]
+    source, nearest = candidates[run]
     return Call(source, False), nearest
 
 
@@ -205,7 +205,7 @@ def calls_of(code: CodeType, name: str) -> tuple[int, ...]:
     >>> len(calls_of(layers.__code__, "layer")), len(calls_of(layers.__code__, "scale"))
     (2, 1)
     """
-    found: list[int] = []
+    offsets: list[int] = []
     waiting: list[int] = []  # for each load of the name whose call has not come: what lies on the stack from there on
     for instruction in dis.get_instructions(code):
         opcode, argument = instruction.opcode, instruction.arg
@@ -213,24 +213,24 @@ def calls_of(code: CodeType, name: str) -> tuple[int, ...]:
         waiting = [depth + effect for depth in waiting]
         done = [depth for depth in waiting if depth <= 1]
         if done and instruction.opname.startswith("CALL"):
-            found.append(instruction.offset)
+            offsets.append(instruction.offset)
         if done and not instruction.opname.startswith("PRECALL"):
             waiting = [depth for depth in waiting if depth > 1]
         if _loads(instruction, name):
             waiting.append(1)
-    return tuple(found)
+    return tuple(offsets)
 
 
 @lru_cache(1 << 12)
 def _uses(code: CodeType, name: str) -> int:
     """How often some code loads what has a name, or has code of its own that may."""
-    found = 0
+    uses = 0
     for x in dis.get_instructions(code):
-        found += _loads(x, name) or (isinstance(x.argval, tuple) and name in x.argval)
+        uses += _loads(x, name) or (isinstance(x.argval, tuple) and name in x.argval)
         if isinstance(x.argval, CodeType):
             inner = x.argval
-            found += name in (*inner.co_names, *inner.co_varnames, *inner.co_freevars) or _uses(inner, name) > 0
-    return found
+            uses += name in (*inner.co_names, *inner.co_varnames, *inner.co_freevars) or _uses(inner, name) > 0
+    return uses
 
 
 def _loads(x: dis.Instruction, name: str) -> bool:

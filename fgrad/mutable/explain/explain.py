@@ -34,11 +34,11 @@ def _maker(saved_tensor: SavedTensor, node: Node) -> Node | None:
     if saved_tensor.output:
         return node
     tensor = saved_tensor.tensor
-    found = None if tensor is None else tensor._grad_fn
-    while found is not None and found.sequence > node.sequence:
-        edge = found.next_edges[0] if found.next_edges else None
-        found = None if edge is None else edge[0]
-    return None if isinstance(found, AccumulateGrad) else found
+    node_before = None if tensor is None else tensor._grad_fn
+    while node_before is not None and node_before.sequence > node.sequence:
+        edge = node_before.next_edges[0] if node_before.next_edges else None
+        node_before = None if edge is None else edge[0]
+    return None if isinstance(node_before, AccumulateGrad) else node_before
 
 
 def _named(saved_tensor: SavedTensor, node: Node) -> Iterator[str]:

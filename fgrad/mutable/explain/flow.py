@@ -91,21 +91,21 @@ def reaches(source: RawSource, lines: Iterable[RawSource], among: Mapping[CodeTy
 
 @lru_cache(1 << 12)
 def _statements(code: CodeType) -> tuple[Statement, ...]:
-    found: list[Statement] = []
+    statements: list[Statement] = []
     reader = _Reader(code)
     joined = False  # whether the last statement ended with a store: another one beside it unpacks the same value
     for offset, name, value in _instructions(code):
         fresh = reader.is_empty
         if not reader.read(name, value):
             continue
-        if joined and fresh and found:
-            last = found.pop()
-            found.append(Statement(code, offset, last.loads | reader.loads, last.stores | reader.stores))
+        if joined and fresh and statements:
+            last = statements.pop()
+            statements.append(Statement(code, offset, last.loads | reader.loads, last.stores | reader.stores))
         else:
-            found.append(Statement(code, offset, frozenset(reader.loads), frozenset(reader.stores)))
+            statements.append(Statement(code, offset, frozenset(reader.loads), frozenset(reader.stores)))
         joined = name.startswith("STORE_")
         reader = _Reader(code)
-    return tuple(found)
+    return tuple(statements)
 
 
 def _instructions(code: CodeType) -> Iterator[tuple[int, str, Any]]:

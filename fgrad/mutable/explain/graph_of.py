@@ -85,11 +85,11 @@ class _Called:
     @staticmethod
     def of(name: str) -> "_Called":
         """From ``'weight' of 'model'``, as errors have it."""
-        found = re.match(r"'(.+?)'(?: of '(.+)')?$", name)
-        return _Called(found.group(1), found.group(2) or "") if found else _Called(name.replace("'", ""))
+        match = re.match(r"'(.+?)'(?: of '(.+)')?$", name)
+        return _Called(match.group(1), match.group(2) or "") if match else _Called(name.replace("'", ""))
 
     @property
-    def whole(self) -> str:
+    def full_name(self) -> str:
         return f"{self.owner}.{self.path}" if self.owner else self.path
 
 
@@ -99,15 +99,15 @@ def _unique(called: Sequence[_Called]) -> list[str]:
     owners: dict[str, set[str]] = {}
     for each in called:
         owners.setdefault(each.path, set()).add(each.owner)
-    wanted = [each.whole if len(owners[path]) > 1 else path for each, path in zip(called, paths, strict=True)]
-    found: dict[str, None] = {}
+    wanted = [each.full_name if len(owners[path]) > 1 else path for each, path in zip(called, paths, strict=True)]
+    names: dict[str, None] = {}
     for name in wanted:
         unique, times = name, 1
-        while unique in found:
+        while unique in names:
             times += 1
             unique = f"{name}#{times}"
-        found[unique] = None
-    return list(found)
+        names[unique] = None
+    return list(names)
 
 
 class _Inputs:
@@ -121,14 +121,14 @@ class _Inputs:
 
     def number(self, key: Any, type: ShapedArray, called: _Called) -> int:
         """The number of the input with a key, made where it is met first; what has no key is met once."""
-        found = None if key is None else self._known.get(key)
-        if found is None:
-            found = self.builder.input(type)
+        index = None if key is None else self._known.get(key)
+        if index is None:
+            index = self.builder.input(type)
             self.called.append(called)
-            self.numbers.append(found)
+            self.numbers.append(index)
             if key is not None:
-                self._known[key] = found
-        return found
+                self._known[key] = index
+        return index
 
 
 class _Rebuilt:
@@ -144,8 +144,8 @@ class _Rebuilt:
 
     def inputs(self, out: int) -> tuple[list[list[str]], list[int]]:
         """The names of the leaves and of the data that is read, each sorted, and their numbers in this order."""
-        whole = self.builder.finish([out])
-        read = {self.builder.inputs[i] for node in whole.nodes for i in node.inputs if i < len(self.builder.inputs)}
+        rebuilt = self.builder.finish([out])
+        read = {self.builder.inputs[i] for node in rebuilt.nodes for i in node.inputs if i < len(self.builder.inputs)}
         data = [k for k, number in enumerate(self.data.numbers) if number in read]
         names = _unique([*self.leaves.called, *[self.data.called[k] for k in data]])
         split = len(self.leaves.called)
@@ -203,10 +203,10 @@ class _Rebuilt:
                 f"graph_of: {node.name()}{where} has no derivative. Way out: ask for the graph of what comes after it, "
                 "from a leaf (detach, requires_grad_)."
             )
-        found = [None if edge is None else self.made[edge[0]][edge[1]] for edge in node.next_edges]
-        if node.passes_on and None not in found:
-            return [number for number in found if number is not None]
-        return self._named_call(node, [number for number in found if number is not None], source)
+        numbers = [None if edge is None else self.made[edge[0]][edge[1]] for edge in node.next_edges]
+        if node.passes_on and None not in numbers:
+            return [number for number in numbers if number is not None]
+        return self._named_call(node, [number for number in numbers if number is not None], source)
 
     def _source(self, node: Node) -> Source | None:
         return None if node.source is None else Source(*node.source, module=self.paths.of(node))
@@ -265,8 +265,8 @@ class _Rebuilt:
         params = {"label": node.name().removesuffix("Backward"), "results": tuple(results), "saved": tuple(saved)}
         op = intern(named_call, params, [self.builder.types[i] for i in args])
         first = self.builder.emit(op, tuple(args), source)
-        places = iter(range(first, first + len(results)))
-        return [-1 if type is None else next(places) for type in node.out_types]
+        results_from = iter(range(first, first + len(results)))
+        return [-1 if type is None else next(results_from) for type in node.out_types]
 
     def _operand(self, node: OperationNode, place: int, type: ShapedArray) -> int:
         plan, pullback = node.plan, node.pullback
@@ -283,8 +283,8 @@ class _Rebuilt:
             stored = name_of_node(node)
             return self.data.number(None, type, _Called(f"{name} of {stored or plan.operation.name}"))
         key = (id(tensor._storage), tensor._counter.value, str(tensor._geometry_of()))
-        found = name_of(tensor)
-        called = _Called(f"{name} of {plan.operation.name}") if found is None else _Called.of(found)
+        user_name = name_of(tensor)
+        called = _Called(f"{name} of {plan.operation.name}") if user_name is None else _Called.of(user_name)
         return self.data.number(key, type, called)
 
 

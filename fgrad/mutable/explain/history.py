@@ -49,8 +49,8 @@ def leaves(y: Tensor) -> list[Tensor]:
 
 def lines(y: Tensor) -> list[RawSource]:
     """The user's lines that computed a tensor, with history or without."""
-    found = [getattr(at, "source", None) for at, _, _ in _reached(_start(y), True)]
-    return [source for source in dict.fromkeys(found) if source is not None]
+    sources = [getattr(at, "source", None) for at, _, _ in _reached(_start(y), True)]
+    return [source for source in dict.fromkeys(sources) if source is not None]
 
 
 def descends(start: Any, x: Tensor) -> bool:
@@ -117,9 +117,9 @@ def _following(at: Any, across: bool) -> Iterator[Any]:
             yield from getattr(at, "origins", ())
     elif isinstance(at, Origin):
         yield from at.parents
-        for found in map(_alive, at.before):
-            if found is not None:
-                yield found
+        for origin in map(_alive, at.before):
+            if origin is not None:
+                yield origin
     elif isinstance(at, Tensor) and across and at._origin is not None:
         yield at._origin
 

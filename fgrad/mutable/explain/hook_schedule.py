@@ -98,13 +98,13 @@ def hook_schedule(loss: Tensor) -> Schedule:
             "hook_schedule: the tensor does not require grad and has no grad_fn, so backward will run nothing. "
             "torch.why_no_grad(tensor) says why."
         )
-    found: list[Entry] = []
+    entries: list[Entry] = []
     nodes = order([edge[0]])
     names = names_of_results(nodes)
     for node in nodes:
         leaf = name_of(node.variable) if isinstance(node, AccumulateGrad) else None
-        found += _of_node(node, (leaf or names.get(node, "")).replace("'", ""))
-    return Schedule(tuple(found))
+        entries += _of_node(node, (leaf or names.get(node, "")).replace("'", ""))
+    return Schedule(tuple(entries))
 
 
 def _of_node(node: Node, called: str) -> Iterator[Entry]:

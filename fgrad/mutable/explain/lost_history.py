@@ -25,11 +25,11 @@ def warn_of_lost_history(node: Node, kept: Sequence[Any], results: Sequence[Tens
       kept: what its ``save_for_backward`` kept; what is on the context itself is looked for there.
       results: the gradients.
     """
-    found = [(name, x._origin) for name, x in _kept(node, kept) if x._origin is not None and x._type.inexact]
-    if not found:
+    intermediates = [(name, x._origin) for name, x in _kept(node, kept) if x._origin is not None and x._type.inexact]
+    if not intermediates:
         return
     read = _origins([x for x in results if x is not None])
-    for name, origin in found:
+    for name, origin in intermediates:
         if origin in read:
             warn(_text(node, name, origin), UserWarning)
 
@@ -45,19 +45,19 @@ def _kept(node: Node, kept: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
 
 def _origins(results: Sequence[Tensor]) -> set[Any]:
     """The origins of all that some gradients were computed from."""
-    found: set[Any] = set()
+    origins: set[Any] = set()
     stack: list[Any] = [x._grad_fn or x._origin for x in results]
     while stack:
         at = stack.pop()
-        if at is None or at in found:
+        if at is None or at in origins:
             continue
-        found.add(at)
+        origins.add(at)
         if isinstance(at, Origin):
             stack += at.parents
         else:
             stack += getattr(at, "origins", ())
             stack += [edge[0] for edge in at.next_edges if edge is not None]
-    return found
+    return origins
 
 
 def _text(node: Node, name: str, origin: Origin) -> str:

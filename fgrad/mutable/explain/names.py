@@ -23,17 +23,17 @@ def place(source: RawSource | None) -> str:
     """A line of the user's code: file, number and function."""
     if source is None:
         return "an unknown line"
-    found = Source(*source)
-    return f"{found.file}:{found.line}, in {found.function}"
+    readable = Source(*source)
+    return f"{readable.file}:{readable.line}, in {readable.function}"
 
 
 def name_of(tensor: Tensor) -> str | None:
     """What the user calls a tensor: its label, a parameter's place in a module, or a variable of the calling frames."""
-    found = _name_of(tensor)
-    if found is None and tensor._view is not None:
+    name = _name_of(tensor)
+    if name is None and tensor._view is not None:
         base = _name_of(tensor._view.base)
         return None if base is None else f"a view of {base}"
-    return found
+    return name
 
 
 def _name_of(tensor: Tensor) -> str | None:
@@ -59,8 +59,8 @@ def _name_of(tensor: Tensor) -> str | None:
         frame = frame.f_back
     # as it stands: of a view whose base was written, a new one would have no name, and may be refused
     node = tensor._grad_fn
-    found = None if node is None else name_of_node(node)
-    return None if found is None else f"'{found}'"
+    name_of_result = None if node is None else name_of_node(node)
+    return None if name_of_result is None else f"'{name_of_result}'"
 
 
 def _locals(frame: Any) -> list[tuple[str, Any]]:
@@ -69,11 +69,11 @@ def _locals(frame: Any) -> list[tuple[str, Any]]:
     Before Python 3.13 the frame of a function keeps the dict that it gives, and all that was in its variables then,
     until it ends: a graph would outlive the question about it.  So the dict is emptied, unless somebody has it.
     """
-    found = frame.f_locals
-    variables = list(found.items())
+    variables_now = frame.f_locals
+    variables = list(variables_now.items())
     # references: the frame, the variable, the parameter of getrefcount
-    if type(found) is dict and frame.f_code.co_flags & CO_OPTIMIZED and sys.getrefcount(found) <= 3:
-        found.clear()
+    if type(variables_now) is dict and frame.f_code.co_flags & CO_OPTIMIZED and sys.getrefcount(variables_now) <= 3:
+        variables_now.clear()
     return variables
 
 
@@ -121,16 +121,16 @@ def _items(value: Any) -> Iterable[tuple[Any, Any]]:
 
 def _in_container(value: Any, tensor: Tensor) -> str | None:
     """Where a tensor lies in a list, tuple or dict, or which attribute of an object of the user's it is."""
-    for key, found in _items(value):
-        if isinstance(found, Tensor) and same(found, tensor):
+    for key, entry in _items(value):
+        if isinstance(entry, Tensor) and same(entry, tensor):
             return str(key)
     return None
 
 
 def _in_modules(value: Any, tensor: Tensor) -> str | None:
     """Where a tensor is in a module that lies in a container or is an attribute: ``weight of [0]``."""
-    for key, found in _items(value):
-        inside = _in_module(found, tensor)
+    for key, entry in _items(value):
+        inside = _in_module(entry, tensor)
         if inside is not None:
             return f"{inside} of {f'[{key!r}]' if isinstance(value, list | tuple | dict) else f'.{key}'}"
     return None
@@ -147,14 +147,14 @@ def names_of_results(nodes: Iterable[Node]) -> dict[Node, str]:
 
     Of several nodes that one instruction made, the one made last has its result.
     """
-    found: dict[Node, str] = {}
+    names: dict[Node, str] = {}
     seen: set[Any] = set()
     for node in nodes:
         name = None if node.source in seen else name_of_node(node)
         seen.add(node.source)
         if name is not None:
-            found[node] = name
-    return found
+            names[node] = name
+    return names
 
 
 class ModulePaths:
@@ -171,10 +171,10 @@ class ModulePaths:
         return ".".join([self._step(*pair) for pair in pairwise(modules_around(node.scope))])
 
     def _step(self, outer: Any, inner: Any) -> str:
-        found = self._known.get((outer, inner))
-        if found is None:
-            found = self._known[outer, inner] = path_in(outer, inner)
-        return found
+        path = self._known.get((outer, inner))
+        if path is None:
+            path = self._known[outer, inner] = path_in(outer, inner)
+        return path
 
 
 def module_path(node: Node) -> str:
@@ -184,11 +184,11 @@ def module_path(node: Node) -> str:
 
 def modules_around(scope: Any) -> Iterator[Any]:
     """The modules of a scope that are still alive, the outermost first."""
-    found = []
+    alive = []
     while scope is not None:
         module, scope = scope
-        found.append(module())
-    return reversed([module for module in found if module is not None])
+        alive.append(module())
+    return reversed([module for module in alive if module is not None])
 
 
 def path_in(outer: Any, inner: Any) -> str:

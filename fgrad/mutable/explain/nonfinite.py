@@ -56,8 +56,8 @@ def nonfinite(loss: Tensor) -> Nonfinite:
     >>> import fgrad.torch as torch
     >>> x = torch.tensor([4., 0.], requires_grad=True)
     >>> loss = torch.where(x > 0, x.sqrt(), 0.).sum()
-    >>> found = torch.nonfinite(loss)
-    >>> found.phase, found.operation, found.places[0].index, found.mend.checked
+    >>> cause = torch.nonfinite(loss)
+    >>> cause.phase, cause.operation, cause.places[0].index, cause.mend.checked
     ('backward', 'sqrt', (1,), True)
     >>> x.grad is None
     True
@@ -89,10 +89,10 @@ def explained(task: GraphTask) -> str:
 
     try:
         with _unwatched():
-            found = widely(quietly, looked)
+            explanation = widely(quietly, looked)
     except Exception:  # what cannot be explained is raised as it was
         return ""
-    return str(found) if found else ""
+    return str(explanation) if explanation else ""
 
 
 class _unwatched:
@@ -184,13 +184,13 @@ class History:
                 self.names[node, at] = _bare(name_of(saved.tensor)) or saved.name
         # a result that backward reads is what it was when it was saved, whatever was written since
 
-    def told(self, found: Nonfinite) -> Nonfinite:
+    def told(self, answer: Nonfinite) -> Nonfinite:
         """An answer with what is known of the inside of the guilty node."""
-        inner = self.inside.get(found.operation or "")
-        if inner is None or not inner or found.phase != "backward":
-            return found
+        inner = self.inside.get(answer.operation or "")
+        if inner is None or not inner or answer.phase != "backward":
+            return answer
         return evolve(
-            found,
+            answer,
             source=inner.source,
             places=inner.places,
             count=inner.count,
@@ -237,12 +237,12 @@ class _HistoryRun:
         return Run(self.execution, values, len(values), self.names, frozenset(self.given))
 
     def _values(self) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = []
+        values: list[tuple[str, int]] = []
         for edge, _ in self.history.roots:
             if edge in self.cells:
                 self.names.setdefault(self.cells[edge], self.history.called)
-                found.append((self.history.called, self.cells[edge]))
-        return found
+                values.append((self.history.called, self.cells[edge]))
+        return values
 
     def _forward(self, node: Node) -> bool:
         """Run a node's operation, or take its results as they are known; whether that is right."""
@@ -262,10 +262,10 @@ class _HistoryRun:
                 self.changed.add(node)
             if None not in reads:
                 graph = history.graphs[node]
-                whole = Event(None, _unknown, tuple(reads), (), source, frame, None, None, len(execution.events), graph)  # type: ignore[arg-type]
+                outer = Event(None, _unknown, tuple(reads), (), source, frame, None, None, len(execution.events), graph)  # type: ignore[arg-type]
                 graph = self.replaced.get(id(graph), graph)
-                frame = execution.run(graph, reads, whole=whole, **told)  # type: ignore[arg-type]
-                whole.frame, whole.writes = frame, tuple(frame.outputs())
+                frame = execution.run(graph, reads, as_event=outer, **told)  # type: ignore[arg-type]
+                outer.frame, outer.writes = frame, tuple(frame.outputs())
                 self.frames[node] = frame
                 for k, cell in enumerate(frame.outputs()):
                     self.cells[node, k] = cell
@@ -326,12 +326,12 @@ class _HistoryRun:
             type = edge[0].out_types[edge[1]]
             value = np.ones(type.shape, type.dtype.numpy) if grad is None else grad._value()
             buffers[edge] = execution.cell(value)
-        found: list[tuple[str, int]] = []
+        gradients: list[tuple[str, int]] = []
         for node in history.nodes:
             grads = [buffers.get((node, k)) for k in range(len(node.out_types))]
             if isinstance(node, AccumulateGrad):
                 if grads[0] is not None:
-                    found.append((self.names[self.cells[node, 0]], grads[0]))
+                    gradients.append((self.names[self.cells[node, 0]], grads[0]))
                 continue
             if all(grad is None for grad in grads):
                 continue
@@ -341,7 +341,7 @@ class _HistoryRun:
                 held = buffers.get(edge)
                 event = self.events[node]
                 buffers[edge] = cell if held is None else execution.total(held, cell, event.frame, event)
-        return found
+        return gradients
 
     def _pulled(self, node: Node, grads: Sequence[int | None]) -> Sequence[int | None]:
         if not isinstance(node, OperationNode) or not type(node).fusible:
@@ -354,14 +354,14 @@ class _HistoryRun:
             frame = self.frames[node]
             seeds = [(frame.graph.outputs[k], cell) for k, cell in zip(plan.inexact, given, strict=True)]
             cts = execution.pull(frame, seeds, list(pullback.wanted))
-            found: list[int | None] = [cts.get(at) for at in pullback.wanted]
+            input_grads: list[int | None] = [cts.get(at) for at in pullback.wanted]
         else:
-            found = list(
+            input_grads = list(
                 execution.run(pullback.routine.graph, [*self._saved(node), *given], self.events[node]).outputs()
             )
-        if len(found) == len(node.next_edges):
-            return found
-        rest = iter(found)
+        if len(input_grads) == len(node.next_edges):
+            return input_grads
+        rest = iter(input_grads)
         return [None if edge is None else next(rest) for edge in node.next_edges]
 
     def _saved(self, node: OperationNode) -> list[int]:
@@ -369,14 +369,14 @@ class _HistoryRun:
         history = self.history
         frame = self.frames.get(node)
         edges = _edges(node)
-        found = []
+        saved_cells = []
         for at in node.pullback.inputs:
             edge = edges.get(at)
             cell = frame.cells[at] if frame is not None else self.cells.get(edge) if edge is not None else None
-            found.append(self._held(cell, history.operands[node].get(at)))
+            saved_cells.append(self._held(cell, history.operands[node].get(at)))
         for k in node.pullback.outputs:
-            found.append(self._held(self.cells.get((node, k)), history.results[node].get(k)))
-        return found
+            saved_cells.append(self._held(self.cells.get((node, k)), history.results[node].get(k)))
+        return saved_cells
 
     def _held(self, cell: int | None, value: Any) -> int:
         if cell is not None and (self.replaced or _agrees(self.execution, cell, value)):
@@ -392,12 +392,12 @@ class _HistoryRun:
         values = self.execution.values
         tensors = [None if cell is None else _tensor(values[cell]) for cell in grads]
         with no_grad():
-            found = validated(node, node.apply(tensors))
+            input_grads = validated(node, node.apply(tensors))
         of = self.events[node]
         reads = tuple([cell for cell in grads if cell is not None])
         event = Event(None, _unknown, reads, (), of.source, of.frame, None, of, len(self.execution.events))
         self.execution.events.append(event)
-        cells = [None if grad is None else self.execution.given(event, grad._value()) for grad in found]
+        cells = [None if grad is None else self.execution.given(event, grad._value()) for grad in input_grads]
         event.writes = tuple([cell for cell in cells if cell is not None])
         bad = next((i for i, cell in enumerate(cells) if cell is not None and not self.execution.is_finite(cell)), None)
         if bad is not None and all(map(self.execution.is_finite, reads)):
@@ -410,11 +410,11 @@ class _HistoryRun:
             if grad is not None:
                 grad._requires_grad = grad._type.inexact
         with enable_grad():
-            found = node.apply(grads)[place]
-        edge = None if found is None else gradient_edge(found)
-        if edge is None or found is None:
+            gradient = node.apply(grads)[place]
+        edge = None if gradient is None else gradient_edge(gradient)
+        if edge is None or gradient is None:
             return
-        run = _HistoryRun(History([(edge, None)], {edge: found._value()}, "the gradient"), {}).forward_alone()
+        run = _HistoryRun(History([(edge, None)], {edge: gradient._value()}, "the gradient"), {}).forward_alone()
         self.history.inside[node.name()] = diagnosed(run, None, "torch", "")
 
 

@@ -24,9 +24,9 @@ def gradients_from(node: OperationNode, saved: SavedTensor) -> tuple[int, ...]:
 def gradients_text(node: OperationNode, places: tuple[int, ...]) -> str:
     """The operands at some places, as PyTorch calls them, and what they are to the user."""
     edge_of = {place: k for k, (_, place) in enumerate(node.plan.edges)}
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for i in places:
         operand = node.plan.places[i][1].lstrip("*")
         name = name_of_gradient(node, edge_of[i]) if i in edge_of else None
-        found[repr(operand) if name is None else f"'{operand}' ({name})"] = None
-    return " and ".join(found)
+        texts[repr(operand) if name is None else f"'{operand}' ({name})"] = None
+    return " and ".join(texts)

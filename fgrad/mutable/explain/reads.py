@@ -48,8 +48,8 @@ def reads(y: Tensor, x: Tensor | None) -> list[Read]:
             continue
         if source[0] in near or source[0].co_qualname.startswith("<"):  # <module>, or a comprehension in one
             verdicts[source] = read if _concerns(read, x) and reaches(source, ends, among) else None
-    found = [read for read in verdicts.values() if read is not None]
-    return [read for read in found if read.source[0] is found[0].source[0]]  # type: ignore[index]
+    decisive = [read for read in verdicts.values() if read is not None]
+    return [read for read in decisive if read.source[0] is decisive[0].source[0]]  # type: ignore[index]
 
 
 def _concerns(read: Read, x: Tensor | None) -> bool:
@@ -84,37 +84,37 @@ def _running() -> Iterator[FrameType]:
 
 def _mentioned(frames: list[FrameType]) -> dict[CodeType, set[Hashable]]:
     """The code of the functions that some frames name, and of those that these name, with the names."""
-    found: dict[CodeType, set[Hashable]] = {}
+    names_of_code: dict[CodeType, set[Hashable]] = {}
     todo: deque[tuple[CodeType, dict[str, Any]]] = deque()
     for frame in frames:
         todo.append((frame.f_code, {**frame.f_globals, **frame.f_locals}))
-    while todo and len(found) < FUNCTIONS:
+    while todo and len(names_of_code) < FUNCTIONS:
         code, scope = todo.popleft()
-        inner = [const for const in code.co_consts if isinstance(const, CodeType) and const not in found]
+        inner = [const for const in code.co_consts if isinstance(const, CodeType) and const not in names_of_code]
         todo += [(const, scope) for const in inner]
-        found.update({const: set() for const in inner})
+        names_of_code.update({const: set() for const in inner})
         for name in (*code.co_names, *code.co_varnames, *code.co_freevars):
             value = scope.get(name)
             for function in _functions(value):
                 if is_hidden(function.__code__):
                     continue
-                if function.__code__ not in found:
-                    found[function.__code__] = set()
+                if function.__code__ not in names_of_code:
+                    names_of_code[function.__code__] = set()
                     inside = dict(zip(function.__code__.co_freevars, _contents(function), strict=False))
                     todo.append((function.__code__, {**function.__globals__, **inside}))
                 if value is function or function.__name__ in _CALLED:
-                    found[function.__code__].update((name, local(code, name)))
-    return found
+                    names_of_code[function.__code__].update((name, local(code, name)))
+    return names_of_code
 
 
 def _contents(function: FunctionType) -> list[Any]:
-    found = []
+    contents = []
     for cell in function.__closure__ or ():
         try:
-            found.append(cell.cell_contents)
+            contents.append(cell.cell_contents)
         except ValueError:  # not filled yet
-            found.append(None)
-    return found
+            contents.append(None)
+    return contents
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:

@@ -37,8 +37,8 @@ def residuals(outputs: Tensor | Sequence[Tensor]) -> Residuals:
     >>> x, w = torch.ones(5, 3), torch.ones(3, 2, requires_grad=True)
     >>> h = x @ w
     >>> loss = (h * h).sum()
-    >>> found = torch.residuals(loss)
-    >>> [(row.name, row.type, row.bytes, row.kind) for row in found]
+    >>> saved = torch.residuals(loss)
+    >>> [(row.name, row.type, row.bytes, row.kind) for row in saved]
     [('x', 'f32[5,3]', 60, 'argument'), ('h', 'f32[5,2]', 40, 'intermediate')]
     >>> loss.backward()
     >>> print(torch.residuals(loss))
@@ -148,9 +148,9 @@ class _Rows:
     def _name(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, maker: Node | None) -> str:
         # what an instruction makes on the way to its result has no name of its own
         on_the_way = maker is not None and maker is not node and maker.source == node.source
-        found = None if on_the_way else _name(tensor, maker)
-        if found is not None:
-            return found
+        user_name = None if on_the_way else _name(tensor, maker)
+        if user_name is not None:
+            return user_name
         view = tensor._view
         if view is not None and (base := _name(view.base, made_by(view.base))) is not None:
             return f"{view.operation} of {base}"
@@ -166,8 +166,8 @@ class _Rows:
 
 def _name(tensor: Tensor, maker: Node | None) -> str | None:
     """What the user calls a tensor: the variable that its line stores it in, or where it is now."""
-    found = (None if maker is None else name_of_node(maker)) or name_of(tensor)
-    return None if found is None else found.replace("'", "")
+    user_name = (None if maker is None else name_of_node(maker)) or name_of(tensor)
+    return None if user_name is None else user_name.replace("'", "")
 
 
 def _held(saved: SavedTensor | Tensor) -> Iterator[tuple[Tensor, Any]]:

@@ -100,10 +100,10 @@ def views(tensor: Tensor) -> Views:
     >>> rows = x.view(2, 3)
     >>> last = rows[1]
     >>> _ = x.add_(1)
-    >>> found = torch.views(last)
-    >>> found.base, [(step.operation, step.shape, step.offset) for step in found.chain]
+    >>> report = torch.views(last)
+    >>> report.base, [(step.operation, step.shape, step.offset) for step in report.chain]
     ('x', [('view', (2, 3), 0), ('select', (3,), 3)])
-    >>> [(write.version, write.operation) for write in found.writes]
+    >>> [(write.version, write.operation) for write in report.writes]
     [(1, 'add_')]
     >>> bool(torch.views(x))
     False
@@ -142,10 +142,10 @@ def _source(source: RawSource | None) -> Source | None:
 
 def _chain(view: ViewOf) -> list[ViewOf]:
     """The views from the base to one, itself the last."""
-    found = [view]
-    while found[-1].parent is not None:
-        found.append(found[-1].parent)
-    return found[::-1]
+    chain = [view]
+    while chain[-1].parent is not None:
+        chain.append(chain[-1].parent)
+    return chain[::-1]
 
 
 def _step(view: ViewOf) -> Step:

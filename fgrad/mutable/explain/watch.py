@@ -105,11 +105,11 @@ class watch:
         modules, parameters = dict(model.named_modules()), dict(model.named_parameters())
         self._chosen: dict[str, Any] = {}
         for path in paths or modules:
-            found = [name for name in (*modules, *parameters) if name == path or fnmatchcase(name, path)]
-            if not found:
+            matches = [name for name in (*modules, *parameters) if name == path or fnmatchcase(name, path)]
+            if not matches:
                 there = ", ".join(repr(name) for name in (*modules, *parameters))
                 raise NameError(f"watch: {type(model).__name__} has no module or parameter {path!r}. It has: {there}.")
-            self._chosen |= {name: modules.get(name, parameters.get(name)) for name in found}
+            self._chosen |= {name: modules.get(name, parameters.get(name)) for name in matches}
         self._handles: list[RemovableHandle] = []
         self._outputs: list[tuple[Tensor, Record]] = []
         self._seen = Watched({})

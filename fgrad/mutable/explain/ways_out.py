@@ -148,7 +148,7 @@ def way_out(text: str) -> str | None:
     'the sizes must multiply to 30; a -1 among them is worked out.'
     """
     for pattern, way in _COMPILED:
-        found = pattern.search(text)
-        if found is not None:
-            return way.format(*found.groups())
+        match = pattern.search(text)
+        if match is not None:
+            return way.format(*match.groups())
     return None

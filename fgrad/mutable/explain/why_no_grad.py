@@ -133,12 +133,12 @@ def _why(y: Tensor, x: Tensor, name: str | None) -> Why:
     if not is_tracked(x) and x._origin is None:
         reason = f"{who} does not require grad: call requires_grad_() on it before computing with it."
         return Why(False, (), reason, "does not require grad", name)
-    found = way(y, x)
-    if found is None:
+    route = way(y, x)
+    if route is None:
         return _unconnected(y, x, who, name)
-    path = tuple(map(_shown, found.steps))
-    if found.cut is not None:
-        return Why(False, path, _break(found.cut), found.cut.reason or "leaf", name)
+    path = tuple(map(_shown, route.steps))
+    if route.cut is not None:
+        return Why(False, path, _break(route.cut), route.cut.reason or "leaf", name)
     if not is_tracked(x):
         return Why(False, path, f"{who} has no history itself: {_break(x._origin)}", "does not require grad", name)  # type: ignore[arg-type]
     return _connected(x, path, who, name)
@@ -157,16 +157,16 @@ def _connected(x: Tensor, path: tuple[str, ...], who: str, name: str | None) -> 
 
 
 def _unconnected(y: Tensor, x: Tensor, who: str, name: str | None) -> Why:
-    found = reads(y, x)
-    if found:
+    reads_of_numbers = reads(y, x)
+    if reads_of_numbers:
         lines = [
-            f"{who} was used by its numbers only: {found[0].how} at {place(found[0].source)}",
-            *line_of(found[0].source),
+            f"{who} was used by its numbers only: {reads_of_numbers[0].how} at {place(reads_of_numbers[0].source)}",
+            *line_of(reads_of_numbers[0].source),
             "What is made anew from numbers (torch.tensor(...), from_numpy, item(), tolist()) has no history. Compute "
             "with tensors instead.",
         ]
-        if len(found) > 1:
-            lines += ["These read elements of it, or of what was made from it:", *_reads(found)]
+        if len(reads_of_numbers) > 1:
+            lines += ["These read elements of it, or of what was made from it:", *_reads(reads_of_numbers)]
         return Why(False, (), "\n".join(lines), "read", name)
     reason = f"{who} was not used: y was not computed from x by tensors at all."
     names = list(dict.fromkeys([f"{name_of(leaf) or 'a leaf without a name'}" for leaf in leaves(y)]))
@@ -176,9 +176,9 @@ def _unconnected(y: Tensor, x: Tensor, who: str, name: str | None) -> Why:
     return Why(False, (), reason, "unused", name)
 
 
-def _reads(found: Sequence[Read]) -> Iterator[str]:
+def _reads(reads_of_numbers: Sequence[Read]) -> Iterator[str]:
     """The lines that read elements, each with its text."""
-    for read in found[:SHOWN]:
+    for read in reads_of_numbers[:SHOWN]:
         yield f"  {read.how} at {place(read.source)}"
         yield from line_of(read.source)
 
@@ -200,13 +200,13 @@ def _operation(node: Node) -> str:
 
 def _around(y: Tensor) -> dict[str, Tensor]:
     """The parameters and leaves in the variables of the user's frames, by name, and the leaves of ``y``."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     seen: set[int] = {id(y)}
 
     def enter(name: str, tensor: Any) -> None:
         if isinstance(tensor, Tensor) and tensor._requires_grad and tensor._grad_fn is None and id(tensor) not in seen:
             seen.add(id(tensor))
-            found[name] = tensor
+            tensors[name] = tensor
 
     frame = sys._getframe(2)
     while frame is not None:
@@ -221,7 +221,7 @@ def _around(y: Tensor) -> dict[str, Tensor]:
         frame = frame.f_back
     for leaf in leaves(y):
         enter(name_of(leaf) or f"a leaf of shape {list(leaf._type.shape)}", leaf)
-    return found
+    return tensors
 
 
 # -- what errors say -------------------------------------------------------------------------------------------------
@@ -231,9 +231,9 @@ def no_history(y: Any, text: str) -> str:
     """PyTorch's text of a backward from a tensor without history, and then why it has none."""
     if not isinstance(y, Tensor):
         return text
-    found = cuts(y)[:SHOWN]
-    if found:
-        return f"{text}\n\n" + "\n".join(dict.fromkeys(map(_break, found)))
+    breaks = cuts(y)[:SHOWN]
+    if breaks:
+        return f"{text}\n\n" + "\n".join(dict.fromkeys(map(_break, breaks)))
     lines = [f"{text}\n\nNothing that it was computed from requires grad"]
     read = reads(y, None)
     if read:

@@ -154,10 +154,10 @@ class Lens:
     def get(self, array: Any, where: Any) -> Any:
         """The elements of a storage's array that the geometry names."""
         flat = _elements(_flat(array, self.layout), self.layout.dtype, self.dtype)
-        found = self._read(flat, where)
+        elements = self._read(flat, where)
         if self.conj:
-            found = lax.conj(found)
-        return lax.neg(found) if self.neg else found
+            elements = lax.conj(elements)
+        return lax.neg(elements) if self.neg else elements
 
     def put(self, array: Any, where: Any, value: Any) -> Any:
         """A storage's array with the elements that the geometry names replaced by ``value``."""
@@ -175,10 +175,12 @@ class Lens:
         if box is None:
             return jnp.take(flat, where[0], axis=0, mode="clip")
         parent = lax.reshape(_sized(flat, math.prod(box.parent)), box.parent)
-        found = lax.dynamic_slice(parent, where, box.sizes, allow_negative_indices=False)
-        found = lax.reshape(found, box.sizes[:-1])
-        found = lax.reshape(lax.transpose(found, box.order), box.shape)
-        return found if box.shape == self.sizes else lax.broadcast_in_dim(found, self.sizes, range(len(self.sizes)))
+        elements = lax.dynamic_slice(parent, where, box.sizes, allow_negative_indices=False)
+        elements = lax.reshape(elements, box.sizes[:-1])
+        elements = lax.reshape(lax.transpose(elements, box.order), box.shape)
+        return (
+            elements if box.shape == self.sizes else lax.broadcast_in_dim(elements, self.sizes, range(len(self.sizes)))
+        )
 
     def _replace(self, flat: Any, where: Any, value: Any) -> Any:
         if 0 in self.sizes:
@@ -216,9 +218,9 @@ class Lens:
 def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[np.ndarray, ...]]:
     """The lens of a geometry on a layout, and where it stands: the starts of its box, or the place of every element."""
     size = math.prod(layout.sizes) * layout.dtype.itemsize // geometry.dtype.itemsize
-    found = _box(geometry.sizes, geometry.strides, geometry.offset, size)
+    boxed = _box(geometry.sizes, geometry.strides, geometry.offset, size)
     box, where = (
-        (None, (element_positions(geometry.sizes, geometry.strides, geometry.offset),)) if found is None else found
+        (None, (element_positions(geometry.sizes, geometry.strides, geometry.offset),)) if boxed is None else boxed
     )
     made = Lens(layout, geometry.dtype, geometry.sizes, geometry.strides, geometry.conj, geometry.neg, box)
     return made, where

@@ -23,8 +23,8 @@ def _transpose(op: Op, k: int, g: Geometry) -> Geometry:
 
 def _reshape(op: Op, k: int, g: Geometry) -> Geometry | None:
     shape = op.out_types[0].shape
-    found = viewed_strides(g.sizes, g.strides, shape)
-    return None if found is None else evolve(g, sizes=shape, strides=found)
+    strides = viewed_strides(g.sizes, g.strides, shape)
+    return None if strides is None else evolve(g, sizes=shape, strides=strides)
 
 
 def _broadcast(op: Op, k: int, g: Geometry) -> Geometry:
@@ -112,11 +112,11 @@ class Motion:
 
 @lru_cache(1 << 12)
 def _moved(steps: tuple[tuple[Op, int], ...], geometry: Geometry) -> Geometry | None:
-    found: Geometry | None = geometry
+    moved: Geometry | None = geometry
     for op, k in steps:
-        if found is not None:
-            found = MOVES[op.name](op, k, found)
-    return found
+        if moved is not None:
+            moved = MOVES[op.name](op, k, moved)
+    return moved
 
 
 #: a function of an incoming gradient's geometry, and of the operation's Python numbers, to that of a view of it
@@ -128,7 +128,7 @@ Passed = tuple[int, View | None]
 def passed(graph: Graph, before: int) -> tuple[tuple[int, Motion | None] | None, ...]:
     """For each output of a pull-back the gradient (an input from ``before`` on) that it is a view of, if it is one."""
     made = {number: (node, k) for node, outs in graph.numbered() for k, number in enumerate(outs)}
-    found: list[tuple[int, Motion | None] | None] = []
+    outputs: list[tuple[int, Motion | None] | None] = []
     for at in graph.outputs:
         steps: list[tuple[Op, int]] = []
         while at in made and made[at][0].op.name in MOVES:
@@ -136,5 +136,5 @@ def passed(graph: Graph, before: int) -> tuple[tuple[int, Motion | None] | None,
             steps.append((node.op, k))
             at = node.inputs[0]
         is_gradient = before <= at < len(graph.in_types)
-        found.append((at - before, Motion(tuple(reversed(steps))) if steps else None) if is_gradient else None)
-    return tuple(found)
+        outputs.append((at - before, Motion(tuple(reversed(steps))) if steps else None) if is_gradient else None)
+    return tuple(outputs)

@@ -85,5 +85,5 @@ def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:
 
 def registered_at(id: int | None) -> RawSource | None:
     """The user's line that registered the hook of a handle, if it is still known."""
-    found = None if id is None else _registered.get(id)
-    return None if found is None else found.line
+    registration = None if id is None else _registered.get(id)
+    return None if registration is None else registration.line

@@ -197,8 +197,8 @@ _classes: dict[tuple[type, str], type] = {}
 
 def named(base: type, name: str) -> type:
     """The class of nodes of one name: PyTorch has a class for each operation, and prints its name."""
-    found = _classes.get((base, name))
-    if found is None:
+    node_class = _classes.get((base, name))
+    if node_class is None:
         members = {"__slots__": (), "__module__": "builtins", "full_name": name}
-        found = _classes.setdefault((base, name), type(name.rpartition("::")[2], (base,), members))
-    return found
+        node_class = _classes.setdefault((base, name), type(name.rpartition("::")[2], (base,), members))
+    return node_class

@@ -178,11 +178,11 @@ class SavedTensor:
     def unpack(self, node: Node) -> Tensor:
         """The tensor that was saved, with its history."""
         if self.hooks is not None:
-            found = self._unpacked()
+            kept = self._unpacked()
             if self.leaf and self.owner is None:
-                return found
-            handle = alias(found, found._counter)
-            handle._tangents = found._tangents
+                return kept
+            handle = alias(kept, kept._counter)
+            handle._tangents = kept._tangents
             if self.leaf:
                 if self.owner is not None:
                     handle._requires_grad = True
@@ -201,8 +201,8 @@ class SavedTensor:
 
     def _maker(self, node: Node) -> Node:
         """The ``grad_fn`` of a saved output: the saving node, once nobody holds a view's own any more."""
-        found = None if self.written is None else self.written()
-        return node if found is None else found
+        writer = None if self.written is None else self.written()
+        return node if writer is None else writer
 
     def _snapshot(self, tensor: Tensor) -> Tensor:
         """The tensor as it was, where a later write has replaced its storage's array."""
@@ -270,17 +270,17 @@ class SavedTensor:
             )
         )
 
-    def _as_saved(self, found: Tensor, node: Node) -> Tensor:
+    def _as_saved(self, given_back: Tensor, node: Node) -> Tensor:
         """What a hook has given, in the type and shape that the pull-back was made for.
 
         Raises:
           RuntimeError: it is of another shape, and does not stand for one tensor of that of what was packed.
         """
-        if found._type.dtype is not self.type.dtype:
-            found = found.to(self.type.dtype)
-        given, shape = found._type.shape, self.type.shape
+        if given_back._type.dtype is not self.type.dtype:
+            given_back = given_back.to(self.type.dtype)
+        given, shape = given_back._type.shape, self.type.shape
         if given == shape:
-            return found
+            return given_back
         # the gradient is summed over axes that it has too many; over those of one element there is nothing to sum
         more = max(len(given) - len(shape), 0)
         inner = given[more:]
@@ -290,15 +290,15 @@ class SavedTensor:
                 f"{node.name()}: the unpack hook of what was saved as {self.name!r} gave a tensor of shape "
                 f"{list(given)}, but what was packed has shape {list(shape)}. Way out: give the shape that was packed."
             )
-        return found.reshape(inner).expand(shape)
+        return given_back.reshape(inner).expand(shape)
 
     def _unpacked(self) -> Tensor:
-        found = self.hooks[1](self.packed)
-        if not isinstance(found, Tensor):
+        tensor = self.hooks[1](self.packed)
+        if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type_name(found)}"
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type_name(tensor)}"
             )
-        return found
+        return tensor
 
     def __repr__(self) -> str:
         return f"<torch._C._autograd.SavedTensor object at {hex(id(self))}>"

@@ -172,22 +172,22 @@ def _index(place: np.ndarray) -> Any:
     if place.ndim:
         return constant(place)
     key = int(place)
-    found = _indices.get(key)
-    if found is None:
+    index = _indices.get(key)
+    if index is None:
         if len(_indices) > 1 << 12:
             _indices.clear()
-        found = _indices[key] = constant(place)
-    return found
+        index = _indices[key] = constant(place)
+    return index
 
 
 #: geometries that are read and written are kept, with the values that say where they stand
 @lru_cache(1 << 14)
 def _getting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry) -> tuple[Routine, tuple[Any, ...]]:
     layout = _layout(sizes, strides, dtype)
-    whole = reading(layout, geometry)
-    if whole is not None:
+    strided = reading(layout, geometry)
+    if strided is not None:
         type = array_type(sizes, dtype.numpy)
-        return held(Routine(simplify(recorded(lambda array: [whole.get(array)], [type])))), ()
+        return held(Routine(simplify(recorded(lambda array: [strided.get(array)], [type])))), ()
     through, where = lens(layout, geometry)
     return _getter(through), tuple(map(_index, where))
 

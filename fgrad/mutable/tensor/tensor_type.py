@@ -35,10 +35,10 @@ _types: dict[tuple[Dtype, Ints], TensorType] = {}
 
 def tensor_type(dtype: Dtype, shape: Ints) -> TensorType:
     """The one type of this element type and shape."""
-    found = _types.get((dtype, shape))
-    if found is None:
-        found = _types.setdefault((dtype, shape), _made(dtype, shape, None))
-    return found
+    known = _types.get((dtype, shape))
+    if known is None:
+        known = _types.setdefault((dtype, shape), _made(dtype, shape, None))
+    return known
 
 
 def _made(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:

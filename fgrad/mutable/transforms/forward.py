@@ -57,24 +57,24 @@ def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
         return None
     number = modes.dual_level if level is None else level
     tangents = tensor._tangents
-    found = None if tangents is None or number < 0 else tangents.get(modes.duals[number])
+    tangent = None if tangents is None or number < 0 else tangents.get(modes.duals[number])
     base = _base(tensor)
-    if found is None and base is not None:
+    if tangent is None and base is not None:
         above = tangent_of(base, number)
         if above is not None:
-            found = _view_of_tangent(above, _same_place(tensor, base, above))
-            enter_tangent(tensor, found, number)
-    return found
+            tangent = _view_of_tangent(above, _same_place(tensor, base, above))
+            enter_tangent(tensor, tangent, number)
+    return tangent
 
 
 def _view_of_tangent(tangent: Tensor, place: Geometry) -> Tensor:
     if modes.level:
         (tangent,) = LIFTED.call((tangent,))
-    found = view_of(tangent, place)
+    view = view_of(tangent, place)
     if modes.grad and is_tracked(tangent):
         start, params = located(tangent._geometry_of(), place)
-        found._grad_fn = node_of(AS_STRIDED.planned((tangent._type, int), params, None), (tangent, start))
-    return found
+        view._grad_fn = node_of(AS_STRIDED.planned((tangent._type, int), params, None), (tangent, start))
+    return view
 
 
 def _base(tensor: Tensor) -> Tensor | None:
@@ -129,9 +129,9 @@ def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
         return tangent
     held = storage.count * storage.dtype.itemsize // g.dtype.itemsize
     if held != math.prod(g.sizes):
-        whole = zeros(tensor_type(g.dtype, (held,)))
-        start, params = located(whole._geometry_of(), g)
-        return view_of(apply(AS_STRIDED_SCATTER, (whole, tangent, start), params), g)
+        memory = zeros(tensor_type(g.dtype, (held,)))
+        start, params = located(memory._geometry_of(), g)
+        return view_of(apply(AS_STRIDED_SCATTER, (memory, tangent, start), params), g)
     if tangent._geometry_of().strides == g.strides:
         return tangent
     made = new_tensor(tangent._value(), tangent._type, g.strides)
@@ -173,8 +173,8 @@ def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], lev
     graph = plan.pushforward(varied).routine.graph
     operation, read = of_read(graph, plan.operation.name, _node_name(plan, graph))
     given = [*present, *[tangents[i] for i in varied]]
-    found = apply(operation, [given[i] for i in read])
-    for k, tangent in zip(plan.inexact, found, strict=True):
+    pushed = apply(operation, [given[i] for i in read])
+    for k, tangent in zip(plan.inexact, pushed, strict=True):
         set_tangent(results[k], tangent, level)
 
 

@@ -224,9 +224,9 @@ def of_jax(jax_device: Any) -> device:
     device(type='cpu')
     """
     for type in ("cuda", "tpu"):
-        found = _jax_devices(type)
-        if jax_device in found:
-            return device(type, found.index(jax_device))
+        jax_devices = _jax_devices(type)
+        if jax_device in jax_devices:
+            return device(type, jax_devices.index(jax_device))
     return device("cpu")
 
 
@@ -254,8 +254,8 @@ def get_default_device() -> device:
 
     Source: `torch.get_default_device <https://docs.pytorch.org/docs/2.13/generated/torch.get_default_device.html>`_.
     """
-    found = _defaults.entered[-1] if _defaults.entered else _defaults.chosen
-    return found if found.index is not None else settled(found)
+    default = _defaults.entered[-1] if _defaults.entered else _defaults.chosen
+    return default if default.index is not None else settled(default)
 
 
 def set_default_device(device: "str | device | int | None") -> None:

@@ -182,9 +182,9 @@ def from_numpy(array_type: np.dtype) -> dtype:
 
     Source: `torch.from_numpy <https://docs.pytorch.org/docs/2.13/generated/torch.from_numpy.html>`_.
     """
-    found = _OF_NUMPY.get(array_type)
-    if found is not None:
-        return found
+    known = _OF_NUMPY.get(array_type)
+    if known is not None:
+        return known
     if not isinstance(array_type, np.dtype):
         raise TypeError(f"tensors cannot hold elements of type {array_type}")
     if not array_type.isnative:
@@ -313,7 +313,7 @@ def parse_tensor_type(name: str) -> tuple[dtype, str]:
     """
     if name == "torch.Tensor":
         return _default, "cpu"
-    found = _tensor_types().get(name)
-    if found is None:
+    parsed = _tensor_types().get(name)
+    if parsed is None:
         raise ValueError(f"invalid type: '{name}'")
-    return found
+    return parsed

@@ -129,15 +129,15 @@ def result(operands: tuple[Operand, ...]) -> dtype:
 
     Source: `torch.result_type <https://docs.pytorch.org/docs/2.13/generated/torch.result_type.html>`_.
     """
-    found: dtype | None = None
+    promoted: dtype | None = None
     for category in Category:
         own = [of for of, its_category in operands if its_category is category]
         if own:
             own_result = functools.reduce(_promoted, own)
-            found = own_result if found is None else _combined(own_result, found)
-    if found is None:
+            promoted = own_result if promoted is None else _combined(own_result, promoted)
+    if promoted is None:
         raise ValueError("promotion.result needs at least one operand.")
-    return found
+    return promoted
 
 
 def _combined(higher: dtype, lower: dtype) -> dtype:

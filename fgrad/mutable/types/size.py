@@ -51,8 +51,8 @@ class Size(tuple[int, ...]):
     def __getitem__(self, at: slice, /) -> "Size": ...
 
     def __getitem__(self, at: SupportsIndex | slice, /) -> "int | Size":
-        found = tuple.__getitem__(self, at)
-        return tuple.__new__(Size, found) if isinstance(at, slice) else found  # type: ignore[arg-type]
+        extent = tuple.__getitem__(self, at)
+        return tuple.__new__(Size, extent) if isinstance(at, slice) else extent  # type: ignore[arg-type]
 
     def __add__(self, other: Any, /) -> "Size":
         if not isinstance(other, tuple):

@@ -65,8 +65,8 @@ def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:
     """The error of an operation that cannot write a source of a shape to a tensor of another."""
     if (error := mismatch(shape, source)) is not None:
         return error
-    whole = np.broadcast_shapes(shape, source)
-    return RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(whole)}")
+    broadcast = np.broadcast_shapes(shape, source)
+    return RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}")
 
 
 COPY = Operation(

@@ -215,8 +215,10 @@ def _in_sequence(plan: Planned, operands: Sequence[Any]) -> Any:
     read = {i: expanded(operands[i]._geometry_of(), written.sizes) for i in shared}
     along = min(range(len(written.sizes)), key=lambda axis: written.strides[axis], default=None)
     # one element that stands for a row is read once where the row fills the processor's registers
-    whole = along is None or written.sizes[along] * written.dtype.itemsize >= _REGISTERS
-    read = {i: g for i, g in read.items() if g != written and not (whole and (along is None or not g.strides[along]))}
+    in_registers = along is None or written.sizes[along] * written.dtype.itemsize >= _REGISTERS
+    read = {
+        i: g for i, g in read.items() if g != written and not (in_registers and (along is None or not g.strides[along]))
+    }
     if not read:
         return None
     types = list(plan.types)
@@ -356,15 +358,15 @@ class CopySlices(Node):
             return [None] * len(self.next_edges)
         start, params = located(self.base, self.view)
         part = apply(AS_STRIDED, (grad, start), params)
-        found = list(function.apply([part]))
+        input_grads = list(function.apply([part]))
         if self.next_edges[0] is not None:
-            inner = found[0]
+            inner = input_grads[0]
             if inner is None:
                 inner = new_tensor(zero_value(part._type), part._type)
-            found[0] = apply(AS_STRIDED_SCATTER, (grad, inner, start), params)
+            input_grads[0] = apply(AS_STRIDED_SCATTER, (grad, inner, start), params)
         else:
-            found[0] = None
-        return found
+            input_grads[0] = None
+        return input_grads
 
     def release(self, source: RawSource | None = None) -> None:
         # what the function saved stays: in a backward through gradients its own turn may come yet

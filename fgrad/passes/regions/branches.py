@@ -100,10 +100,12 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
         ins, kept = builder.inputs[: len(operands)], builder.inputs[len(operands) :]
         saved = [kept[mine[i]] if i in mine else ins[i] for i in numbers]
         cts = builder.splice(half.unknown, [*saved, *kept[len(slots.types) :]])
-        found = [joint.results[j] for j in wanted]
+        cotangent_positions = [joint.results[j] for j in wanted]
         types = [tangent_type(operands[wrt[j]]) for j in wanted]
         backwards.append(
-            builder.finish([zeros(builder, t) if r is None else cts[r] for r, t in zip(found, types, strict=True)])
+            builder.finish(
+                [zeros(builder, t) if r is None else cts[r] for r, t in zip(cotangent_positions, types, strict=True)]
+            )
         )
     forward = applied(intern(cond, {"branches": tuple(forwards)}, op.in_types))
     builder = PullbackBuilder(op, live, slots.types)

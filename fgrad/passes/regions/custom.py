@@ -38,8 +38,8 @@ def adjoint_of_tangents(op: Op, local: Local, needs: Sequence[bool], live: Seque
     linear = list(range(residuals, residuals + len(varied)))
     graph, results = transpose(halves.unknown, linear, [j for _, j in wanted if j is not None])
     builder = PullbackBuilder(op, live, halves.unknown.in_types[:residuals])
-    found = builder.splice(graph, [*builder.residuals, *(builder.cotangents[k] for k, _ in wanted)])
-    return Adjoint(forward, builder.finish(found), results)
+    cotangents = builder.splice(graph, [*builder.residuals, *(builder.cotangents[k] for k, _ in wanted)])
+    return Adjoint(forward, builder.finish(cotangents), results)
 
 
 def _jvp_tangents(op: Op, live: tuple[bool, ...], numbers: bool = True) -> Local:
@@ -93,9 +93,9 @@ def _check(op: Op, got: ShapedArray, expected: ShapedArray) -> None:
 def _jvp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     if of_integers(op.in_types[i] for i, yes in enumerate(needs) if yes):
         return plain_adjoint(op, needs, live)
-    found = _inner_adjoint(op, needs, live)
-    if found is not None:
-        return found
+    inner = _inner_adjoint(op, needs, live)
+    if inner is not None:
+        return inner
     return adjoint_of_tangents(op, _jvp_tangents(op, needs, False), needs, live)
 
 
@@ -105,8 +105,8 @@ def _inner_call(op: Op) -> Node | None:
     n, m = len(op.in_types), len(op.out_types)
     if len(call.nodes) != 1 or call.nodes[0].op.name != "custom_vjp":
         return None
-    whole = sorted(call.nodes[0].inputs) == list(range(n)) and list(call.outputs) == list(range(n, n + m))
-    return call.nodes[0] if whole else None
+    is_all = sorted(call.nodes[0].inputs) == list(range(n)) and list(call.outputs) == list(range(n, n + m))
+    return call.nodes[0] if is_all else None
 
 
 def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint | None:
@@ -162,8 +162,8 @@ def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
 
     backward = PullbackBuilder(op, live, rule.forward.out_types[:num_res])
     cts = [backward.cotangent(j) for j, t in enumerate(op.out_types) if is_inexact(t)]
-    found = backward.splice(rule.backward, [*backward.residuals, *cts])
-    gradients = {k + i: number for i, number in zip(rule.wrt, found, strict=True) if needs[k + i]}
+    cotangents = backward.splice(rule.backward, [*backward.residuals, *cts])
+    gradients = {k + i: number for i, number in zip(rule.wrt, cotangents, strict=True) if needs[k + i]}
     for i in sorted(gradients):
         _check(op, backward.types[gradients[i]], tangent_type(op.in_types[i]))
     return backward.adjoint(forward, gradients, needs)
@@ -173,13 +173,13 @@ def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     """Forward mode through a custom vjp: its backward graph, transposed (JAX refuses; the rule determines it)."""
     n, m = len(op.in_types), len(op.out_types)
     inexact = tuple([is_inexact(t) for t in op.out_types])
-    found = _vjp_adjoint(op, live, inexact)
-    num_res = len(found.forward.outputs) - m
-    ins = [(j, r) for j, r in enumerate(found.results) if r is not None]
-    linear = list(range(n + m + num_res, len(found.backward.in_types)))
-    graph, results = transpose(found.backward, linear, [r for _, r in ins])
+    reverse = _vjp_adjoint(op, live, inexact)
+    num_res = len(reverse.forward.outputs) - m
+    ins = [(j, r) for j, r in enumerate(reverse.results) if r is not None]
+    linear = list(range(n + m + num_res, len(reverse.backward.in_types)))
+    graph, results = transpose(reverse.backward, linear, [r for _, r in ins])
     builder = PushforwardBuilder(op, live)
-    outs = builder.splice(found.forward, builder.ins)
+    outs = builder.splice(reverse.forward, builder.ins)
     tangents = builder.splice(graph, [*builder.ins, *outs, *(builder.inputs[n + j] for j, _ in ins)])
     moved = [k for k, yes in enumerate(inexact) if yes]
     return builder.pushed(outs[:m], {k: tangents[at] for k, at in zip(moved, results, strict=True) if at is not None})

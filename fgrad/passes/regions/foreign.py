@@ -25,8 +25,8 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
 
     def function(*flat: Any) -> list[Any]:
         given = iter(flat[n:])
-        outs, found = pushed(op, flat[:n], [next(given) if yes else None for yes in live])
-        return [*outs, *found]
+        outs, tangents = pushed(op, flat[:n], [next(given) if yes else None for yes in live])
+        return [*outs, *tangents]
 
     expected = [*op.out_types, *map(tangent_type, op.out_types)]
     full = recorded(function, [*op.in_types, *moving], expected, op)
@@ -68,8 +68,8 @@ def _transposed(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjo
 
     def function(*flat: Any) -> list[Any]:
         given = iter(flat[n + m :])
-        found = pulled(inner, flat[:n], linear, [next(given) if yes else None for yes in live])
-        return [x for x, yes in zip(found, needs, strict=True) if yes]
+        cotangents = pulled(inner, flat[:n], linear, [next(given) if yes else None for yes in live])
+        return [x for x, yes in zip(cotangents, needs, strict=True) if yes]
 
     ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
     expected = [tangent_type(t) for t, yes in zip(op.in_types, needs, strict=True) if yes]

@@ -132,8 +132,8 @@ def _scan_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     carry = [i - nc for i in varied.carry]
     ys = [k for k in range(nk, m) if joint.results[k] is not None]
     carries, stacked = loop.finish([*outs[:nk], *map(tangent, carry)], [*outs[nk:m], *map(tangent, ys)], op.params)
-    found = dict(zip([*carry, *ys], [*carries[nk:], *stacked[m - nk :]], strict=True))
-    return builder.pushed([*carries[:nk], *stacked[: m - nk]], found)
+    live_tangents = dict(zip([*carry, *ys], [*carries[nk:], *stacked[m - nk :]], strict=True))
+    return builder.pushed([*carries[:nk], *stacked[: m - nk]], live_tangents)
 
 
 def _scan_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
@@ -161,8 +161,8 @@ def _scan_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Ad
     sums = [loop.carry(zeros(builder, type), type) for type in sum_types.values()]
     ys = [loop.x(builder.cotangents[k], tangent_type(body.out_types[k])) for k in range(nk, m) if live[k]]
 
-    found = loop.body.splice(halves.unknown, [*(saved[i] for i in residuals), *carry, *ys])
-    cts = {i: found[at] for i, at in zip(varied.all, joint.results, strict=True) if at is not None}
+    derived = loop.body.splice(halves.unknown, [*(saved[i] for i in residuals), *carry, *ys])
+    cts = {i: derived[at] for i, at in zip(varied.all, joint.results, strict=True) if at is not None}
     before = [cts[i] if i in cts else zeros(loop.body, type) for i, type in carry_types.items()]
     totals = [add(loop.body, total, cts[i]) for i, total in zip(sum_types, sums, strict=True)]
     xs = [i for i in varied.xs if i in cts]
@@ -192,8 +192,8 @@ def _scan_forward(op: Op, known: Graph, residuals: Sequence[int]) -> tuple[Graph
     builder = Builder(op.in_types)
     body = _giving(known, [*known.outputs[:m], *kept.stacked])
     first = builder.emit(intern(scan, {**op.params, "body": body}, op.in_types), tuple(builder.inputs))
-    once = without_inputs(_giving(known, kept.hoisted), [i in groups.consts for i in range(len(op.in_types))])
-    hoisted = builder.splice(once, builder.inputs[:nc])
+    before_loop = without_inputs(_giving(known, kept.hoisted), [i in groups.consts for i in range(len(op.in_types))])
+    hoisted = builder.splice(before_loop, builder.inputs[:nc])
     return builder.finish([*range(first, first + m + len(kept.stacked)), *hoisted]), kept
 
 

@@ -65,8 +65,10 @@ def _pushed(
     graph, closed_over = stage(function, [typeof(x) for x in values])
     joint = jvp(graph, wrt)
     outs = evaluate(joint.graph, [*values, *closed_over, *directions])
-    primals, found = outs[: len(moved)], outs[len(moved) :]
-    tangents = [jnp.zeros_like(x) if r is None else found[r] for x, r in zip(primals, joint.results, strict=True)]
+    primals, live_tangents = outs[: len(moved)], outs[len(moved) :]
+    tangents = [
+        jnp.zeros_like(x) if r is None else live_tangents[r] for x, r in zip(primals, joint.results, strict=True)
+    ]
     return tuple(tangents), (True,) * len(moved)
 
 
@@ -74,8 +76,8 @@ def plain_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Ad
     """The forward pass keeps the call, and so its batching rule; the backward pass recomputes what it reads."""
     joint = vjp(op.params["call"], [i for i, yes in enumerate(needs) if yes], live)
     builder = PullbackBuilder(op, live)
-    found = builder.splice(joint.graph, [*builder.ins, *builder.cotangents.values()])
-    return Adjoint(applied(op), builder.finish(found[len(op.out_types) :]), joint.results)
+    spliced = builder.splice(joint.graph, [*builder.ins, *builder.cotangents.values()])
+    return Adjoint(applied(op), builder.finish(spliced[len(op.out_types) :]), joint.results)
 
 
 def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:

@@ -97,12 +97,12 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
                 cts[j] = lax.div(cts[j], lax.full_like(cts[j], holders))
         joint = vjp(_body(op, xs), wrt, live)
         outs = evaluate(simplify(joint.graph), [*xs, *cts])[m:]
-        found = []
+        summed = []
         for i, r in zip(wrt, joint.results, strict=True):
             ct = lax.full_like(xs[i], 0) if r is None else outs[r]
             axes = _unnamed(op, p["in_specs"][i])
-            found.append(lax.psum(ct, axes) if axes and not p["check"] else ct)
-        return found
+            summed.append(lax.psum(ct, axes) if axes and not p["check"] else ct)
+        return summed
 
     ct_types = [tangent_type(op.out_types[k]) for k in given]
     graph = sharded_graph(

@@ -36,10 +36,10 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
     consts = [i for i in range(k) if live[i]]
     if consts:
         joint = jvp(matvec, consts)
-        found = builder.splice(joint.graph, [*builder.ins[:k], *outs[:nb], *(builder.tangents[i] for i in consts)])
+        spliced = builder.splice(joint.graph, [*builder.ins[:k], *outs[:nb], *(builder.tangents[i] for i in consts)])
         for j, at in enumerate(joint.results):
             if at is not None:
-                moved = _negated(builder, found[len(matvec.outputs) + at])
+                moved = _negated(builder, spliced[len(matvec.outputs) + at])
                 rhs[j] = add(builder, rhs[j], moved) if j in rhs else moved
     if not rhs:
         return builder.pushed(outs, {})
@@ -68,7 +68,7 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     ins = (*swapped, *cts)
     solve = intern(linear_solve, params, [builder.types[i] for i in ins])
     w = builder.emit(solve, ins)
-    found = {start + j: w + j for j in range(nb) if needs[start + j]}
+    cotangents = {start + j: w + j for j in range(nb) if needs[start + j]}
     consts = [i for i in range(k) if needs[i]]
     if consts:
         matvec: Graph = p["matvec"]
@@ -78,8 +78,8 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
         )
         for i, r in zip(consts, joint.results, strict=True):
             if r is not None:
-                found[i] = outs[len(matvec.outputs) + r]
-    return builder.adjoint(applied(op), found, needs)
+                cotangents[i] = outs[len(matvec.outputs) + r]
+    return builder.adjoint(applied(op), cotangents, needs)
 
 
 define("custom_linear_solve", Region(adjoint=_adjoint, tangents=_tangents))

@@ -181,17 +181,17 @@ def overloaded(values: Iterable[Any], tensors: bool = False) -> list[Any]:
 
     ``tensors`` says that plain tensors count too, as for PyTorch's functions written in Python.
     """
-    found: list[Any] = []
+    overriders: list[Any] = []
     for value in values:
         kind = type(value)
         if not (overrides(value) or (tensors and kind in plain and _asks(kind))):
             continue
-        if any(type(x) is kind for x in found):
+        if any(type(x) is kind for x in overriders):
             continue
         # subclasses before their superclasses
-        place = next((i for i, x in enumerate(found) if issubclass(kind, type(x))), len(found))
-        found.insert(place, value)
-    return found
+        place = next((i for i, x in enumerate(overriders) if issubclass(kind, type(x))), len(overriders))
+        overriders.insert(place, value)
+    return overriders
 
 
 def _asks(kind: type) -> bool:
@@ -278,23 +278,23 @@ class Override:
         written = self.signature is not None
         if self.signature is not None:
             args, kwargs = _filled(self.signature, args, kwargs, self.rule is Rule.NAMED)
-        found: list[Any] = []
+        overriders: list[Any] = []
         if modes.overriding == ALL and self.rule is not Rule.FACTORY:
-            found = list(args[:1])
+            overriders = list(args[:1])
             if self.rule not in (Rule.OWN, Rule.METHOD):
-                found = overloaded(_spread((*args, *kwargs.values())), tensors=written)
-        call = (function, tuple(map(type, found)), args, kwargs)
-        return hand_over(call if kwargs or written else call[:3], found, self.name, written)
+                overriders = overloaded(_spread((*args, *kwargs.values())), tensors=written)
+        call = (function, tuple(map(type, overriders)), args, kwargs)
+        return hand_over(call if kwargs or written else call[:3], overriders, self.name, written)
 
 
-def hand_over(call: tuple[Any, ...], found: Sequence[Any], name: str, written: bool) -> Any:
+def hand_over(call: tuple[Any, ...], overriders: Sequence[Any], name: str, written: bool) -> Any:
     """Ask the innermost mode, then the arguments found, for the answer to a call (function, types, arguments)."""
     mode = modes.handlers[-1] if modes.handlers else None
     if mode is not None:
         result = _ask_mode(mode, call)
         if result is not NotImplemented:
             return result
-    for each in found:
+    for each in overriders:
         handler = getattr(each, HANDLER)
         if handler is not disabled_torch_function_impl and getattr(handler, "__self__", None) is each:
             # the two of PyTorch differ by a backtick
@@ -303,7 +303,7 @@ def hand_over(call: tuple[Any, ...], found: Sequence[Any], name: str, written: b
         result = handler(*call)
         if result is not NotImplemented:
             return result
-    raise TypeError(_nobody(name, found, mode, written))
+    raise TypeError(_nobody(name, overriders, mode, written))
 
 
 def _ask_mode(mode: Any, call: tuple[Any, ...]) -> Any:
@@ -326,15 +326,17 @@ _PLAIN_METHOD = (
 )
 
 
-def _nobody(name: str, found: Sequence[Any], mode: Any, written: bool) -> str:
+def _nobody(name: str, overriders: Sequence[Any], mode: Any, written: bool) -> str:
     """PyTorch's error for a call that all handlers refused."""
     if written:
-        text = f"no implementation found for '{name}' on types that implement {HANDLER}: {[type(x) for x in found]}"
+        text = (
+            f"no implementation found for '{name}' on types that implement {HANDLER}: {[type(x) for x in overriders]}"
+        )
         return text if mode is None else f"{text} nor in mode {mode}"
     text = f"Multiple dispatch failed for '{name}'; all {HANDLER} handlers returned NotImplemented:\n\n"
     if mode is not None:
         text += f"  - mode object {mode}\n"
-    for each in found:
+    for each in overriders:
         text += f"  - tensor subclass {type(each)}\n"
     return text + "\nFor more information, try re-running with TORCH_LOGS=not_implemented"
 
@@ -345,16 +347,16 @@ def _filled(
     """Arguments as PyTorch's functions in Python hand them over: those that have a default by name, the others not."""
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    places: list[Any] = []
+    positional: list[Any] = []
     names: dict[str, Any] = {}
     for key, value in bound.arguments.items():
         parameter = signature.parameters[key]
         if parameter.kind is parameter.VAR_POSITIONAL:
-            places += value
+            positional += value
         elif parameter.kind is parameter.VAR_KEYWORD:
             names.update(value)
         elif parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY and not named:
-            places.append(value)
+            positional.append(value)
         else:
             names[key] = value
-    return tuple(places), names
+    return tuple(positional), names
