@@ -82,7 +82,7 @@ __all__ = [
     "zero_tangent",
 ]
 
-# what JAX says of a line (in print_saved_residuals, in profiles, in the names of compiled operations) is the user's
+# print_saved_residuals, profiles and the names of compiled operations show the user's lines, not ours
 source_info_util.register_exclusion(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -125,7 +125,7 @@ def current_trace() -> Any:
 
 
 def _put_back(block: Any) -> None:
-    """Put back, once more, the trace that a block of ``take_trace`` took, if it came so far."""
+    """Restore again the trace that a block of ``take_trace`` replaced, if it got that far."""
     with contextlib.suppress(AttributeError):
         block.__exit__(None, None, None)
 
@@ -133,8 +133,8 @@ def _put_back(block: Any) -> None:
 def eval_context() -> Any:
     """A block in which operations simply run: nothing is traced.
 
-    JAX's own is a generator.  Left by a signal where it begins, it puts back what it found when it is collected, which
-    may be long after.
+    JAX's own is a generator: if a signal interrupts its start, it restores the former trace only when it is collected,
+    which may be much later.
     """
     return set_trace(evaluating_trace())
 
@@ -248,12 +248,12 @@ def _staging_trace() -> type:
 
 def checks_each_primitive() -> bool:
     """Whether JAX looks for NaNs or infinities in what each primitive gives."""
-    # what ``jax.config`` reads by two more calls; every operation of a tensor asks
+    # ``jax.config`` would read them with two more calls; every tensor operation asks
     return jax.debug_nans.value or jax.debug_infs.value
 
 
 def folds_constants() -> bool:
-    """Whether what depends on no traced value is to be worked out at once (``jax.ensure_compile_time_eval``)."""
+    """Whether what depends on no traced value is computed immediately (``jax.ensure_compile_time_eval``)."""
     config: Any = jax.config
     return config.eager_constant_folding
 
@@ -371,7 +371,7 @@ def when_mapped(prim: Primitive, call: Callable[[Sequence[Any], dict[str, Any]],
 
 
 def is_effectful(effects: Any) -> bool:
-    """Whether running matters for its own sake; reading a mapped axis, which JAX lists too, does not."""
+    """Whether running it has an effect; reading a mapped axis, which JAX lists as one, has none."""
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in effects)
 
 
@@ -490,7 +490,7 @@ def settle_outputs(fun: Any, rule: Any) -> None:
 
 
 def emptied(rule: Any) -> Any:
-    """A custom rule as if it had not run, so that it can run again: JAX lets each write what it returned down once."""
+    """A custom rule as if it had not run, so that it can run again: JAX lets each store its outputs only once."""
     for store in rule.stores:
         if store is not None:
             store.reset()
@@ -498,16 +498,16 @@ def emptied(rule: Any) -> Any:
 
 
 def outcome(rule: Any) -> Callable[[], None]:
-    """What writes down again what a custom rule (or None) has written down: its backward rule reads it there."""
-    written: list[tuple[Any, Any]] = []
+    """What stores again what running a custom rule (or None) has stored: its backward rule reads it there."""
+    stored: list[tuple[Any, Any]] = []
     for store in getattr(rule, "stores", ()):
         try:
-            written.append((store, store.val))
-        except Exception:  # nothing is written there, which JAX says by a private class
+            stored.append((store, store.val))
+        except Exception:  # nothing is stored there, which JAX says by a private class
             continue
 
     def write() -> None:
-        for store, value in written:
+        for store, value in stored:
             store.reset()
             store.store(value)
 

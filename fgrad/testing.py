@@ -1,7 +1,7 @@
 """Checks of derivatives against finite differences, for tests."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -51,22 +51,9 @@ def check_grads(
 
     Source: `jax.test_util.check_grads <https://docs.jax.dev/en/latest/jax.test_util.html>`_.
     """
-    check_function(f, "check_grads")
     if isinstance(modes, str):
         modes = (modes,)
-    if not isinstance(modes, tuple | list) or not modes or any(mode not in ("fwd", "rev") for mode in modes):
-        raise ValueError(f"check_grads: modes must be made of 'fwd' and 'rev', got {errors.shown(modes)}.")
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise ValueError(f"check_grads: order must be an integer from 1 on, got {errors.shown(order)}.")
-    if not isinstance(args, tuple | list):
-        raise TypeError(
-            f"check_grads: args must be a tuple or list of the arguments, got {type(args).__name__}; use (x,)."
-        )
-    for name, number in (("atol", atol), ("rtol", rtol), ("eps", eps)):
-        if number is not None and not (
-            isinstance(number, float | int | np.number) and 0 <= number <= sys.float_info.max
-        ):
-            raise ValueError(f"check_grads: {name} must be a number from 0 on, got {errors.shown(number)}.")
+    _check_arguments(f, args, order, modes, {"atol": atol, "rtol": rtol, "eps": eps})
     flat = leaves(tuple(args), "args", "check_grads")
     values = [jax.numpy.asarray(x) for x in flat.values]
     moving = [i for i, x in enumerate(values) if is_inexact(typeof(x))]
@@ -86,6 +73,28 @@ def check_grads(
         return [y for y in out if is_inexact(typeof(y))]
 
     check.run(function, order, 1)
+
+
+def _check_arguments(f: Any, args: Any, order: Any, modes: Any, numbers: Mapping[str, float | None]) -> None:
+    """Refuse arguments of ``check_grads`` that make no sense.
+
+    Raises:
+      TypeError, ValueError: one of them is not what it should be; the message names it.
+    """
+    check_function(f, "check_grads")
+    if not isinstance(modes, tuple | list) or not modes or any(mode not in ("fwd", "rev") for mode in modes):
+        raise ValueError(f"check_grads: modes must be made of 'fwd' and 'rev', got {errors.shown(modes)}.")
+    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        raise ValueError(f"check_grads: order must be an integer from 1 on, got {errors.shown(order)}.")
+    if not isinstance(args, tuple | list):
+        raise TypeError(
+            f"check_grads: args must be a tuple or list of the arguments, got {type(args).__name__}; use (x,)."
+        )
+    for name, number in numbers.items():
+        if number is not None and not (
+            isinstance(number, float | int | np.number) and 0 <= number <= sys.float_info.max
+        ):
+            raise ValueError(f"check_grads: {name} must be a number from 0 on, got {errors.shown(number)}.")
 
 
 @frozen(eq=False)

@@ -17,7 +17,7 @@ from fgrad.jaxcore import ShapedArray, Tracer, copied, tangent_dtype, typeof
 
 Argnums = int | Sequence[int]
 
-#: so many leaves that two structures differ in are named
+#: how many of the leaves in which two structures differ are named
 _SHOWN = 6
 
 
@@ -144,7 +144,7 @@ def _known_dtype(dtype: np.dtype) -> bool:
 
 
 def normalised(argnums: Any, what: str) -> int | tuple[int, ...]:
-    """``argnums`` as an int or a tuple of ints; another iterable of ints is gone through once.
+    """``argnums`` as an int or a tuple of ints; any other iterable is consumed.
 
     Raises:
       TypeError: it is neither an int nor several of them.
@@ -194,7 +194,7 @@ def _all(given: Iterable[Any]) -> tuple[Any, ...]:
     """The entries of an iterable that names arguments.
 
     Raises:
-      TypeError: it has more than any call has arguments, a generator without end for example.
+      TypeError: it has more entries than any call has arguments, as an endless generator does.
     """
     entries = tuple(islice(given, _MOST + 1))
     if len(entries) > _MOST:

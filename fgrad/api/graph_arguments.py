@@ -36,7 +36,7 @@ def tangent_of(x: Any) -> jax.ShapeDtypeStruct:
 def fitted(value: Any, kind: ShapedArray, path: str) -> Any:
     """A value with exactly the type of its input: only weakness is adapted, and Python numbers to the dtype.
 
-    An input of 64 bits takes what JAX makes of such an array where it has no such types.
+    Where JAX has no 64-bit types, an input of 64 bits takes the 32-bit array that JAX makes.
     """
     narrow = jax.dtypes.canonicalize_dtype(kind.dtype, allow_extended_dtype=True)
     if narrow == kind.dtype:

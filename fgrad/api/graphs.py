@@ -140,7 +140,7 @@ class Graph:
         """
         return tree_util.tree_unflatten(self.out_tree, run(self.core, self._flat(args, kwargs)))
 
-    # what JAX calls a function by; it would print the whole graph for want of them
+    # the names by which JAX calls a function; without them it would print the graph
     __name__ = "Graph"
     __code__: Any = __call__.__code__
 

@@ -79,7 +79,7 @@ def bounded_while(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: 
 
 
 def _repeated(going: Callable[[State], Any], step: Callable[[State], State], state: State) -> State:
-    """``BASE`` steps, or fewer if the loop ends before."""
+    """``BASE`` steps, or fewer if the loop ends earlier."""
 
     def one(state: State, _: None) -> tuple[State, None]:
         return lax.cond(going(state), step, lambda state: state, state), None

@@ -120,7 +120,7 @@ def _plain(fun: Callable[..., Any], paths: Sequence[Path]) -> list[str]:
 
 
 def _derivatives(of: Differentiation, args: Sequence[Any], paths: Sequence[Path]) -> list[str]:
-    """Names of the leaves of a derived function's result: the inputs' leaves go round for each leaf of the output."""
+    """Names of the leaves of a derived function's result: the input leaves repeat for each output leaf."""
     positions = [i % len(args) for i in of.argnums]
     inputs = [
         (path if of.single else (i, *path), name)

@@ -32,7 +32,7 @@ class Recorded:
 
     @property
     def lines(self) -> Hashable:
-        """The lines that were recorded, for what is kept and may become part of another recording later."""
+        """The source lines of the tape: part of the key of what may be spliced into another recording."""
         return self.recorder.lines()
 
     def graph(self) -> Graph:
@@ -84,7 +84,7 @@ def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
 def by_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``fun(*args, **kwargs)`` by way of its graph, where some of the arguments are tracers.
 
-    So what JAX has a say in, in the functions that it traces as a whole too, goes through ``Op.bind``.
+    Every operation then goes through ``Op.bind``, even in the functions that JAX would trace as one.
     """
     flat, tree = tree_util.tree_flatten((args, kwargs))
     at = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]

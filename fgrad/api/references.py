@@ -37,8 +37,8 @@ class Opened:
     at: tuple[int, ...]
     has_aux: bool
     what: str
-    #: those that the function must not reach in another way, which JAX makes depend on the order of reads and writes
-    apart: list[Any]
+    #: those that the function must not reach in another way: what JAX gives then depends on the order of accesses
+    excluded: list[Any]
     returned: dict[int, int | None]
 
     @staticmethod
@@ -53,7 +53,7 @@ class Opened:
         return contents(self.flat, self.tree)
 
     def __call__(self, *args: Any) -> Any:
-        current_trace().apart = self.apart
+        current_trace().excluded = self.excluded
         new = tree_util.tree_leaves(args)
         cells = {i: jax.new_ref(new[i]) for i in self.at}
         result = self.fun(*tree_util.tree_unflatten(self.tree, [cells.get(i, x) for i, x in enumerate(new)]))
@@ -120,7 +120,7 @@ def jvp_of_references(jvp: Callable[..., Any], fun: Any, primals: Any, tangents:
     """``jvp``, which takes values only, where some of the primals are references."""
     opened = Opened.of(fun, primals, has_aux, "jvp")
     along, along_tree = opened.along(tangents)
-    opened.apart.extend([x for x in along if isinstance(x, jax.ref.Ref)])
+    opened.excluded.extend([x for x in along if isinstance(x, jax.ref.Ref)])
     values = jvp(opened, opened.contents, contents(along, along_tree), has_aux=True)
     (output, new), (tangent, new_tangents), aux = values
     opened.write(new)

@@ -85,7 +85,7 @@ def wrong_result(kind: str, name: str, rule: Any, text: str) -> RuleCallError:
 
 
 def check_count(kind: str, name: str, rule: Any, cts: Sequence[Any], args: Sequence[Any]) -> None:
-    """Refuse more or fewer cotangents than there are arguments: one that was forgotten would be zero without a word."""
+    """Refuse more or fewer cotangents than there are arguments: a forgotten one would silently be zero."""
     if len(cts) != len(args):
         given = _count(len(cts), "cotangent")
         raise wrong_result(kind, name, rule, f"returns {given} for {_count(len(args), 'argument')}")

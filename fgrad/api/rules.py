@@ -150,7 +150,7 @@ def _for_primitive(target: Primitive, given: Rules, replace: bool) -> Primitive:
     else:
         _given[target] = evolve(earlier, batching=given.batching)
     if given.batching is not None:
-        # the rule may hold primitives with such rules too, this one perhaps, and be mapped in its turn
+        # the rule may use primitives with such rules, even this one, and may itself be mapped
         enter_batching(target, functools.wraps(given.batching)(functools.partial(by_graph, given.batching)))
     remember_primitive(target)
     clear_cache()  # derivatives made from an earlier rule are kept with the operations
@@ -190,7 +190,7 @@ def _positional(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bound(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """All arguments by position: rules are written for these."""
+    """Bind all arguments by position, as rules take them."""
     if not kwargs:
         return args
     bound = inspect.signature(fun).bind(*args, **kwargs)

@@ -299,7 +299,7 @@ def _add_unmapped(error: ValueError, arguments: Sequence[str]) -> None:
 
 
 def _unmapped(fun: Callable[..., Any], in_axes: Any, args: Sequence[Any]) -> list[str]:
-    """The arguments, each with its type, that have not the axis over which they should be mapped."""
+    """The arguments that lack the mapped axis, each with its type."""
     axes = in_axes if isinstance(in_axes, tuple | list) else (in_axes,) * len(args)
     descriptions = []
     for i, (axis, value) in enumerate(zip(axes, args, strict=False)):

@@ -45,7 +45,7 @@ def residuals(
 
 @frozen(eq=False)
 class BwdCall:
-    """``bwd`` as a function of what was saved and of the cotangents that are no integers'.
+    """``bwd`` as a function of the residuals and of the inexact cotangents.
 
     Attributes:
       bwd: the user's function as JAX has wrapped it.
@@ -53,7 +53,7 @@ class BwdCall:
       write: writes down what ``fwd`` returned, where ``bwd`` reads it.
       residuals: the known ones; None for those that were saved.
       out_types: the types of the results.
-      live: which results have a cotangent, to one that is told of zeros; None to one that is not.
+      live: which results have a cotangent, for a rule that is told of symbolic zeros; None for any other.
       types: the types of the arguments but for those that are held.
       positions: their positions in the call.
     """

@@ -258,7 +258,7 @@ class Builder:
 
 
 def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
-    """Run a graph node by node under the current trace, letting go of each value after its last use."""
+    """Run a graph node by node under the current trace, dropping each value after its last use."""
     if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         return widely(evaluate, graph, narrowed(graph, args))
     values: list[Any] = [*args, *(const.value for const in graph.consts)]

@@ -18,9 +18,9 @@ from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.regions import Deferred
 from fgrad.jaxcore import Primitive, ShapedArray, is_closed_jaxpr, is_open_jaxpr
 
-#: no number in a file is larger: what JAX counts and measures with has 64 bits
+#: the largest number in a file: JAX counts and measures in 64 bits
 LARGEST = (1 << 63) - 1
-#: no text is longer
+#: the longest text in a file
 LETTERS = 1 << 16
 
 
@@ -202,7 +202,7 @@ def is_update(value: Any, call: Call, name: str) -> bool:
 
 
 def is_formatted(value: Any, call: Call) -> bool:
-    """Whether a format only places its arguments: it looks up no attributes and asks for no widths."""
+    """Whether a format string only inserts its arguments, without attribute look-ups or widths."""
     if not is_text(value):
         return False
     fields = [x[1:] for x in string.Formatter().parse(value) if x[1] is not None]

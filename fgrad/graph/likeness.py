@@ -31,7 +31,7 @@ def ruled_alike(one: Graph, other: Graph) -> tuple[str, ...] | None:
 
 
 def operations_alike(one: Op, other: Op) -> bool:
-    """Whether two operations are equal but for which functions have the rules in them."""
+    """Whether two operations are equal up to the functions that own the custom rules in them."""
     return _Comparison().operations(one, other)
 
 

@@ -131,7 +131,7 @@ def _stored(name: str, value: Any, arg: int | None, stack: list[Any]) -> list[tu
 
 
 def _moves(name: str, value: Any, arg: int | None, stack: list[Any]) -> bool:
-    """Follow an instruction that stores nothing; whether it leaves the value itself on the stack, unread."""
+    """Follow an instruction that stores nothing; whether the value is still on the stack, unread."""
     if name in _LOADS:
         stack.append(value)
     elif name in _LOAD_PAIRS:
@@ -211,7 +211,7 @@ def runs(graph: Graph) -> Iterator[tuple[list[int], Source]]:
 
 
 def _rounds(nodes: Sequence[tuple[Node, int]], source: Source) -> Iterator[tuple[list[int], Source]]:
-    """The values of one instruction's nodes; of one that a Python loop runs again and again, those of each round."""
+    """The values of one instruction's nodes, by round where a Python loop runs it repeatedly."""
     length = _period([(node.op.name, node.op.out_types) for node, _ in nodes])
     rounds = [nodes[i : i + length] for i in range(0, len(nodes), length)]
     for before, after in pairwise(rounds):
@@ -228,6 +228,6 @@ def _last(nodes: Sequence[tuple[Node, int]]) -> int:
 
 
 def _period(what: Sequence[Any]) -> int:
-    """The length of the shortest part that repeated gives the whole."""
+    """The length of the shortest prefix whose repetition gives the sequence."""
     n = len(what)
     return next(p for p in range(1, n + 1) if n % p == 0 and all(what[i] == what[i % p] for i in range(n)))

@@ -94,9 +94,9 @@ class Op:
         effects: bool,
     ):
         self.primitive: Any = primitive
-        #: by which rules, kernels and files know it
+        #: the name under which rules, kernels and files know it
         self.name: str = name_of(primitive)
-        #: whether it is somebody else's than JAX's, whose functions may want arrays of JAX and nothing else
+        #: whether it is not JAX's own: its author's functions may accept JAX arrays only
         self.foreign: bool = (
             isinstance(primitive, Primitive) and exported_primitives().get(primitive.name) is not primitive
         )
@@ -245,7 +245,7 @@ def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArra
     in_types = tuple(in_types)
     frozen = tuple([(name, freeze(params[name])) for name in sorted(params)]) if params else ()
     mesh = jax.sharding.get_abstract_mesh()
-    # the type of what is made of nothing, or of a scalar without a place, names the mesh that is around it
+    # an output type that follows from no inputs, or from unplaced scalars, names the mesh in force
     key = (primitive, frozen, in_types) if mesh.empty else (primitive, frozen, in_types, mesh)
     lines = _lines(params) if isinstance(primitive, Region) else ()
     entry = (key, lines) if lines else key

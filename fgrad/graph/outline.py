@@ -42,7 +42,7 @@ class Block:
 
     @property
     def saved(self) -> int:
-        """How many nodes are gone when the block stands there once."""
+        """How many nodes are saved by writing the block once."""
         return self.length * (self.count - 1)
 
 
@@ -56,7 +56,7 @@ class Outline(Answer):
     Attributes:
       blocks: the repeated blocks in order; they do not overlap.
       size: how many nodes the graph has.
-      outlined: how many it had if every block stood there once.
+      outlined: how many it would have if every block were written once.
     """
 
     blocks: tuple[Block, ...]
@@ -187,7 +187,7 @@ class CompileCost(Answer):
 
     @property
     def outlined(self) -> int:
-        """How many operations there would be if every block stood there once."""
+        """How many operations there would be if every block were written once."""
         return self.operations - sum([block.saved for block in self.unrolled])
 
     def findings(self) -> Sequence[Any]:

@@ -74,9 +74,9 @@ from fgrad.graph.kinds import (
 from fgrad.graph.regions import REGIONS
 from fgrad.jaxcore import ShapedArray, exported_primitives
 
-#: the dtypes in which XLA draws numbers; others end the process
+#: the dtypes in which XLA draws random numbers; others crash the process
 DRAWN = (*map(np.dtype, ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")), jnp.bfloat16)
-#: what may be done with random keys and float0; elsewhere type rules take these for any dtype, the compiler does not
+#: the primitives that take random keys and float0; other type rules accept these, and the compiler then fails
 _MOVING = {
     "broadcast_in_dim", "concatenate", "cond", "copy", "copy_p", "custom_jvp", "custom_linear_solve", "custom_vjp",
     "device_put", "dynamic_slice", "dynamic_update_slice", "eq", "gather", "linear_call", "name", "ne", "opaque",
@@ -84,7 +84,7 @@ _MOVING = {
     "remat", "reshape", "rev", "scan", "scatter", "select_n", "slice", "split", "squeeze", "stack", "stop_gradient",
     "tile", "transpose", "unstack", "while",
 }  # fmt: skip
-#: a scan is unrolled at most so many times
+#: the most that a scan may be unrolled
 UNROLLED = 1 << 16
 
 

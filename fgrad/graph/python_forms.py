@@ -29,7 +29,7 @@ _REDUCTIONS = {
 
 
 def forms(op: Op, args: Sequence[str]) -> Iterator[str]:
-    """Expressions that may do an operation, the one to be liked best first."""
+    """Expressions that may record to an operation, the most readable first."""
     name = op.name
     if name in _INFIX and len(args) == 2:
         yield f"{args[0]} {_INFIX[name]} {args[1]}"

@@ -107,7 +107,7 @@ class Writer:
     # -- operations --------------------------------------------------------------------------------------------------
 
     def statement(self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str]) -> list[str]:
-        """The lines that do an operation, its results being stored in ``outs``."""
+        """The statements of an operation, which store its results in ``outs``."""
         pattern = tuple([arg if known else args.index(arg) for arg, known in zip(args, literal, strict=True)])
         start = self.chosen.get((op, pattern), 0)
         for k, lines in enumerate(self._ways(op, args, outs)):
@@ -159,7 +159,7 @@ class Writer:
         return [f"{_targets(outs)} = {text}({', '.join(args)})" if outs else f"{text}({', '.join(args)})"]
 
     def with_rule(self, op: Op) -> str:
-        """The name of a function with its own rule, which is written out where it is met first."""
+        """The name of a function with its own rule, which is written out the first time it is met."""
         key = (op.name, op.params["label"], op.in_types, op.params["call"], op.params["rule"])
         name = self.ruled.get(key)
         if name is None:
@@ -174,7 +174,7 @@ class Writer:
         return name
 
     def _is(self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str], lines: list[str]) -> bool:
-        """Whether some lines, recorded, are just this operation."""
+        """Whether some statements record to just this operation."""
         names = list(dict.fromkeys([arg for arg, known in zip(args, literal, strict=True) if not known]))
         types = dict(zip(args, op.in_types, strict=True))
         source = "\n".join([f"def check({', '.join(names)}):", *_indented([*lines, f"return {_many(outs)}"])])
@@ -200,7 +200,7 @@ class Writer:
         )
 
     def _same(self, other: Op, op: Op) -> bool:
-        """Whether two operations are equal; where nothing is held, but for which functions have the rules in them."""
+        """Whether two operations are equal; where nothing is held, the functions of custom rules do not count."""
         return other.key == op.key or (self.held.table is None and operations_alike(other, op))
 
 

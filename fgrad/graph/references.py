@@ -42,8 +42,8 @@ class Threaded:
     written: tuple[int, ...]
 
 
-#: one for each primitive that may take a reference or make one: of its parameters, and of its inputs their types and
-#: what tells them apart (a reference may stand at two of them)
+#: by primitive that takes or makes references: a function of its parameters, of the types of its inputs, and of what
+#: tells these apart (one reference may be given twice)
 THREADED: dict[str, Callable[[dict[str, Any], Sequence[Any], Sequence[Any]], Threaded]] = {}
 
 #: the primitives that make a reference
@@ -77,7 +77,7 @@ def retyped(builder: Builder, number: int, type: ShapedArray) -> int:
 
 
 class Cells:
-    """The values, in a builder, of the references that are threaded through it, by whatever stands for each."""
+    """The current values of the references that are threaded through a builder, by variable."""
 
     def __init__(self, builder: Builder):
         self.builder = builder
@@ -180,7 +180,7 @@ def _ends(starts: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -
 
 
 def _slices(place: Any) -> tuple[list[Any], list[int], list[int], list[int]] | None:
-    """Starts, sizes, strides and which axes are single points; None where it takes arrays of indices to say."""
+    """Starts, sizes, strides, and which axes are single points; None if arrays of indices are needed."""
     starts: list[Any] = []
     sizes: list[int] = []
     strides: list[int] = []

@@ -418,7 +418,7 @@ def _live(tangents: Sequence[Any], types: Sequence[ShapedArray]) -> tuple[bool, 
 
 
 def _instantiated(tangent: Any) -> Any:
-    """A tangent as an array, zeros for a symbolic zero, which vary along a mesh as what they belong to does."""
+    """A tangent as an array; a symbolic zero becomes zeros that vary over the mesh as their primal does."""
     if not isinstance(tangent, jax.custom_derivatives.SymbolicZero):
         return tangent
     type: Any = tangent.aval

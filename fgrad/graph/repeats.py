@@ -21,7 +21,7 @@ from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
 from fgrad.graph.source import Source
 
-#: what is repeated counts from so many nodes that could be left out
+#: the fewest nodes that must be saved for a repeat to count
 LEAST_SAVED = 4
 #: parameters that say from where values are taken, or where they are put, and not what is done to them
 POSITIONS: dict[str, tuple[str, ...]] = {"slice": ("start_indices", "limit_indices"), "pad": ("padding_config",)}
@@ -48,7 +48,7 @@ class Repeat:
 
     @property
     def saved(self) -> int:
-        """How many nodes are gone when the block stands there once."""
+        """How many nodes are saved by writing the block once."""
         return self.length * (self.count - 1)
 
 
@@ -146,7 +146,7 @@ def _runs(tokens: np.ndarray) -> set[tuple[int, int, int]]:
 
 
 def _extended(tokens: np.ndarray, start: int, period: int, matched: int) -> tuple[int, int, int]:
-    """The same run as far as it goes to both sides."""
+    """The same run, extended on both sides."""
     n, stop = len(tokens), start + matched
     while start > 0 and tokens[start - 1] == tokens[start - 1 + period]:
         start -= 1
@@ -157,8 +157,8 @@ def _extended(tokens: np.ndarray, start: int, period: int, matched: int) -> tupl
 
 def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -> Iterator[tuple[int, int]]:
     """The stretches of a run whose blocks read their values alike: first node and number of blocks."""
-    divergent = [_apart(graph, made, i, i + period) for i in range(at, at + matched)]
-    # in how many pairs a block that begins at each place has the value that is not alike before it
+    divergent = [_divergent_producer(graph, made, i, i + period) for i in range(at, at + matched)]
+    # for each phase at which a block may begin, how many divergent reads would come from before the block
     votes = np.zeros(2 * period + 1, np.int64)
     for i, producer in enumerate(divergent, at):
         if producer is not None:
@@ -171,7 +171,7 @@ def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -
     jumps = _jumps([node.source for node in graph.nodes[at : at + 2 * period]], period)
 
     def rank(phase: int) -> tuple[int, int, int, int]:
-        # with equal votes: where a turn seldom goes back in the source, and so that there are as many as can be
+        # with equal votes: the phase whose turns jump back least in the source, then the one with most blocks
         blocks = (matched + period - phase) // period
         return (-int(scores[phase]), int(jumps[phase]), -blocks, phase)
 
@@ -187,10 +187,10 @@ def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -
     yield first, count
 
 
-def _apart(graph: Graph, made: list[int], i: int, j: int) -> int | None:
-    """The latest node that one of two nodes reads and the other, as far away, does not; None where they read alike.
+def _divergent_producer(graph: Graph, made: list[int], i: int, j: int) -> int | None:
+    """The latest producer that one of two corresponding nodes reads and the other does not; None where they read alike.
 
-    Counted as if both were at the place of the first.
+    Positions are those of the first.
     """
     latest = None
     for a, b in zip(graph.nodes[i].inputs, graph.nodes[j].inputs, strict=True):
@@ -211,7 +211,7 @@ def _place(made: list[int], value: int) -> int:
 
 
 def _jumps(sources: Sequence[Source | None], period: int) -> np.ndarray:
-    """How often a turn that begins at each place comes to an earlier instruction of a function than it had come to.
+    """For each phase, how often a turn jumps back to an earlier instruction of a function.
 
     A turn of a loop in the source has none, but for functions that it calls several times.
     """

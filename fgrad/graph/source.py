@@ -26,10 +26,9 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m
     "<attrs generated",
     "<frozen",
 )
-#: the name that all code shares which ``exec`` and ``python -c`` were given as a string: a line found for one may be
-#: another's
+#: the file name of all code that ``exec`` and ``python -c`` get as a string: a cached line may be that of other code
 _STRING = "<string>"
-#: whether the code of a file is hidden, of those that were met
+#: by file name, whether its code is hidden
 _hidden_files: dict[str, bool] = {}
 
 
@@ -100,7 +99,7 @@ RawSource = tuple[CodeType, int]
 
 def is_hidden(code: CodeType) -> bool:
     """Whether a frame of this code is fgrad's, JAX's (opt_einsum is part of it) or NumPy's own, and not the user's."""
-    # by file: Python keeps the hash of a string, and works out that of a code object each time
+    # by file name: Python caches the hash of a string, and computes that of a code object each time
     hidden = _hidden_files.get(code.co_filename)
     if hidden is None:
         if len(_hidden_files) > 1 << 16:

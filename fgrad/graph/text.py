@@ -40,7 +40,7 @@ def render(
 
     Arguments:
       names: what to call the inputs, beside their numbers.
-      source: whether to say where in the user's code each node comes from, and what is called how there.
+      source: whether to say where in the user's code each node comes from, and the names that its values have there.
       limit: how many nodes of one graph to print; the middle of a longer one is left out.
       out_names: what to call the outputs, in a comment.
 

@@ -58,13 +58,13 @@ CHECK_WRITE: "Port[Callable[[Tensor, Any], None]]" = Port(
 
 # -- what errors and warnings say --------------------------------------------------------------------------------------
 
-#: adds to an error that passes an entrance what is known there: the arguments, and the module if it is one
-PASSING: "Port[Callable[..., None]]" = Port(
-    "fgrad.mutable.explain.calls", "passing", asked_by=["fgrad.mutable.context.torch_function.wrap"]
+#: adds what is known at an entrance to an error that is raised through it: the arguments, and the module if it is one
+AT_ENTRANCE: "Port[Callable[..., None]]" = Port(
+    "fgrad.mutable.explain.calls", "at_entrance", asked_by=["fgrad.mutable.context.torch_function.wrap"]
 )
-#: the same at an entrance above which there is none
-LAST: "Port[Callable[[Exception, Iterable[Any]], None]]" = Port(
-    "fgrad.mutable.explain.calls", "last", asked_by=["fgrad.mutable.context.entrance"]
+#: the same where no other entrance is above
+AT_OUTERMOST: "Port[Callable[[Exception, Iterable[Any]], None]]" = Port(
+    "fgrad.mutable.explain.calls", "at_outermost", asked_by=["fgrad.mutable.context.entrance"]
 )
 #: adds a way out to the text of a warning
 WARNING: "Port[Callable[[str], str]]" = Port(

@@ -33,10 +33,10 @@ class _Body:
     carried: int = 0
 
 
-#: where the graphs stand whose derivatives a region's are made of; a region that is not here answers for itself
+#: by region, the parameter with the bodies from which its derivative is made; one not listed answers for itself
 _HELD = {scan: "body", cond: "branches", remat: "body", custom_vmap: "call", shard_map: "body"}
 
-#: what jumps though its rule is not ``Zero``: of two arguments one may have a slope, and so have complex numbers
+#: what jumps although its rule is not ``Zero``: one of two arguments may have a slope, and so have complex numbers
 _JUMPS = frozenset({"nextafter", "rem", "sign"})
 
 

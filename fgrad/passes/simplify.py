@@ -24,18 +24,18 @@ COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xo
 SCALAR_OPERANDS = frozenset(
     {"add", "sub", "mul", "div", "max", "min", "pow", "rem", "atan2", "eq", "ne", "lt", "le", "gt", "ge"}
 )
-#: how many elements a constant may have to be looked into
+#: the most elements of a constant that are examined
 LOOK_INTO = 1
 
 
 class Simplifier(Builder):
-    """A builder that writes an equal value where it knows a simpler one, and nothing that stands there already."""
+    """A builder that emits a simpler equal value where it knows one, and no node twice."""
 
     def __init__(self, in_types: Sequence[ShapedArray] = ()):
         super().__init__(in_types)
         self.splats: dict[int, Any] = {}
         self.made_by: dict[int, tuple[Op, tuple[int, ...]]] = {}
-        #: of an output that is not its operation's first: the first
+        #: for an output that is not its operation's first, the first
         self.first: dict[int, int] = {}
         self.seen: dict[tuple[Op, tuple[int, ...]], int] = {}
 
@@ -65,7 +65,7 @@ class Simplifier(Builder):
         return self.write(op, inputs, source)
 
     def write(self, op: Op, args: tuple[int, ...], source: Source | None) -> int:
-        """Append a node unless the same one stands there already."""
+        """Append a node unless an equal one exists."""
         if op.effects:
             return super().emit(op, args, source)
         if op.name in COMMUTATIVE and args[0] > args[1] and op.in_types[0] == op.in_types[1]:
@@ -159,7 +159,7 @@ _FOLDS: dict[str, Callable[..., Any]] = {
 
 
 def _fold(w: Simplifier, op: Op, args: Sequence[int], source: Source | None) -> int | None:
-    """All arguments are known scalars: work the operation out, in the type it has."""
+    """All arguments are known scalars: compute the operation, in its own type."""
     values = []
     for i in args:
         value = w.splats.get(i)
@@ -316,7 +316,7 @@ _REACH = 8
 
 
 def _conjugated(w: Simplifier, number: int) -> int | None:
-    """The conjugate of a value that is one itself, or was made of one by operations that do not mind."""
+    """The conjugate of a value that is one itself, or was made from one by operations that commute with conjugation."""
     moves: list[tuple[Op, int]] = []
     while len(moves) < _REACH:
         first = w.first.get(number, number)

@@ -9,7 +9,7 @@ to tangents.  A ``General`` rule gives one mode; the other is the transpose of i
 a pull-back may be a transpose, and transposing is a walk that splices in pull-backs.
 
 NOTE [Integers]
-An integer has no derivative, but ``linear_transpose`` also turns round functions from integers to integers.  Such a
+An integer has no derivative, but ``linear_transpose`` also transposes functions from integers to integers.  Such a
 walk is known by where it starts, at integer inputs.  In it every value that depends on these counts, whatever its type,
 and must be an integer and linear in them: where a derivative would be zero, there is no transpose and an error.
 """

@@ -26,9 +26,9 @@ from fgrad.questions.rounding import precision, spread
 ALLOWED = 4
 #: and this many units in the last place
 UNITS = 4
-#: of no more values that differ than have so many pairs is every one compared with every one
+#: all pairs of values that differ are compared if there are no more than this many
 MOST_PAIRS = 100_000
-#: how much two values must look like one, if any do so much
+#: how alike two values must be to be paired, if any are
 NEAR = 0.3
 
 
@@ -131,22 +131,22 @@ def _near(entries: list[tuple[float, int]], norm: float, reach: float) -> list[t
     return entries[bisect_left(entries, (norm - reach, -1)) : bisect_left(entries, (norm + reach, 1 << 62))]
 
 
-def apart(side: Side, aligned: dict[int, int], ends: Sequence[int]) -> list[int]:
+def divergent(side: Side, aligned: dict[int, int], ends: Sequence[int]) -> list[int]:
     """The values without an equal from which some ends are computed, these among them, in order.
 
     Integers and truth values that no argument is part of (sizes, masks) are left out.
     """
     makers = side.makers()
     telling = _telling(side)
-    divergent = set(ends)
-    todo = list(divergent)
+    reached = set(ends)
+    todo = list(reached)
     while todo:
         node = makers[todo.pop()]
         for i in node.inputs if node is not None else ():
-            if i not in aligned and i not in divergent and i in telling and makers[i] is not None:
-                divergent.add(i)
+            if i not in aligned and i not in reached and i in telling and makers[i] is not None:
+                reached.add(i)
                 todo.append(i)
-    return sorted(divergent)
+    return sorted(reached)
 
 
 def _telling(side: Side) -> set[int]:

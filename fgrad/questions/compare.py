@@ -13,9 +13,9 @@ from fgrad.questions.alignment import (
     UNITS,
     Measured,
     align,
-    apart,
     are_equal,
     distance,
+    divergent,
     measured,
     paired,
     tolerance,
@@ -92,8 +92,8 @@ def _compared(one: Measured, two: Measured) -> Comparison:
         ends = [(i, j) for (_, i, j), end in zip(named_pairs, ends, strict=True) if not end.equal]
         if not ends:
             continue
-        lefts = apart(one.side, alignment.there, [i for i, _ in ends if i is not None])
-        rights = apart(two.side, alignment.back, [j for _, j in ends if j is not None])
+        lefts = divergent(one.side, alignment.there, [i for i, _ in ends if i is not None])
+        rights = divergent(two.side, alignment.back, [j for _, j in ends if j is not None])
         matched = paired(one, lefts, two, rights)
         taken = {i for i, _ in matched}, {j for _, j in matched}
         ends = [(i, j) for i, j in ends if i is not None and j is not None]

@@ -20,7 +20,7 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.regions import Cond, CustomVmap, Remat, Scan, While, is_inexact, position
 from fgrad.graph.source import Source
-from fgrad.jaxcore import primitive, typeof
+from fgrad.jaxcore import ShapedArray, primitive, typeof
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, rule_of, varied_from
 from fgrad.passes.local import tangent_type
 from fgrad.passes.walks import adjoint, pullback
@@ -325,30 +325,30 @@ class Execution:
             cts = self._pull_inside(inner, {**carry, **now}, wrt)
             carry = {i - nc: cell for i, cell in cts.items() if nc <= i < nc + nk}
             for i, cell in cts.items():
-                if i < nc and i in totals:
-                    cell = self.moved(lambda a, b: np.asarray(a) + np.asarray(b), [totals[i], cell], inner)
                 if i < nc:
-                    totals[i] = cell
+                    totals[i] = cell if i not in totals else self.moved(_added, [totals[i], cell], inner)
                 elif i >= nc + nk:
                     parts[i][t] = cell
         cells = totals | {nc + k: cell for k, cell in carry.items()}
         for i, by_step in parts.items():
-            type = tangent_type(op.in_types[i])
-            column = [
-                by_step[t] if t in by_step else self.cell(np.zeros(type.shape[1:], type.dtype)) for t in range(length)
-            ]
-            cells[i] = self.moved(lambda *cts, type=type: _stacked(cts, type), column, frame)
+            cells[i] = self._column(by_step, length, tangent_type(op.in_types[i]), frame)
         return [cells.get(i) for i, yes in enumerate(needs) if yes]
+
+    def _column(self, by_step: Mapping[int, int], length: int, type: ShapedArray, frame: Frame) -> int:
+        """The cell of the cotangents of a sequence, from those of its elements by step; zeros for the others."""
+        zeros = np.zeros(type.shape[1:], type.dtype)
+        column = [by_step[t] if t in by_step else self.cell(zeros) for t in range(length)]
+        return self.moved(lambda *cts: _stacked(cts, type), column, frame)
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def is_finite(self, cell: int) -> bool:
-        """Whether all numbers of a value are finite; what is not of numbers counts as such."""
+        """Whether all numbers of a value are finite; a value without numbers counts as finite."""
         return is_finite(self.values[cell])
 
 
 def is_finite(value: Any) -> bool:
-    """Whether all numbers of a value are finite; what is not of numbers counts as such."""
+    """Whether all numbers of a value are finite; a value without numbers counts as finite."""
     return not is_inexact(typeof(value)) or bool(np.isfinite(numbers(value)).all())
 
 
@@ -380,6 +380,10 @@ def has_rule_of_its_own(event: Event) -> bool:
 def _steps(op: Op) -> Sequence[int]:
     length = op.params["length"]
     return range(length - 1, -1, -1) if op.params["reverse"] else range(length)
+
+
+def _added(a: Any, b: Any) -> np.ndarray:
+    return np.asarray(a) + np.asarray(b)
 
 
 def _stacked(parts: Sequence[Any], type: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +13,7 @@ from fgrad.deferred import import_at_first_use
 from fgrad.record.templates import apply, apply_pair
 from fgrad.record.tracer import Tracer
 
-#: stands for an argument that is not there; a tuple, since what is one is looked into below
+#: marks a missing argument; a tuple, since tuples are looked into below
 _NOTHING = (object(),)
 
 
@@ -44,13 +44,8 @@ def fast(function: Any) -> Any:
                 if kind is not list and kind is not tuple and other is not list and other is not tuple:
                     return function(x, y)
         args = (x, y, *rest) if y is not _NOTHING else (x,) if x is not _NOTHING else ()
-        for x in args:
-            if type(x) is Tracer or (type(x) in (list, tuple) and _within(x)):
-                return apply(function, args, kwargs, sys._getframe(1))
-        if kwargs:
-            for x in kwargs.values():
-                if type(x) is Tracer or (type(x) in (list, tuple) and _within(x)):
-                    return apply(function, args, kwargs, sys._getframe(1))
+        if _has_tracer(args) or (kwargs and _has_tracer(kwargs.values())):
+            return apply(function, args, kwargs, sys._getframe(1))
         return function(*args, **kwargs)
 
     wrapped: Any = functools.update_wrapper(call, function)
@@ -65,9 +60,9 @@ def fast(function: Any) -> Any:
 _UFUNC_METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
 
 
-def _within(items: Any) -> bool:
-    for x in items:
-        if type(x) is Tracer or (type(x) in (list, tuple) and _within(x)):
+def _has_tracer(values: Iterable[Any]) -> bool:
+    for x in values:
+        if type(x) is Tracer or (type(x) in (list, tuple) and _has_tracer(x)):
             return True
     return False
 

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.ref
 import numpy as np
+from attrs import frozen
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
@@ -86,6 +87,76 @@ class _Survey:
         self.reached: tuple[int, int, int] = (0, 0, 0)
 
 
+@frozen(eq=False)
+class _RuleOnValues:
+    """A custom rule and the values of its arguments: see NOTE [Custom rules that ask for numbers]."""
+
+    recorder: "Recorder"
+    key: Hashable
+    function: Callable[..., Any]
+    #: the arguments outside of this recording, and their numbers
+    outside: Sequence[Any]
+    values: Sequence[Any]
+    others: Sequence[ShapedArray]
+    make: Callable[[Graph, Sequence[Any], Any], Any]
+
+    def graph(self, own: Deferred, live: Sequence[bool] | None) -> tuple[Graph, Sequence[Any]]:
+        """The rule on these values; where it calls its own function on them, the rule there is ``own``."""
+        recorder, outside = self.recorder, self.outside
+        with set_trace(recorder.parent):
+            # the rule is not differentiated by this recording, but by those around it
+            moving: Callable[[int], bool] = lambda i: i >= len(outside) or _carries(outside[i])  # noqa: E731
+            child = Recorder(self.values, moving, recorder.passed_on)
+        child.within = (self.key, own)
+        tracers = child.start()
+        tracers += [child.new_input(t) for t in self.others]
+        try:
+            with set_trace(child):
+                outs = self.function(*tracers) if live is None else self.function(*tracers, live=live)
+            return child.closed_graph([child.number(x) for x in outs]), outs
+        finally:
+            child.open = False
+
+    def by_call(self, staged: Deferred) -> Deferred:
+        """The rule recorded when it is asked for, for this call alone."""
+        rule = Deferred(Kept(self.values), lambda: self.make(*self.graph(rule, None), None))
+        rule.function = staged.function
+        return rule
+
+    def by_zeros(self, staged: Deferred) -> Deferred:
+        """The same, recorded for each pattern of zeros; on types, where it turns out that it asks for no numbers."""
+
+        def made(live: Sequence[bool] | None) -> Any:
+            if not _asks.get(self.key):
+                try:
+                    on_types = staged() if live is None else staged.of(tuple(live))
+                    _asks.enter(self.key, False)
+                    return on_types
+                except errors.CONCRETIZATIONS:
+                    _asks.enter(self.key, True)
+            return self.make(*self.graph(rule, live), live)
+
+        dense = Deferred(Kept(self.values), lambda: made(None))
+        dense.function = staged.function
+        rule = DeferredByZeros(dense, made)
+        return rule
+
+    def by_branch(self, staged: Deferred) -> Deferred:
+        """The rule recorded now, told apart by the branch that it takes."""
+        own = Deferred(("own", self.key), staged)
+        try:
+            graph, outs = self.graph(own, None)
+        except errors.CONCRETIZATIONS:
+            return staged  # it asks for the numbers of the others: forward mode will call it, reverse mode refuses
+        made = self.make(graph, outs, None)
+        if not any(node.op.params.get("rule") == own for node in graph.nodes):
+            return Deferred((self.key, made), lambda: made)
+        # once more, now that the rule is known by the branch that it took; nobody gets it before it is complete
+        rule = Deferred((self.key, made), lambda: self.make(*self.graph(rule, None), None))
+        rule()
+        return rule
+
+
 class Recorder(Recording):
     """Records a function on values; see NOTE [Two kinds of recording]."""
 
@@ -103,7 +174,7 @@ class Recorder(Recording):
         #: whether a derivative passes through an input, and which results of an operation it then passes through
         self.moving: Callable[[int], bool] = moving
         self.passed_on: PassedOn = passed_on
-        #: the values through which a derivative passes, by the question whether one passes through a constant
+        #: the values through which a derivative passes, by the predicate that says through which constants one does
         self.surveys: dict[Callable[[Any], bool], _Survey] = {}
 
     def start(self) -> list[Tracer]:
@@ -129,7 +200,7 @@ class Recorder(Recording):
     def stage_value(self, value: Any) -> Any:
         if np.ndim(value) or isinstance(value, JaxTracer) or is_evaluating(self.parent):
             return super().stage_value(value)
-        # a number becomes what it is outside, so that what is done there with two of them goes on together
+        # the parent stages a number, so that two of them can be combined there
         return self.parent.stage_value(value)
 
     def read_outside(self, reference: Any) -> Any:
@@ -214,57 +285,12 @@ class Recorder(Recording):
             outside = self.values(numbers)
         except _Unknown:
             return staged
-        values = [_numbers_of(x) for x in outside]
-
-        def moving(i: int) -> bool:
-            # the rule is not differentiated by this recording, but by those around it
-            return i >= len(outside) or _carries(outside[i])
-
-        def on_values(own: Deferred, live: Sequence[bool] | None = None) -> tuple[Graph, Sequence[Any]]:
-            """The rule on these values; where it calls its own function on them, the rule there is ``own``."""
-            with set_trace(self.parent):
-                child = Recorder(values, moving, self.passed_on)
-            child.within = (key, own)
-            tracers = child.start()
-            tracers += [child.new_input(t) for t in others]
-            try:
-                with set_trace(child):
-                    outs = function(*tracers) if live is None else function(*tracers, live=live)
-                return child.closed_graph([child.number(x) for x in outs]), outs
-            finally:
-                child.open = False
-
-        def by_pattern(live: Sequence[bool] | None) -> Any:
-            if asks is None:
-                try:
-                    made = staged() if live is None else staged.of(tuple(live))
-                    _asks.enter(key, False)
-                    return made
-                except errors.CONCRETIZATIONS:
-                    _asks.enter(key, True)
-            return make(*on_values(rule, live), live)
-
-        rule: Deferred
-        if within is not None or by_zeros:
-            # a rule may call functions on ever other values, and one that is told of zeros may take another branch for
-            # each pattern of them: these wait until they are asked for, and are told apart by the call
-            rule = Deferred(Kept(values), lambda: by_pattern(None))
-            rule.function = staged.function
-            if by_zeros:
-                rule = DeferredByZeros(rule, by_pattern)
-            return rule
-        own = Deferred(("own", key), staged)
-        try:
-            graph, outs = on_values(own)
-        except errors.CONCRETIZATIONS:
-            return staged  # it asks for the numbers of the others: forward mode will call it, reverse mode refuses
-        made = make(graph, outs, None)
-        rule = Deferred((key, made), lambda: made)
-        if any(node.op.params.get("rule") == own for node in graph.nodes):
-            # once more, now that the rule is known by the branch that it took; nobody gets it before it is complete
-            rule = Deferred(rule.key, lambda: make(*on_values(rule), None))
-            rule()
-        return rule
+        on_values = _RuleOnValues(self, key, function, outside, [_numbers_of(x) for x in outside], others, make)
+        # a rule may call functions on ever other values, and one that is told of zeros may take another branch for
+        # each pattern of them: these wait until they are asked for, and are told apart by the call
+        if by_zeros:
+            return on_values.by_zeros(staged)
+        return on_values.by_branch(staged) if within is None else on_values.by_call(staged)
 
     def _knows_numbers(self) -> bool:
         return all(map(is_concrete, self.inputs))
@@ -283,11 +309,11 @@ class Recorder(Recording):
         return self._passes(_carries, number)
 
     def _passes(self, constant: Callable[[Any], bool], number: int) -> bool:
-        """Whether a derivative passes through a value, if one passes through the constants of which that is said."""
+        """Whether a derivative passes through a value, given the constants through which one does."""
         survey = self.surveys.get(constant)
         if survey is None:
             survey = self.surveys[constant] = _Survey()
-        # the tape is gone through once, however often somebody asks
+        # each part of the tape is visited once, however often this is asked
         (at, end, first), varied = survey.reached, survey.varied
         for op in itertools.islice(self.ops, at, None):
             start, end = end, end + len(op.in_types)
@@ -307,7 +333,7 @@ class Recorder(Recording):
         known = self.known
         missing = {i for i in numbers if i not in known}
         if missing:
-            # walk back only as far as something is wanted, so that a long Python loop costs each step its own length
+            # walk back only as far as needed, so that a step of a long Python loop costs no more than its own length
             steps: list[tuple[int, Op, tuple[int, ...]]] = []
             wanted, at, end, first = set(missing), len(self.ops), len(self.args), self.count
             while wanted:

@@ -11,7 +11,7 @@ A tape entry is an operation with its input numbers.  Inputs, constants and embe
 that the entries are a complete key of the program's structure and types: two recordings with equal keys do the same on
 other numbers.  Operations hash by identity (see NOTE [Interned operations]), which makes the key cheap.  The entries
 stand in flat lists (operations; all input numbers in a row) and not in a tuple each: the garbage collector passes over
-every tuple again and again, which made a long recording more than twice as dear per operation as a short one.
+every tuple again and again, which made a long recording more than twice as expensive per operation as a short one.
 """
 
 import itertools
@@ -96,7 +96,7 @@ class Recording(TakesGraphs):
         "consts",
         "configuration",
         "call",
-        "apart",
+        "excluded",
     )
 
     #: what the recorded function is being, for messages
@@ -110,8 +110,8 @@ class Recording(TakesGraphs):
         self.open: bool = True
         #: which function is being recorded, for messages
         self.call: Call | None = None
-        #: references from outside that its arguments stand for, and that it must not meet itself
-        self.apart: Sequence[Any] = ()
+        #: references from outside that its arguments stand for: it may not use them itself
+        self.excluded: Sequence[Any] = ()
         self.configuration: tuple[Any, ...] = configuration()
         #: the operations, all their input numbers in a row, and the user's code object and offset for each
         self.ops: list[Op] = []
@@ -259,7 +259,7 @@ class Recording(TakesGraphs):
         return tuple(self.ops), tuple(self.args)
 
     def lines(self) -> tuple[Any, ...]:
-        """What two recordings share when, besides, they come from the same lines."""
+        """What two recordings share when they also come from the same lines."""
         return tuple(self.codes), tuple(self.offsets)
 
     def graph(self, outputs: Sequence[int]) -> tuple[Graph, list[Any]]:

@@ -20,7 +20,7 @@ class Recording(Protocol):
     """What is asked of a recording here."""
 
     open: bool
-    apart: Sequence[Any]
+    excluded: Sequence[Any]
 
     def records(self, args: Sequence[Any], /) -> bool: ...
 
@@ -70,7 +70,7 @@ def _new_cell(recording: Recording, type: Any, value: Any) -> Cell:
 def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Record a call that makes, reads or writes references."""
     makes = primitive.name in MAKERS
-    if recording.apart and any(x is y for x in args for y in recording.apart):
+    if recording.excluded and any(x is y for x in args for y in recording.excluded):
         raise errors.passed_and_closed_over()
     if not makes and not recording.records(args) and not any(_own(recording, x) for x in args):
         return recording.outside(primitive, args, params)

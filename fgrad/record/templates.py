@@ -39,7 +39,7 @@ class Template:
     __slots__ = ("graph", "tree", "op", "type", "order", "pair")
 
     def __init__(self, graph: Graph, tree: Any):
-        #: without lines: they are those of the call that the template was recorded from
+        #: without source lines, which would be those of the call that was recorded
         self.graph: Graph = unsourced(graph)
         self.tree: Any = tree
         self.op: Op | None = None
@@ -220,7 +220,7 @@ def _make(
     try:
         template = _record(function, args, kwargs, dynamic)
     except Exception:
-        # the open lane will raise the error anew, on the user's own values, if it is one of use
+        # if the error is the user's, the open lane raises it again, on the user's own values
         template = None
     return _templates.enter(key, template)
 
@@ -269,7 +269,7 @@ def _staged(x: Any, inputs: Any, function: Any) -> Any:
 
 def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     through_jax = getattr(JaxTracer, name)
-    # what a template records: JAX's own operator, lest recording ask for the template again
+    # what a template records: JAX's own operator, so that recording does not look for the template again
     recorded = getattr(JaxTracer, f"__{function.__name__}__")
 
     is_power = function is operator.pow
@@ -371,7 +371,7 @@ _getattr_through_jax = JaxTracer.__getattr__
 
 
 def _getattr(self: Tracer, name: str) -> Any:
-    """The methods of versions of JAX whose tracers have none of their own."""
+    """Methods for versions of JAX whose tracers lack them."""
     attribute = _getattr_through_jax(self, name)
     function = getattr(attribute, "__func__", None)
     return attribute if function is None else _Method(function, self)

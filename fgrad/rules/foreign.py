@@ -89,12 +89,12 @@ def _called(op: Op, mode: str, rule: Callable[..., Any], *args: Any) -> Any:
     except errors.REFUSALS:
         raise
     except Exception as error:
-        errors.blame(error, op.name, mode, _written(rule))
+        errors.blame(error, op.name, mode, _author_function(rule))
         raise
 
 
-def _written(rule: Any) -> Any:
-    """The author's own function in what JAX's helpers (``deflinear2``, say) have made of it."""
+def _author_function(rule: Any) -> Any:
+    """The author's own function, without JAX's helpers (such as ``deflinear2``) around it."""
     while isinstance(rule, functools.partial):
         rule = next(filter(callable, rule.args), rule.func)
     return rule

@@ -18,7 +18,7 @@ from fgrad.rules.kinds import Linear, define
 
 
 def _counts(x: Any, length: int, single: float, double: float) -> Any:
-    """``x``, half the spectrum of ``length`` points, times ``once`` or ``twice``: how often IRFFT counts each entry."""
+    """``x``, half a spectrum of ``length`` points, times ``single`` or ``double``: how often IRFFT counts each one."""
     index = lax.iota(np.int32, x.shape[-1])
     alone = lax.eq(lax.rem(lax.mul(index, np.int32(2)), np.int32(length)), np.int32(0))
     factors = lax.select(alone, lax.full(index.shape, single, x.dtype), lax.full(index.shape, double, x.dtype))

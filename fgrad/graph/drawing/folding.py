@@ -97,7 +97,7 @@ def _by_module(ladder: Ladder, start: int, stop: int, depth: int) -> Iterator[Bl
 
 
 def _module(label: str, inside: tuple[Block, ...], start: int, stop: int) -> Block:
-    """The block of a module; one that only holds another is one with it: ``blocks.0``."""
+    """The block of a module; a module that only holds another is merged with it: ``blocks.0``."""
     if len(inside) == 1 and inside[0].kind in ("module", "repeat") and inside[0].children:
         (only,) = inside
         return evolve(only, label=f"{label}.{only.label}" if only.kind == "module" else f"{label} {only.label}")
@@ -151,7 +151,7 @@ def _repeated(ladder: Ladder, start: int, stop: int, around: range) -> Iterator[
 
 
 def constants_of(graph: Graph) -> set[int]:
-    """The nodes that read no input, nor what is made of one."""
+    """The nodes that depend on no input."""
     varying = set(range(len(graph.in_types)))
     constants = set()
     for k, (node, outs) in enumerate(zip(graph.nodes, numbers_of(graph), strict=True)):
@@ -260,7 +260,7 @@ def closed_at(roots: Sequence[Block], detail: Detail) -> frozenset[str]:
 
 
 def _modules_in(block: Block) -> int:
-    """How deep modules lie one in the other in a block, itself counted if it is one."""
+    """How deeply modules are nested in a block, itself counted if it is one."""
     return (block.kind == "module") + max(map(_modules_in, block.children), default=0)
 
 

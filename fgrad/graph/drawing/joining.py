@@ -1,4 +1,4 @@
-"""Rows that nobody would draw stand with the operation that they are for.
+"""Rows of bookkeeping are merged with the operation that they serve.
 
 NOTE [Bookkeeping]
 ``x[i]`` is recorded as a comparison of ``i`` with 0, a sum, a choice and a change of shape, all for one ``gather``, and
@@ -48,7 +48,7 @@ class _Readers:
                 self.readers.setdefault(i, set()).add(r)
 
     def only_reader(self, r: int) -> int | None:
-        """The row of the same line that alone reads what a row makes, all of which is without a name."""
+        """The only reader, on the same line, of a row whose results have no names."""
         ladder = self.ladder
         made = [i for k in ladder.rows[r].forward for i in ladder.outs[k]]
         where = {self.into.get(reader, reader) for i in made for reader in self.readers.get(i, ())} - {r}

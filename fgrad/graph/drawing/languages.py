@@ -1,13 +1,14 @@
 """Ladders in the languages of other tools: Graphviz's DOT, and Mermaid."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
 from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
-from fgrad.graph.drawing.ladder import ARGUMENT, FORWARD, GRADIENT, RESULT, SEED, End, Ladder, ladder_of
+from fgrad.graph.drawing.ladder import ARGUMENT, FORWARD, GRADIENT, RESULT, SEED, End, Ladder, Wire, ladder_of
 from fgrad.graph.drawing.svg import LIGHT
-from fgrad.graph.drawing.units import Box, Unit, results, unit, wired
+from fgrad.graph.drawing.units import Box, Unit, Wired, results, unit, wired
 from fgrad.graph.drawing.wording import bytes_text
 from fgrad.graph.text import subgraphs, type_text
 
@@ -38,58 +39,76 @@ class Picture:
 def picture(ladder: Ladder, detail: Detail | None = None, prefix: str = "") -> Picture:
     """The boxes and arrows of a drawing; one arrow between two boxes, whatever goes along it."""
     wiring = wired(ladder)
-    ladder = wiring.ladder
-    roots = blocks(ladder)
+    roots = blocks(wiring.ladder)
     units = [*[unit(wiring, block) for block in visible(roots, folded(roots, detail))], *results(wiring)]
-    at = {row: k for k, each in enumerate(units) for row in range(each.block.start, each.block.stop)}
-    boxes: list[tuple[str, Box]] = []
-    rows = []
-    for k, each in enumerate(units):
-        mine = list(_boxes(each, f"{prefix}{k}"))
-        boxes += mine
-        rows.append(tuple([name for name, _ in mine]))
-    slots = {
-        i: f"{k}_{min(n, len(each.pairs) - 1)}"
-        for k, each in enumerate(units)
-        for n, i in enumerate(
-            [i for row in range(each.block.start, each.block.stop) for i in wiring.paired.get(row, ())]
-        )
-    }
+    rows = [list(_boxes(each, f"{prefix}{k}")) for k, each in enumerate(units)]
+    ids = _Ids(wiring, units, prefix)
+    return Picture(
+        tuple([box for row in rows for box in row]),
+        tuple([tuple([name for name, _ in row]) for row in rows]),
+        tuple(_edges(wiring, ids)),
+        tuple(_inner_pictures(wiring.ladder, ids, detail)),
+    )
 
-    def place(end: End) -> str:
+
+class _Ids:
+    """The ids of boxes, by what stands in them."""
+
+    def __init__(self, wiring: Wired, units: Sequence[Unit], prefix: str):
+        self.wiring, self.prefix = wiring, prefix
+        #: the number of the unit that shows a row, and of the box in it that shows an argument or a gradient
+        self.units: dict[int, int] = {}
+        self.slots: dict[int, str] = {}
+        for k, each in enumerate(units):
+            rows = range(each.block.start, each.block.stop)
+            self.units.update(dict.fromkeys(rows, k))
+            for n, i in enumerate([i for row in rows for i in wiring.paired.get(row, ())]):
+                self.slots[i] = f"{k}_{min(n, len(each.pairs) - 1)}"
+
+    def of_row(self, row: int, is_forward: bool) -> str:
+        return f"{'f' if is_forward else 'b'}{self.prefix}{self.units[row]}"
+
+    def of_end(self, end: End) -> str:
         kind, i = end
         if kind in (ARGUMENT, GRADIENT):
-            return f"{kind[0]}{prefix}{slots[i]}"
-        return f"{'f' if kind in (FORWARD, RESULT) else 'b'}{prefix}{at[wiring.row(end)]}"
+            return f"{kind[0]}{self.prefix}{self.slots[i]}"
+        return self.of_row(self.wiring.row(end), kind in (FORWARD, RESULT))
 
-    labels: dict[tuple[str, str, int], list[int]] = {}
+
+def _edges(wiring: Wired, ids: _Ids) -> Iterator[Edge]:
+    """The arrows between different boxes."""
+    bundles: dict[tuple[str, str, int], dict[int, Wire]] = {}
     for k, wire in enumerate(wiring.wires):
-        for end in wire.ends:
-            ends = place(wire.start), place(end)
-            if ends[0] != ends[1]:
-                labels.setdefault((*ends, wire.side), []).append(k)
-    edges = []
-    for (start, end, side), several in labels.items():
-        wires = [wiring.wires[k] for k in dict.fromkeys(several)]
-        size = sum(ladder.bytes_of(w.value) for w in wires)
-        text = wires[0].name if len(wires) == 1 else f"{len(wires)} values"
-        if side == 1:
-            text += f", {bytes_text(size)}"
-        elif len(wires) == 1 and side == 0 and wires[0].start[0] == FORWARD:
-            text += f": {type_text(ladder.graph.types[wires[0].value])}"
-        elif wires[0].start[0] in (ARGUMENT, SEED) or wires[0].ends[0][0] == GRADIENT:
-            text = ""  # the box says it
-        edges.append(Edge(start, end, text, side))
-    row_of = {k: r for r, row in enumerate(ladder.rows) for k in (*row.forward, *row.backward)}
-    inner = []
+        start = ids.of_end(wire.start)
+        for end in map(ids.of_end, wire.ends):
+            if start != end:
+                bundles.setdefault((start, end, wire.side), {})[k] = wire
+    for (start, end, side), wires in bundles.items():
+        yield Edge(start, end, _label(wiring.ladder, list(wires.values()), side), side)
+
+
+def _label(ladder: Ladder, wires: Sequence[Wire], side: int) -> str:
+    """What an arrow says of the values that go along it."""
+    first = wires[0]
+    text = first.name if len(wires) == 1 else f"{len(wires)} values"
+    if side == 1:
+        return f"{text}, {bytes_text(sum([ladder.bytes_of(w.value) for w in wires]))}"
+    if len(wires) == 1 and side == 0 and first.start[0] == FORWARD:
+        return f"{text}: {type_text(ladder.graph.types[first.value])}"
+    in_box = first.start[0] in (ARGUMENT, SEED) or first.ends[0][0] == GRADIENT
+    return "" if in_box else text
+
+
+def _inner_pictures(ladder: Ladder, ids: _Ids, detail: Detail | None) -> Iterator[tuple[str, str, Picture]]:
+    """For each graph inside a node: the id of the node's box, a title, and the picture."""
+    forward = {k: r for r, row in enumerate(ladder.rows) for k in row.forward}
+    row_of = {k: r for r, row in enumerate(ladder.rows) for k in row.backward} | forward
+    count = itertools.count()
     for k, node in enumerate(ladder.graph.nodes):
-        if k not in row_of:
-            continue
-        side = "f" if k in ladder.rows[row_of[k]].forward else "b"
-        for name, body in subgraphs(node):
-            owner = f"{side}{prefix}{at[row_of[k]]}"
-            inner.append((owner, f"{node.op.name}: {name}", picture(ladder_of(body), detail, f"{prefix}{len(inner)}i")))
-    return Picture(tuple(boxes), tuple(rows), tuple(edges), tuple(inner))
+        if k in row_of:
+            owner = ids.of_row(row_of[k], k in forward)
+            for name, body in subgraphs(node):
+                yield owner, f"{node.op.name}: {name}", picture(ladder_of(body), detail, f"{ids.prefix}{next(count)}i")
 
 
 def _boxes(each: Unit, name: str) -> Iterator[tuple[str, Box]]:

@@ -40,7 +40,7 @@ from fgrad.graph.text import type_text
 
 #: heights in pixels: a box, a pair of argument and gradient, a rung's label, the end of a wire; and the space between
 BOX, PAIR, PILL, PORT, GAP = 36, 42, 22, 8, 30
-#: so many arguments of a unit are drawn one by one, so many where there are more; so many rungs
+#: how many arguments of a unit are drawn one by one, how many where there are more, and how many rungs
 MOST_ARGUMENTS, FEW_ARGUMENTS, MOST_PILLS = 5, 2, 4
 #: the kinds of blocks that are called by their labels
 NAMED = frozenset({"function", "module", "repeat", "turn", "more"})

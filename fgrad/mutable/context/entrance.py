@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from fgrad.mutable.ports import LAST
+from fgrad.mutable.ports import AT_OUTERMOST
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,7 +20,7 @@ def entrance(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            LAST.call(error, ())
+            AT_OUTERMOST.call(error, ())
             raise
 
     return public  # type: ignore[return-value]

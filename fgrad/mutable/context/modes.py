@@ -96,7 +96,7 @@ modes: Modes = Modes()
 class Unusual:
     """Whether any thread may be in a mode in which an operation does more than compute and make its node.
 
-    To ask the modes of the thread, one by one, takes an operation longer than to multiply two small matrices.
+    Checking the thread's modes one by one would cost an operation more than multiplying two small matrices.
     """
 
     __slots__ = ("on", "threads", "lock")
@@ -120,7 +120,7 @@ class Unusual:
         modes.unusual += 1
 
     def within(self) -> bool:
-        """Whether this thread may be in one; that it is in none any more is found out here, and noted."""
+        """Whether this thread may be in one; notes it when the thread has left all of them."""
         if modes.unusual or modes.dual_level >= 0 or modes.snapshot or modes.anomaly or modes.inference or modes.level:
             return True
         if modes.saved_hooks or modes.interceptor is not None or modes.release != Modes.release:

@@ -142,50 +142,55 @@ def _on_each_way(
       marked: the instructions.
       known: the other calls that a way may pass; if none, it may pass all.
     """
-    instructions = list(dis.get_instructions(code))
-    index = {x.offset: k for k, x in enumerate(instructions)}
+    flow = _ControlFlow(code)
     # while a function is called, a frame is at the last cache of the call
-    start, end, *marked_here = [at if at is None else max(x for x in index if x <= at) for at in (start, end, *marked)]
-    handlers = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+    start, end, *marked_here = [
+        at if at is None else max(x for x in flow.index if x <= at) for at in (start, end, *marked)
+    ]
+    #: for each instruction, the marked ones before it; None where the paths to it differ
     passed: dict[int, tuple[int, ...] | None] = {}
     ended: set[tuple[int, ...] | None] = set()
-    todo: list[int] = []
-
-    def go(k: int, way: tuple[int, ...] | None) -> None:
-        if k not in passed:
-            passed[k] = way
-        elif passed[k] is None or passed[k] == way:
-            return
-        else:
-            passed[k] = None
-        todo.append(k)
-
-    def go_on(k: int, way: tuple[int, ...] | None) -> None:
-        x = instructions[k]
-        if x.opcode in dis.hasjrel or x.opcode in dis.hasjabs:
-            go(index[x.argval], way)
-        if x.opname not in _NOT_NEXT:
-            go(k + 1, way)
-
-    if start is None:
-        go(0, ())
-    else:
-        go_on(index[start], ())
+    first = [0] if start is None else flow.successors(flow.index[start])
+    todo: list[tuple[int, tuple[int, ...] | None]] = [(k, ()) for k in first]
     while todo:
-        k = todo.pop()
-        x, way = instructions[k], passed[k]
+        k, path = todo.pop()
+        if k in passed:
+            if passed[k] is None or passed[k] == path:
+                continue
+            path = None
+        passed[k] = path
+        x = flow.instructions[k]
         if x.offset == end or (end is None and x.opname in _RETURN):
-            ended.add(way)
+            ended.add(path)
         elif x.offset != start:
-            for each in handlers:
-                if each.start <= x.offset < each.end:
-                    go(index[each.target], way)
+            todo += [(handler, path) for handler in flow.handlers(x.offset)]
             if x.offset in marked_here:
-                way = None if way is None else (*way, x.offset)
+                path = None if path is None else (*path, x.offset)
             elif known is not None and x.opname in _CALL and x.offset not in known:
-                way = None
-            go_on(k, way)
+                path = None
+            todo += [(after, path) for after in flow.successors(k)]
     return ended.pop() if len(ended) == 1 else None
+
+
+class _ControlFlow:
+    """Where control goes from each instruction of some code."""
+
+    def __init__(self, code: CodeType):
+        self.instructions = list(dis.get_instructions(code))
+        self.index: dict[int, int] = {x.offset: k for k, x in enumerate(self.instructions)}
+        self._exceptions = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+
+    def successors(self, k: int) -> Iterator[int]:
+        """The instructions that may follow one, without an exception."""
+        x = self.instructions[k]
+        if x.opcode in dis.hasjrel or x.opcode in dis.hasjabs:
+            yield self.index[x.argval]
+        if x.opname not in _NOT_NEXT:
+            yield k + 1
+
+    def handlers(self, offset: int) -> Iterator[int]:
+        """The instructions that may follow one where it raises."""
+        return (self.index[e.target] for e in self._exceptions if e.start <= offset < e.end)
 
 
 _RETURN = frozenset({"RETURN_VALUE", "RETURN_CONST"})

@@ -38,8 +38,8 @@ class Explained:
     finished: bool = False
 
 
-def passing(error: Exception, args: Iterable[Any], module: Any = None) -> None:
-    """Add to an error that passes an entrance what is known there.
+def at_entrance(error: Exception, args: Iterable[Any], module: Any = None) -> None:
+    """Add what is known at an entrance to an error that is raised through it.
 
     Arguments:
       error: as it was raised; with the class and the text of PyTorch's.
@@ -59,8 +59,8 @@ def passing(error: Exception, args: Iterable[Any], module: Any = None) -> None:
         _finish(error, explained, args, frame)
 
 
-def last(error: Exception, args: Iterable[Any]) -> None:
-    """As ``passing``, at an entrance above which there is none."""
+def at_outermost(error: Exception, args: Iterable[Any]) -> None:
+    """As ``at_entrance``, where no other entrance is above."""
     explained = _explained(error)
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_hidden(frame.f_code):

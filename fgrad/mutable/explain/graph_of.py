@@ -120,7 +120,7 @@ class _Inputs:
         self._known: dict[Any, int] = {}
 
     def number(self, key: Any, type: ShapedArray, called: _Called) -> int:
-        """The number of the input with a key, made where it is met first; what has no key is met once."""
+        """The number of the input with a key, made the first time; an input without a key is always new."""
         index = None if key is None else self._known.get(key)
         if index is None:
             index = self.builder.input(type)

@@ -97,7 +97,7 @@ KEEP_ALL = frozenset(("transpose", "reshape", "broadcast_in_dim"))
 
 @frozen
 class Motion:
-    """Operations one after the other, and which of its results each passes on: a function of a geometry."""
+    """A sequence of operations, each with the result that is passed on: a function of a geometry."""
 
     steps: tuple[tuple[Op, int], ...]
 

@@ -79,7 +79,7 @@ class CutStorage(Storage):
 
 
 def cut(handle: Tensor) -> Tensor:
-    """A handle just made, cut from the history of the tensor that it shares memory with."""
+    """Cut a new handle from the history of the tensor whose memory it shares."""
     if modes.capture and handle._type.inexact:
         handle._storage = CutStorage(handle._storage)
         handle._cache = None

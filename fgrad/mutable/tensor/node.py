@@ -42,7 +42,7 @@ _sequence = _Sequence()
 
 
 def next_sequence() -> int:
-    """The number of the next node of this thread, which then is taken."""
+    """Take the next sequence number of this thread."""
     return next(_sequence.numbers)
 
 

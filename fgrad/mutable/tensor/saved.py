@@ -66,7 +66,7 @@ class SavedTensor:
         return kept
 
     def _heed_modes(self, tensor: Tensor) -> None:
-        """Save it as the modes want it that are on."""
+        """Save it as the active modes require."""
         if modes.snapshot:
             self.array = tensor._value()
             if not self.output:

@@ -39,12 +39,12 @@ class Level:
 
 
 def another_level() -> dict[str, Any]:
-    """The modes in which one level more is open, inside of the others."""
+    """The modes with one more level open inside the others."""
     return {"duals": (*modes.duals, Level()), "dual_level": len(modes.duals)}
 
 
 def one_level_less() -> dict[str, Any]:
-    """The modes in which the innermost level is closed."""
+    """The modes with the innermost level closed."""
     return {"duals": modes.duals[:-1], "dual_level": len(modes.duals) - 2}
 
 
@@ -179,7 +179,7 @@ def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], lev
 
 
 def carry(tensor: Tensor, made: Tensor, level: int, step: Callable[[Tensor], Tensor]) -> None:
-    """Give a tensor what ``step`` makes of another's tangent at a level."""
+    """Give a tensor the tangent that ``step`` makes of another's, at a level."""
     tangent = tangent_of(tensor, level)
     if tangent is not None:
         innermost, modes.dual_level = modes.dual_level, level - 1

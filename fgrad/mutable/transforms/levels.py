@@ -174,9 +174,9 @@ SAME_RANDOM = (
 
 
 def drawn(draw: Callable[[Ints], Any]) -> Any:
-    """The value of random numbers that ``draw`` makes for axes to stand before its own.
+    """Random numbers drawn by ``draw``, which takes the axes to put before its own.
 
-    Inside ``vmap`` there is an axis for each level that wants other numbers for each example.
+    Inside ``vmap`` there is an axis for each level that draws different numbers for each example.
 
     Raises:
       RuntimeError: a level refuses random numbers.
@@ -188,9 +188,9 @@ def drawn(draw: Callable[[Ints], Any]) -> Any:
 
 
 def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
-    """The value of random numbers that ``draw`` makes of arrays of parameters.
+    """Random numbers drawn by ``draw`` from arrays of parameters.
 
-    Inside ``vmap`` the arrays have an axis for each level that wants other numbers for each example.
+    Inside ``vmap`` the arrays have an axis for each level that draws different numbers for each example.
 
     Raises:
       RuntimeError: a level refuses random numbers, or wants the same ones for parameters that differ.
@@ -214,7 +214,7 @@ def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
 
 
 def _different() -> list[MapLevel]:
-    """The levels that want other random numbers for each example."""
+    """The levels that draw different random numbers for each example."""
     if any(level.randomness == "error" for level in modes.maps):
         raise RuntimeError(RANDOM)
     return [level for level in modes.maps if level.randomness == "different"]
@@ -346,7 +346,7 @@ INPLACE = (
 
 
 def check_write(tensor: Tensor, value: Any) -> None:
-    """Raise an error if a tensor from outside of a level is to hold a value of inside."""
+    """Raise an error if a tensor from outside of a level would hold a value from inside."""
     root = tensor if tensor._view is None else tensor._view.base
     if root._level < modes.capture:
         raise RuntimeError(
@@ -358,7 +358,7 @@ def check_write(tensor: Tensor, value: Any) -> None:
 
 
 def outgrows(tensor: Tensor, value: Any) -> bool:
-    """Whether a value is one for each example of a level, and a tensor from outside of it is not."""
+    """Whether a value is batched at a level and a tensor, from outside of it, is not."""
     root = tensor if tensor._view is None else tensor._view.base
     if value.__class__ is not Batched or root._level >= value.level:
         return False

@@ -137,32 +137,11 @@ _WHY_NOT = {
 def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
     """Run an operation and write its result into its first operand, which is returned."""
     tensor: Tensor = operands[0]
-    writing = operation.writing
     if modes.level:
-        check_captured(tensor, operation.name, writing.overload(operands))
+        check_captured(tensor, operation.name, operation.writing.overload(operands))
         operands = (tensor, *LIFTED.call(operands[1:]))
-    recorded = shared = False
-    types: list[OperandType] = []
-    storage = tensor._storage
-    for x in operands:
-        if isinstance(x, Tensor):
-            types.append(x._type)
-            if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
-                recorded = recorded or not x._inference or has_normal(operation, operands)
-            if x._storage is storage and x is not tensor:
-                shared = True
-        else:
-            types.append(None if x is None else x.__class__)
-    if recorded:
-        check_inplace(tensor, recorded)
-        find_nodes(operands)
-    if elsewhere.exist:
-        check_together(operation, operands)
-    if shared or writing.overlap is not None:
-        (writing.overlap or check_overlap)(tensor, operands[1:])
-    elif tensor._geometry is not None:
-        check_repeated(tensor)
-    plan = operation.planned(tuple(types), params, tensor._type)
+    types, recorded, shared = _checked(operation, operands)
+    plan = operation.planned(types, params, tensor._type)
     value = _computed(plan, operands, shared)
     source = visible(sys._getframe(2))
     # integers get a history, though from no copy: see NOTE [Integers with a history]
@@ -176,12 +155,42 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     return tensor
 
 
+def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[OperandType, ...], bool, bool]:
+    """Refuse a write that is not allowed.
+
+    Gives the types of the operands, whether the write is recorded, and whether other operands share the memory.
+    """
+    tensor: Tensor = operands[0]
+    recorded = shared = False
+    types: list[OperandType] = []
+    for x in operands:
+        if isinstance(x, Tensor):
+            types.append(x._type)
+            if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
+                recorded = recorded or not x._inference or has_normal(operation, operands)
+            if x._storage is tensor._storage and x is not tensor:
+                shared = True
+        else:
+            types.append(None if x is None else x.__class__)
+    if recorded:
+        check_inplace(tensor, recorded)
+        find_nodes(operands)
+    if elsewhere.exist:
+        check_together(operation, operands)
+    overlap = operation.writing.overlap
+    if shared or overlap is not None:
+        (overlap or check_overlap)(tensor, operands[1:])
+    elif tensor._geometry is not None:
+        check_repeated(tensor)
+    return tuple(types), recorded, shared
+
+
 def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
     """The elements that an operation writes to its first operand; ``shared`` says that others show its memory."""
     tensor: Tensor = operands[0]
     operation, geometry = plan.operation, tensor._geometry
     overlap, routine = operation.writing.overlap, plan.routine
-    # a part that is overwritten whole need not be read out of the storage
+    # a part that is overwritten entirely need not be read
     read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
     if geometry is not None and overlap is not unchecked and not nested(geometry.sizes, geometry.strides):
         own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
@@ -306,7 +315,7 @@ def save_outputs(node: OperationNode, tensor: Tensor) -> None:
 
 
 def rebase(tensor: Tensor, node: Node) -> None:
-    """Make a node the maker of a tensor that was just written; of a view, its base's by way of ``CopySlices``."""
+    """Make a node the ``grad_fn`` of a tensor just written; for a view, that of its base, through ``CopySlices``."""
     view = tensor._view
     if view is None:
         make(tensor, node)
@@ -319,7 +328,7 @@ def rebase(tensor: Tensor, node: Node) -> None:
 
 
 def make(tensor: Tensor, node: Node) -> None:
-    """Make a new node the maker of a tensor: ordinary hooks stay with the old one, ``retain_grad`` follows the tensor.
+    """Make a new node the ``grad_fn`` of a tensor: hooks stay with the old one, ``retain_grad`` follows the tensor.
 
     Nothing is called here: see NOTE [Signals].
     """
@@ -369,7 +378,7 @@ class CopySlices(Node):
         return input_grads
 
     def release(self, source: RawSource | None = None) -> None:
-        # what the function saved stays: in a backward through gradients its own turn may come yet
+        # what the function saved stays: a backward through gradients may still need it
         self.function = None
 
 
@@ -379,7 +388,7 @@ def zero_value(type: TensorType) -> Any:
 
 
 def renew(tensor: Tensor) -> None:
-    """Make the ``grad_fn`` of a view anew after a write: see NOTE [Lazy grad_fn of views]."""
+    """Renew the ``grad_fn`` of a view after a write: see NOTE [Lazy grad_fn of views]."""
     view = tensor._view
     assert view is not None
     if tensor._grad_fn is None and not is_tracked(view.base):

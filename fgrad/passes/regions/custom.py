@@ -43,7 +43,7 @@ def adjoint_of_tangents(op: Op, local: Local, needs: Sequence[bool], live: Seque
 
 
 def _jvp_tangents(op: Op, live: tuple[bool, ...], numbers: bool = True) -> Local:
-    """Forward mode by the rule; ``numbers``: one that asks for those of tangents may be called when there are some."""
+    """Forward mode by the rule; with ``numbers``, one that asks for those of tangents waits until they are known."""
     k = op.params["num_consts"]
     if any(live[:k]):
         raise errors.closed_over("custom_jvp", op.params["label"])

@@ -36,11 +36,11 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
 
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     _refuse_integers(op, needs)
-    return adjoint_of_tangents(op, _apart(op, _tangents(op, needs)), needs, live)
+    return adjoint_of_tangents(op, _with_own_values(op, _tangents(op, needs)), needs, live)
 
 
-def _apart(op: Op, local: Local) -> Local:
-    """The same with values from the operation itself, where the rule makes them in one call with the tangents."""
+def _with_own_values(op: Op, local: Local) -> Local:
+    """The same with values from the operation itself, where the rule computes them along with the tangents."""
     graph, n, m = local.graph, len(op.in_types), len(op.out_types)
     if dependent_on(graph, range(n, len(graph.in_types))).isdisjoint(graph.outputs[:m]):
         return local

@@ -1,6 +1,6 @@
 """``linear_call``: forward mode calls the function again, on tangents; reverse mode calls the user's transpose.
 
-The transpose is a ``linear_call`` in its turn, whose transpose is the function.
+The transpose is itself a ``linear_call``, whose transpose is the function.
 """
 
 from fgrad import errors

@@ -198,7 +198,7 @@ def _scan_forward(op: Op, known: Graph, residuals: Sequence[int]) -> tuple[Graph
 
 
 def _giving(graph: Graph, outputs: Sequence[int]) -> Graph:
-    """The graph that gives these values of a graph."""
+    """The graph with these of its values as outputs."""
     builder = Builder(graph.in_types)
     return builder.finish(builder.splice(evolve(graph, outputs=tuple(outputs)), builder.inputs))
 

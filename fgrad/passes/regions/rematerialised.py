@@ -1,7 +1,7 @@
 """Rematerialised blocks: the backward pass runs the body again instead of keeping its intermediates.
 
-What a policy lets keep after all may have to wait in the memory of the host: the forward block puts it there, and the
-backward block fetches it.
+A value that the policy keeps may be offloaded to the host's memory: the forward block moves it there, and the backward
+block fetches it.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
 
 
 def _saved(body: Graph, policy: Callable[..., Any] | None) -> dict[int, Any]:
-    """The values of the body that the policy lets keep, with the memory that they are to wait in if it says one."""
+    """The values of the body that the policy keeps, each with the memory that it is offloaded to, if any."""
     saved: dict[int, Any] = {}
     for node, outs in body.numbered():
         answer = policy is not None and policy(node.op.primitive, *node.op.in_types, **node.op.params)

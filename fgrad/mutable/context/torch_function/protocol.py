@@ -68,7 +68,7 @@ class Watch:
             self.on = True
 
     def within(self) -> bool:
-        """Whether this thread may be in a mode; that it is in none any more is found out here, and noted."""
+        """Whether this thread may be in a mode; notes it when the thread has left all of them."""
         if modes.handled or modes.casting:
             return True
         thread = threading.get_ident()
@@ -275,20 +275,20 @@ class Override:
         Raises:
           TypeError: nobody has an answer.
         """
-        written = self.signature is not None
+        in_python = self.signature is not None
         if self.signature is not None:
             args, kwargs = _filled(self.signature, args, kwargs, self.rule is Rule.NAMED)
         overriders: list[Any] = []
         if modes.overriding == ALL and self.rule is not Rule.FACTORY:
             overriders = list(args[:1])
             if self.rule not in (Rule.OWN, Rule.METHOD):
-                overriders = overloaded(_spread((*args, *kwargs.values())), tensors=written)
+                overriders = overloaded(_spread((*args, *kwargs.values())), tensors=in_python)
         call = (function, tuple(map(type, overriders)), args, kwargs)
-        return hand_over(call if kwargs or written else call[:3], overriders, self.name, written)
+        return hand_over(call if kwargs or in_python else call[:3], overriders, self.name, in_python)
 
 
-def hand_over(call: tuple[Any, ...], overriders: Sequence[Any], name: str, written: bool) -> Any:
-    """Ask the innermost mode, then the arguments found, for the answer to a call (function, types, arguments)."""
+def hand_over(call: tuple[Any, ...], overriders: Sequence[Any], name: str, in_python: bool) -> Any:
+    """Ask the innermost mode, then the arguments with handlers, to answer a call (function, types, arguments)."""
     mode = modes.handlers[-1] if modes.handlers else None
     if mode is not None:
         result = _ask_mode(mode, call)
@@ -298,12 +298,12 @@ def hand_over(call: tuple[Any, ...], overriders: Sequence[Any], name: str, writt
         handler = getattr(each, HANDLER)
         if handler is not disabled_torch_function_impl and getattr(handler, "__self__", None) is each:
             # the two of PyTorch differ by a backtick
-            kind = DeprecationWarning if written else UserWarning
-            warn(_PLAIN_METHOD.format("" if written else "`"), kind)
+            kind = DeprecationWarning if in_python else UserWarning
+            warn(_PLAIN_METHOD.format("" if in_python else "`"), kind)
         result = handler(*call)
         if result is not NotImplemented:
             return result
-    raise TypeError(_nobody(name, overriders, mode, written))
+    raise TypeError(_nobody(name, overriders, mode, in_python))
 
 
 def _ask_mode(mode: Any, call: tuple[Any, ...]) -> Any:
@@ -326,9 +326,9 @@ _PLAIN_METHOD = (
 )
 
 
-def _nobody(name: str, overriders: Sequence[Any], mode: Any, written: bool) -> str:
+def _nobody(name: str, overriders: Sequence[Any], mode: Any, in_python: bool) -> str:
     """PyTorch's error for a call that all handlers refused."""
-    if written:
+    if in_python:
         text = (
             f"no implementation found for '{name}' on types that implement {HANDLER}: {[type(x) for x in overriders]}"
         )

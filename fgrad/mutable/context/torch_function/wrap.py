@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any
 
 from fgrad.mutable.context.torch_function.protocol import IN_PYTHON, Override, Rule, asked, cast, given, plain, watch
-from fgrad.mutable.ports import PASSING
+from fgrad.mutable.ports import AT_ENTRANCE
 from fgrad.mutable.types.type_names import type_name
 from fgrad.seam import is_hidden
 
@@ -57,7 +57,7 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
             return cast(override, function, args, kwargs) if watch.on else function(*args, **kwargs)
         except Exception as error:
             refusal = no_tensor(error, function, override, args, kwargs)
-            PASSING.call(error, (*args, *kwargs.values()))
+            AT_ENTRANCE.call(error, (*args, *kwargs.values()))
             if refusal is not None:
                 raise refusal from None
             raise
@@ -109,7 +109,7 @@ def _of_itself(function: Callable[..., Any], override: Override, called: Callabl
                 return override.ask(public if called is None else called(), (self,), {})
             return cast(override, function, (self,), {})
         except Exception as error:
-            PASSING.call(error, (self,))
+            AT_ENTRANCE.call(error, (self,))
             raise
 
     return public
@@ -123,7 +123,7 @@ def _of_method(function: Callable[..., Any], override: Override, called: Callabl
                 return override.ask(public, (self, *args), kwargs)
             return function(self, *args, **kwargs)
         except Exception as error:
-            PASSING.call(error, (self, *args, *kwargs.values()))
+            AT_ENTRANCE.call(error, (self, *args, *kwargs.values()))
             raise
 
     return public
@@ -137,7 +137,7 @@ def _of_anything(function: Callable[..., Any], override: Override, called: Calla
                 return override.ask(public, args, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
-            PASSING.call(error, (*args, *kwargs.values()))
+            AT_ENTRANCE.call(error, (*args, *kwargs.values()))
             raise
 
     return public
@@ -167,7 +167,7 @@ def operator(
             if not asked((self, other), {}):
                 return cast(own, function, (self, other), {})
         except Exception as error:
-            PASSING.call(error, (self, other))
+            AT_ENTRANCE.call(error, (self, other))
             raise
         given = called(self) or public
         try:
@@ -232,7 +232,7 @@ class Attribute(property):
                 else:
                     write(self, value)
             except Exception as error:
-                PASSING.call(error, (self, value))
+                AT_ENTRANCE.call(error, (self, value))
                 raise
 
         def remove(self: Any) -> None:

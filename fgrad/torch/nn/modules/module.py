@@ -7,7 +7,7 @@ from typing import Any, Self
 from fgrad.deferred import import_at_first_use
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.ports import PASSING
+from fgrad.mutable.ports import AT_ENTRANCE
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import (
@@ -71,7 +71,7 @@ class Module(State):
             held["module"] = (weakref.ref(self), outer)
             return (self.forward if self._is_unhooked() else _Call(self).run)(*args, **kwargs)
         except Exception as error:
-            PASSING.call(error, (*args, *kwargs.values()), self)
+            AT_ENTRANCE.call(error, (*args, *kwargs.values()), self)
             raise
         finally:
             held["module"] = outer

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from fgrad.mutable.ports import LAST
+from fgrad.mutable.ports import AT_OUTERMOST
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import buffer_registration, module_registration, parameter_registration
 from fgrad.torch.nn.parameter import Buffer, Parameter
@@ -184,7 +184,7 @@ class Registry:
         try:
             self._set(name, value)
         except Exception as error:
-            LAST.call(error, (value,))
+            AT_OUTERMOST.call(error, (value,))
             raise
 
     def _set(self, name: str, value: Any) -> None:
