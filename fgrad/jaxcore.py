@@ -64,7 +64,7 @@ __all__ = [
     "scan_counts",
     "leave",
     "name_of",
-    "set_again",
+    "restore_trace",
     "set_trace",
     "outcome",
     "settle_outputs",
@@ -146,7 +146,7 @@ def evaluating_trace() -> Any:
         return current_trace()
 
 
-def set_again(trace: Any) -> None:
+def restore_trace(trace: Any) -> None:
     """Make ``trace`` the one that JAX operations go to, where a block that should have done so was interrupted.
 
     JAX's blocks begin and end in functions of Python, which a signal can leave before their first line is run.

@@ -11,7 +11,7 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api import differences as fd
-from fgrad.api.arguments import Leaves, check_function, leaves
+from fgrad.api.arguments import Leaves, check_function, leaves, with_positions
 from fgrad.api.forward import jvp
 from fgrad.api.reverse import vjp
 from fgrad.graph.regions import is_inexact
@@ -66,10 +66,7 @@ def check_grads(
     )  # fmt: skip
 
     def function(xs: Sequence[Any]) -> list[Any]:
-        new = list(values)
-        for i, x in zip(moving, xs, strict=True):
-            new[i] = x
-        out = tree_util.tree_leaves(f(*flat.unflatten(new)))
+        out = tree_util.tree_leaves(f(*flat.unflatten(with_positions(values, moving, xs))))
         return [y for y in out if is_inexact(typeof(y))]
 
     check.run(function, order, 1)

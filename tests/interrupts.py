@@ -26,7 +26,7 @@ import numpy as np
 
 import fgrad
 import fgrad.torch as torch
-from fgrad.jaxcore import current_trace, set_again, steadily
+from fgrad.jaxcore import current_trace, restore_trace, steadily
 from fgrad.mutable.backward.engine import running
 from fgrad.mutable.context.modes import Modes, modes
 from fgrad.mutable.context.torch_function.protocol import watch
@@ -441,7 +441,7 @@ def faults(check: Callable[[], None], before: dict[str, Any]) -> list[str]:
                 raise
             found.append(f"{each.__qualname__}: {type(error).__name__}: {str(error)[:300]}")
     if found:
-        set_again(before["trace"])
+        restore_trace(before["trace"])
         modes.__dict__.clear()
     return found
 

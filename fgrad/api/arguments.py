@@ -187,10 +187,10 @@ def _one_or_several(given: Any) -> int | tuple[int, ...]:
     try:
         return operator.index(given)
     except TypeError:
-        return tuple([operator.index(i) for i in _all(given)])
+        return tuple([operator.index(i) for i in _entries(given)])
 
 
-def _all(given: Iterable[Any]) -> tuple[Any, ...]:
+def _entries(given: Iterable[Any]) -> tuple[Any, ...]:
     """The entries of an iterable that names arguments.
 
     Raises:
@@ -216,7 +216,7 @@ def names(given: Any, name: str, what: str) -> tuple[str, ...] | None:
         return None
     several = isinstance(given, Iterable) and not isinstance(given, str)
     try:
-        given_names: tuple[Any, ...] = _all(given) if several else (given,)
+        given_names: tuple[Any, ...] = _entries(given) if several else (given,)
     except TypeError:
         given_names = (None,)
     if not all(isinstance(x, str) for x in given_names):
@@ -294,7 +294,7 @@ def _differences(pattern: Any, treedef: Any) -> str:
     )
 
 
-def only(cts: Sequence[Any], tree: Any, what: str) -> Any:
+def sole_cotangent(cts: Sequence[Any], tree: Any, what: str) -> Any:
     """The one cotangent that a function was called with.
 
     Raises:

@@ -34,7 +34,7 @@ class Called:
     @property
     def kind(self) -> tuple[int, int]:
         """What a program made from this recording depends on, beside the tape."""
-        return (self.count, self.recorded.num_inputs)
+        return (self.count, len(self.recorded.recorder.inputs))
 
     def outputs(self, values: Sequence[Any]) -> tuple[Any, Any]:
         """The function's output and its auxiliary data, from the values of the recording's outputs."""

@@ -273,17 +273,13 @@ def _types_of(args: tuple[Any, ...]) -> _Types:
     return _Types(tree, tuple([typeof(x.value if hasattr(x, "perturbed") else x) for x in flat]))
 
 
-def _checked_cotangents(cotangents: Any, types: _Types, name: str) -> Any:
+def _checked_cotangents(cts: Any, types: _Types, name: str) -> Any:
     """What a backward rule returned, if it fits the arguments; None stands for the zeros of a whole subtree."""
     args = tree_util.tree_unflatten(types.tree, types.types)
-    flattened(cotangents, "output", f"The bwd rule of {name!r}")
-    if not isinstance(cotangents, tuple | list) or len(cotangents) != len(args):
+    flattened(cts, "output", f"The bwd rule of {name!r}")
+    if not isinstance(cts, tuple | list) or len(cts) != len(args):
         raise errors.bad_custom_rule(
-            "bwd",
-            name,
-            "output",
-            f"a tuple with one cotangent for each of {len(args)} arguments",
-            _describe(cotangents),
+            "bwd", name, "output", f"a tuple with one cotangent for each of {len(args)} arguments", _describe(cts)
         )
 
     def fit(path: Any, value: Any, arg: Any) -> Any:
@@ -299,12 +295,12 @@ def _checked_cotangents(cotangents: Any, types: _Types, name: str) -> Any:
         return _fitting(value, arg, "bwd", name, where)
 
     try:
-        return tree_util.tree_map_with_path(fit, tuple(cotangents), args, is_leaf=lambda x: x is None)
+        return tree_util.tree_map_with_path(fit, tuple(cts), args, is_leaf=lambda x: x is None)
     except ValueError as error:
         if isinstance(error, errors.RuleTypeError):
             raise
         raise errors.bad_custom_rule(
-            "bwd", name, "output", str(types.tree), str(tree_util.tree_structure(tuple(cotangents)))
+            "bwd", name, "output", str(types.tree), str(tree_util.tree_structure(tuple(cts)))
         ) from None
 
 

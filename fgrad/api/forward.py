@@ -10,7 +10,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import check_function, flattened, leaves, matching, only, path_of, stripped
+from fgrad.api.arguments import check_function, flattened, leaves, matching, path_of, sole_cotangent, stripped
 from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.pullback import zero
 from fgrad.api.references import jvp_of_references, linearize_of_references
@@ -269,7 +269,7 @@ class Transposed:
     out_tree: Any
 
     def __call__(self, lifted: Sequence[Any], *cts: Any) -> Any:
-        ct = only(cts, self.out_tree, "linear_transpose's function")
+        ct = sole_cotangent(cts, self.out_tree, "linear_transpose's function")
         flat = matching(
             ct, self.out_tree, self.out_types, "the cotangent", "the linear function's output", integers="own"
         )

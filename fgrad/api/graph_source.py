@@ -1,7 +1,6 @@
 """A graph as the source of a function of its own pytrees."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from jax import tree_util
@@ -40,11 +39,8 @@ def python_program(
             return text
         return f"jax.tree.unflatten({held('out_tree', out_tree, 'the structure of the result')}, [{', '.join(outs)}])"
 
-    return program(graph, parameters, inputs, names, result, held, lambda core: partial(_run, core), stage_closed, name)
-
-
-def _run(graph: Graph, *args: Any) -> Sequence[Any]:
-    return run(graph, args)
+    call_of = lambda core: lambda *args: run(core, args)  # noqa: E731
+    return program(graph, parameters, inputs, names, result, held, call_of, stage_closed, name)
 
 
 def _paths(arg: Any, left: list[str], taken: Sequence[str], key: str | None = None) -> tuple[list[str], str]:

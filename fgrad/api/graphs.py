@@ -459,8 +459,8 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         out_trees = []
 
         def function(*tracers: Any) -> list[Any]:
-            some, keywords = tree_util.tree_unflatten(in_tree, tracers)
-            rest = iter(some)
+            positional, keywords = tree_util.tree_unflatten(in_tree, tracers)
+            rest = iter(positional)
             out = fun(*[x if i in fixed else next(rest) for i, x in enumerate(args)], **keywords)
             outputs = leaves(out, "output", "make_graph: the function's output")
             out_trees.append(outputs.tree)

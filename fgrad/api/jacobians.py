@@ -154,12 +154,12 @@ def hvp(
     both = value_and_grad(fun, argnums, has_aux)
 
     def gradient(*args: Any) -> Any:
-        value, gradient_value = both(*args)
+        value, grads = both(*args)
         value, aux = value if has_aux else (value, None)
-        return gradient_value, (value, gradient_value, aux)
+        return grads, (value, grads, aux)
 
-    _, product, (value, gradient_value, aux) = jvp(gradient, primals, tangents, has_aux=True)
-    result = (value, gradient_value, product) if with_value_and_grad else product
+    _, product, (value, grads, aux) = jvp(gradient, primals, tangents, has_aux=True)
+    result = (value, grads, product) if with_value_and_grad else product
     if not has_aux:
         return result
     return (*result, aux) if with_value_and_grad else (result, aux)
@@ -215,12 +215,11 @@ def _jacobian(
 
 def _nested(called: Called, flat: Leaves, blocks: Sequence[Any], single: bool, mode: "_Forward | _Reverse") -> Any:
     """The blocks, which come for each inexact output and input, in JAX's nesting; zeros of integers for the others."""
-    remaining = iter(blocks)
+    rest = iter(blocks)
     rows = []
     for out in called.out.types:
         row = [
-            next(remaining) if is_inexact(out) and is_inexact(t) else _zeros(out, t, mode.like(out, t))
-            for t in flat.types
+            next(rest) if is_inexact(out) and is_inexact(t) else _zeros(out, t, mode.like(out, t)) for t in flat.types
         ]
         tree = flat.unflatten(row)
         rows.append(tree[0] if single else tree)
@@ -273,9 +272,9 @@ class _Forward:
             for at, out in zip(cut.at, cut.out_types, strict=True):
                 if not is_inexact(out):
                     continue
-                column_block = None if at is None or not columns else jax.numpy.moveaxis(columns[at], 0, -1)
+                block = None if at is None or not columns else jax.numpy.moveaxis(columns[at], 0, -1)
                 pieces += _pieces(
-                    column_block, out, wrt, sizes, -1, lambda t, out=out: (*out.shape, *t.shape), lambda _, out=out: out
+                    block, out, wrt, sizes, -1, lambda t, out=out: (*out.shape, *t.shape), lambda _, out=out: out
                 )
             return [*known[:count], *pieces]
 
@@ -323,10 +322,8 @@ class _Reverse:
             columns = []
             for i in wrt:
                 at, t = cut.at[i], cut.in_types[i]
-                row_block = None if at is None or not rows else rows[at]
-                columns.append(
-                    _pieces(row_block, t, of, sizes, 0, lambda o, t=t: (*o.shape, *t.shape), lambda _, t=t: t)
-                )
+                block = None if at is None or not rows else rows[at]
+                columns.append(_pieces(block, t, of, sizes, 0, lambda o, t=t: (*o.shape, *t.shape), lambda _, t=t: t))
             return [*known[:count], *(column[k] for k in range(len(of)) for column in columns)]
 
         return _program(function, graph.in_types, cut.halves.unknown)

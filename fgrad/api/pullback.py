@@ -10,7 +10,7 @@ from attrs import define, frozen
 from jax import lax, tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import matching, only, path_of, stripped
+from fgrad.api.arguments import matching, path_of, sole_cotangent, stripped
 from fgrad.api.called import with_weakness
 from fgrad.graph.graph import Graph
 from fgrad.graph.references import held_type, is_reference
@@ -42,7 +42,7 @@ class Pullback:
 
     def __call__(self, residuals: Sequence[Any], *cts: Any) -> Any:
         what = "the cotangent given to vjp's function"
-        ct = only(cts, self.out_tree, "vjp's function")
+        ct = sole_cotangent(cts, self.out_tree, "vjp's function")
         flat = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
         live = [(x, t) for x, t in zip(flat, self.out_types, strict=True) if is_inexact(t)]
         cotangents = run(self.graph, [*residuals, *[stripped(x) for x, _ in live]])

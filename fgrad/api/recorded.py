@@ -6,8 +6,9 @@ from typing import Any
 from attrs import frozen
 from jax import tree_util
 
+from fgrad.api.arguments import with_positions
 from fgrad.graph.graph import Graph
-from fgrad.jaxcore import Tracer, checks_each_primitive, set_again, set_trace
+from fgrad.jaxcore import Tracer, checks_each_primitive, restore_trace, set_trace
 from fgrad.passes.dependence import passed_on
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
@@ -25,10 +26,6 @@ class Recorded:
     recorder: Recorder
     outputs: tuple[int, ...]
     values: list[Any]
-
-    @property
-    def num_inputs(self) -> int:
-        return len(self.recorder.inputs)
 
     @property
     def lines(self) -> Hashable:
@@ -69,7 +66,7 @@ def record(function: Callable[..., Any], inputs: Sequence[Any], call: Call | Non
         if isinstance(error, Exception):
             explain(error)
         recorder.open = False
-        set_again(recorder.parent)
+        restore_trace(recorder.parent)
         raise
     return recorder, result
 
@@ -92,10 +89,7 @@ def by_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)
 
     def on_tracers(tracers: Sequence[Any]) -> Any:
-        new = list(flat)
-        for i, tracer in zip(at, tracers, strict=True):
-            new[i] = tracer
-        new_args, new_kwargs = tree_util.tree_unflatten(tree, new)
+        new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, at, tracers))
         return fun(*new_args, **new_kwargs)
 
     recorder, result = record(on_tracers, [flat[i] for i in at])

@@ -189,7 +189,8 @@ class VJPOfReferences:
 
         def with_refs_fun(ct: Any) -> Any:
             last = [zero(types[i]) if isinstance(flat[i], ad.DontWant) else _held(flat[i], types[i]) for i in self.at]
-            cotangents = tree_util.tree_leaves(inner((ct, last)), is_leaf=_is_answer)
+            unwanted = ad.GradRef | ad.DidntWant
+            cotangents = tree_util.tree_leaves(inner((ct, last)), is_leaf=lambda x: isinstance(x, unwanted))
             for i in self.at:
                 if isinstance(flat[i], ad.DontWant):
                     cotangents[i] = ad.DidntWant()
@@ -212,10 +213,6 @@ class VJPOfReferences:
         return cls(*children, at)
 
 
-def _is_answer(x: Any) -> bool:
-    return isinstance(x, ad.GradRef | ad.DidntWant)
-
-
 def _held(reference: Any, type: ShapedArray) -> Any:
     return reference[...] if is_inexact(type) else zero(type)
 
@@ -228,5 +225,5 @@ def _check(reference: Any, held: ShapedArray, path: Callable[[], str]) -> None:
     fits = inner is not None and inner.shape == expected.shape and inner.dtype == expected.dtype
     if fits and (is_reference(got) or not is_inexact(held)):
         return
-    said = "GradValue()" if got is None else got.str_short()
-    raise errors.mismatch(path(), f"Ref{{{expected.str_short()}}}", said, "the primal")
+    got_text = "GradValue()" if got is None else got.str_short()
+    raise errors.mismatch(path(), f"Ref{{{expected.str_short()}}}", got_text, "the primal")

@@ -350,10 +350,6 @@ def split(graph: Graph, outputs: int, inputs: int) -> Split:
     at: list[int | None] = [None] * inputs
     for i, k in zip(wrt, joint.results, strict=True):
         at[i] = k
-    m, joint_graph = len(graph.outputs), simplify(joint.graph)
-    halves = partition(
-        joint_graph,
-        range(len(graph.in_types), len(joint_graph.in_types)),
-        [k >= m for k in range(len(joint_graph.outputs))],
-    )
+    m, full = len(graph.outputs), simplify(joint.graph)
+    halves = partition(full, range(len(graph.in_types), len(full.in_types)), [k >= m for k in range(len(full.outputs))])
     return Split(halves, tuple(at), graph.in_types[:inputs], graph.out_types[:outputs])

@@ -13,7 +13,7 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api import differences as fd
-from fgrad.api.arguments import check_function
+from fgrad.api.arguments import check_function, with_positions
 from fgrad.api.custom import custom_jvp, custom_vjp, zero_tangent_of
 from fgrad.api.forward import jvp as forward_derivative
 from fgrad.api.recorded import by_graph
@@ -322,14 +322,8 @@ class _RuleCheck:
         point = [flat[i] for i in moving]
 
         def function(xs: Sequence[Any]) -> list[Any]:
-            new = list(flat)
-            for i, x in zip(moving, xs, strict=True):
-                new[i] = x
-            return [
-                y
-                for y in tree_util.tree_leaves(self.fun(*tree_util.tree_unflatten(tree, new)))
-                if is_inexact(typeof(y))
-            ]
+            result = self.fun(*tree_util.tree_unflatten(tree, with_positions(flat, moving, xs)))
+            return [y for y in tree_util.tree_leaves(result) if is_inexact(typeof(y))]
 
         direction = fd.directions(point, seed=0)
         tangents = fd.cast(direction, point)
@@ -360,8 +354,10 @@ class _RuleCheck:
         for first in ("jvp", "vjp", "transpose"):
             for second in ("finite differences", "jvp", "vjp"):
                 if first in slopes and second in slopes and not abs(slopes[first] - slopes[second]) <= tolerance:
-                    said = second if second == "finite differences" else f"the {second} rule"
-                    raise errors.rules_disagree(self.name, first, said, f"{slopes[second]:.6g}", f"{slopes[first]:.6g}")
+                    other = second if second == "finite differences" else f"the {second} rule"
+                    raise errors.rules_disagree(
+                        self.name, first, other, f"{slopes[second]:.6g}", f"{slopes[first]:.6g}"
+                    )
 
     def check_second_order(self, function: fd.Flat, point: list[Any], cts: list[Any], tangents: Sequence[Any]) -> None:
         """The derivative of a rule must be that of what it gives: rules are differentiated as any other code."""

@@ -10,7 +10,7 @@ import jax
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import check_function, leaves, names, positions
+from fgrad.api.arguments import check_function, leaves, names, positions, with_positions
 from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
@@ -83,10 +83,7 @@ def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
         kept: list[Any] = []
 
         def flat_fun(*tracers: Any) -> list[Any]:
-            new = list(flat)
-            for i, tracer in zip(at, tracers, strict=True):
-                new[i] = tracer
-            new_args, new_kwargs = tree_util.tree_unflatten(tree, new)
+            new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, at, tracers))
             out = leaves(fun(*new_args, **new_kwargs), "output", "jit: the function's output")
             kept.append(out)
             return out.values

@@ -116,7 +116,7 @@ def difference(one: Graph, other: Graph, names: tuple[Sequence[str], Sequence[st
 
 def _lines(graph: Graph, names: Sequence[str]) -> list[Line]:
     literals = literals_of(graph)
-    said = [literals.get(number, name) for number, name in enumerate(names)]
+    texts = [literals.get(number, name) for number, name in enumerate(names)]
     text_lines = [Line(i, f"{names[i]}: {type_text(t)}") for i, t in enumerate(graph.in_types)]
     number = len(text_lines)
     for const in graph.consts:
@@ -127,8 +127,8 @@ def _lines(graph: Graph, names: Sequence[str]) -> list[Line]:
         outs = range(number, number + len(node.op.out_types))
         made = ", ".join(f"{names[i]}: {type_text(graph.types[i])}" for i in outs)
         params = params_text(node)
-        reads = "".join(f" {said[i]}" for i in node.inputs)
+        reads = "".join(f" {texts[i]}" for i in node.inputs)
         text_lines.append(Line(number, f"{made} = {node.op.name}{f'[{params}]' if params else ''}{reads}", node))
         number += len(outs)
-    text_lines.append(Line(-1, f"return {', '.join(said[i] for i in graph.outputs)}".rstrip()))
+    text_lines.append(Line(-1, f"return {', '.join(texts[i] for i in graph.outputs)}".rstrip()))
     return text_lines

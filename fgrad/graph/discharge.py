@@ -7,7 +7,7 @@ import jax
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.importing import IMPORTERS, from_jaxpr, threaded
 from fgrad.graph.op import Op, intern
 from fgrad.graph.references import THREADED, Threaded, held_type, is_reference, put, retyped, taken
@@ -73,14 +73,7 @@ def _remat(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -
     body = threaded(params["jaxpr"])
     op = IMPORTERS["remat"](params, [held_type(t) for t in types])
     assert isinstance(op, Op)
-    return Threaded(_applied(intern(op.primitive, {**op.params, "body": body.graph}, op.in_types)), body.written)
-
-
-def _applied(op: Op) -> Graph:
-    """The graph of nothing but this operation."""
-    builder = Builder(op.in_types)
-    first = builder.emit(op, tuple(builder.inputs))
-    return builder.finish(range(first, first + len(op.out_types)))
+    return Threaded(applied(intern(op.primitive, {**op.params, "body": body.graph}, op.in_types)), body.written)
 
 
 def _reordered(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
@@ -141,7 +134,7 @@ def _cond(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) ->
         finals = [retyped(builder, new.get(i, builder.inputs[i]), held[1 + i]) for i in written]
         graphs.append(builder.finish([*outs[:count], *finals]))
     op = intern(cond, {"branches": tuple(graphs)}, held)
-    return Threaded(_applied(op), tuple([i + 1 for i in written]))
+    return Threaded(applied(op), tuple([i + 1 for i in written]))
 
 
 def _while(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:

@@ -309,6 +309,13 @@ def _traced(node: Node, args: Sequence[Any]) -> Sequence[Any]:
         return standing_at(source)(lambda: node.op.bind(args))
 
 
+def applied(op: Op) -> Graph:
+    """The graph of one operation, applied to its inputs."""
+    builder = Builder(op.in_types)
+    first = builder.emit(op, tuple(builder.inputs))
+    return builder.finish(range(first, first + len(op.out_types)))
+
+
 def unsourced(graph: Graph) -> Graph:
     """The same graph without lines."""
     nodes = tuple([Node(node.op, node.inputs) for node in graph.nodes])

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax import tree_util
 
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Graph, applied
 from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, from_jaxpr
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, is_inexact, plain
@@ -79,13 +79,11 @@ def _hi_primitive(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op
         op = custom_vjp_op(call, 0, rule, label, in_types)
         if not pushes:
             return op
-        builder = Builder(in_types)
-        first = builder.emit(op, tuple(builder.inputs))
-        call = builder.finish(range(first, first + len(op.out_types)))
+        call = applied(op)
     push = partial(_jvp_rule, prim, call)
-    told = DeferredByZeros(Deferred(("hijax", "jvp", prim), partial(push, (True,) * len(in_types))), push)
-    told.native = partial(_called, prim)
-    return custom_jvp_op(call, 0, told, label, in_types)
+    deferred = DeferredByZeros(Deferred(("hijax", "jvp", prim), partial(push, (True,) * len(in_types))), push)
+    deferred.native = partial(_called, prim)
+    return custom_jvp_op(call, 0, deferred, label, in_types)
 
 
 IMPORTERS[_NAME] = _hi_primitive
@@ -110,8 +108,8 @@ def _jvp_rule(prim: Any, call: Graph, live: Sequence[bool]) -> Graph:
     def push(*flat: Any) -> list[Any]:
         given = iter(flat[n:])
         tangents = [next(given) if is_inexact(t) else None for t in types]
-        told = [x if x is not None and yes else _zero(t) for x, t, yes in zip(tangents, types, live, strict=True)]
-        outs, out_tangents = prim.jvp(*[tree_util.tree_unflatten(prim.in_tree, xs) for xs in (flat[:n], told)])
+        with_zeros = [x if x is not None and yes else _zero(t) for x, t, yes in zip(tangents, types, live, strict=True)]
+        outs, out_tangents = prim.jvp(*[tree_util.tree_unflatten(prim.in_tree, xs) for xs in (flat[:n], with_zeros)])
         return [*tree_util.tree_leaves(outs), *_inexact_ones(prim.out_tree, out_tangents, call.out_types)]
 
     return _staged(push, [*types, *filter(is_inexact, types)])

@@ -355,7 +355,7 @@ def vjp_rule(
         return [*cotangents.values()]
 
     ct_types = [t for t in call.out_types if is_inexact(t)]
-    in_types = [_anywhere(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
+    in_types = [_plain_or_weak(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
         return VjpRule(forward, from_jaxpr(as_wide_as(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
@@ -372,7 +372,7 @@ def _fixed(value: Any) -> Hashable:
     return Kept(value) if is_reference(typeof(value)) else (isinstance(value, bool), Const.of(value))
 
 
-def _anywhere(type: ShapedArray) -> ShapedArray:
+def _plain_or_weak(type: ShapedArray) -> ShapedArray:
     """``plain``, but weak where the type is: a weak residual or cotangent does not widen what it is multiplied by."""
     return plain(type).update(weak_type=type.weak_type)
 

@@ -8,7 +8,7 @@ import jax
 from jax import lax
 
 from fgrad.graph.graph import Builder, Graph, evaluate
-from fgrad.graph.op import Region
+from fgrad.graph.op import CallRegion, Region
 from fgrad.jaxcore import ShapedArray
 
 
@@ -24,7 +24,7 @@ class LinearSolve(Region):
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
         # as JAX's own solve, not just ``solve``: a gradient taken later, of what JAX has traced, needs ``matvec``
         a, b, c, d = params["lengths"]
-        solve, back = params["solve"], params["transpose_solve"]
+        solve, transpose_solve = params["solve"], params["transpose_solve"]
         rhs = tuple(args[a + b + c + d :])
         n, has_aux = len(rhs), len(solve.outputs) > len(rhs)
 
@@ -39,7 +39,7 @@ class LinearSolve(Region):
             lambda xs: tuple(evaluate(params["matvec"], [*args[:a], *xs])),
             rhs,
             solver(solve, args[a + b : a + b + c]),
-            None if back is None else solver(back, args[a + b + c : a + b + c + d]),
+            None if transpose_solve is None else solver(transpose_solve, args[a + b + c : a + b + c + d]),
             has_aux=has_aux,
         )
         return [*solved[0], *solved[1]] if has_aux else solved
@@ -48,22 +48,24 @@ class LinearSolve(Region):
         a, b, c, d = params["lengths"]
         graphs = params["matvec"], params["vecmat"], params["transpose_solve"]
         skipped = [() if g is None else g.in_types[:n] for g, n in zip(graphs, (a, b, d), strict=True)]
-        return _among(params["solve"], c, (*skipped[0], *skipped[1]), skipped[2])
+        return _with_unused_inputs(params["solve"], c, (*skipped[0], *skipped[1]), skipped[2])
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["solve"].out_types
 
 
 @functools.lru_cache(256)
-def _among(graph: Graph, count: int, before: tuple[ShapedArray, ...], behind: tuple[ShapedArray, ...]) -> Graph:
-    """The graph with inputs that it does not read before its first ``count``, and behind these."""
+def _with_unused_inputs(
+    graph: Graph, count: int, before: tuple[ShapedArray, ...], behind: tuple[ShapedArray, ...]
+) -> Graph:
+    """The graph with unused inputs added before and after its first ``count``."""
     builder = Builder([*before, *graph.in_types[:count], *behind, *graph.in_types[count:]])
     start, end = len(before), len(before) + count
     read = [*builder.inputs[start:end], *builder.inputs[end + len(behind) :]]
     return builder.finish(builder.splice(graph, read))
 
 
-class LinearCall(Region):
+class LinearCall(CallRegion):
     """A call that is linear in its last inputs, with a transpose of the user's own (``linear_call``).
 
     Parameters: ``call``; ``rule``: a deferred graph of the transpose, from the same residuals and cotangents of the
@@ -80,9 +82,3 @@ class LinearCall(Region):
             tuple(args[:n]),
             tuple(args[n:]),
         )
-
-    def called(self, params: dict[str, Any]) -> Graph:
-        return params["call"]
-
-    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
-        return params["call"].out_types

@@ -181,6 +181,16 @@ class Region:
         return self.name
 
 
+class CallRegion(Region):
+    """A call of the graph under parameter ``call``, with something of its own."""
+
+    def called(self, params: dict[str, Any]) -> Any:
+        return params["call"]
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["call"].out_types
+
+
 def freeze(value: Any) -> Any:
     """A hashable stand-in for a parameter: lists and dicts become tuples, arrays their bytes, the rest stays."""
     if value is None or type(value) is int or type(value) is str:

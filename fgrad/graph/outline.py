@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.graph.answer import Answer, Table
-from fgrad.graph.graph import Graph, Node
+from fgrad.graph.graph import Graph
 from fgrad.graph.repeats import Repeat, repeats
 from fgrad.graph.source import Source
 from fgrad.graph.text import subgraphs
@@ -224,12 +224,9 @@ def compile_cost(graph: Graph) -> CompileCost:
             for name, inner in subgraphs(node):
                 inner_outline = outline(inner)
                 if inner_outline:
-                    within.append((_holder(node, name), inner_outline))
+                    line = f" ({node.source})" if node.source else ""
+                    within.append((f"{name} of {node.op.name}{line}", inner_outline))
                 count(inner)
 
     count(graph)
     return CompileCost(counts.total(), tuple(counts.most_common()), outline(graph), tuple(within))
-
-
-def _holder(node: Node, name: str) -> str:
-    return f"{name} of {node.op.name}" + (f" ({node.source})" if node.source else "")

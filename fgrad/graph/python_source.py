@@ -125,9 +125,9 @@ class Writer:
             one = many and len(outs) == 1 and not text.startswith("[")
             yield [f"{outs[0]} = {text}" if one else f"{target}{text}"]
         if isinstance(op.primitive, Region):
-            for way in _REGIONS.get(op.name, ()):
+            for form in _REGIONS.get(op.name, ()):
                 taken = set(self.taken)
-                yield way(self, op, args, target)
+                yield form(self, op, args, target)
                 self.taken = taken | self.outside
             return
         lines: list[str] = []
@@ -216,9 +216,9 @@ def _scan(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]
     inputs = [writer.name(f"x{k}") for k in range(len(body.in_types) - nc)]
     lines, outs = writer.body(body, [*args[:nc], *inputs])
     unpack = [
-        f"{_targets(some)} = {value}"
-        for some, value in ((inputs[:nk], carry), (inputs[nk:], rows))
-        if some
+        f"{_targets(names)} = {value}"
+        for names, value in ((inputs[:nk], carry), (inputs[nk:], rows))
+        if names
     ]  # fmt: skip
     more = [f"length={p['length']}"] if nc + nk == len(args) else []
     more += ["reverse=True"] if p["reverse"] else []
@@ -321,12 +321,12 @@ def _linear_solve(writer: Writer, op: Op, args: Sequence[str], target: str) -> l
         head = f"def {name}({xs}):" if wanted == "matvec" else f"def {name}(_, {xs}):"
         lines += [head, *_indented([f"{_targets(inputs)} = {xs}", *body, f"return {result}"])]
         functions.append(name)
-    matvec, solve, back = functions
+    matvec, solve, transpose_solve = functions
     left = target.removesuffix(" = ").strip("[]").split(", ")
     if aux:
         target = f"{_many(left[: len(rhs)])}, {_many(left[len(rhs) :])} = "
     more = ", has_aux=True" if aux else ""
-    return [*lines, f"{target}lax.custom_linear_solve({matvec}, {_many(rhs)}, {solve}, {back}{more})"]
+    return [*lines, f"{target}lax.custom_linear_solve({matvec}, {_many(rhs)}, {solve}, {transpose_solve}{more})"]
 
 
 def _jvp_rule(writer: Writer, op: Op, name: str) -> list[str]:

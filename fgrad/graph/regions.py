@@ -15,9 +15,9 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph, evaluate
+from fgrad.graph.graph import Graph, applied, evaluate
 from fgrad.graph.linear_regions import LinearCall, LinearSolve
-from fgrad.graph.op import Op, Region, intern
+from fgrad.graph.op import CallRegion, Op, Region, intern
 from fgrad.jaxcore import ShapedArray, bind_remat, varying_axes, zero_tangent
 
 
@@ -207,7 +207,7 @@ class DeferredByZeros(Deferred):
         return self._by_pattern[live]()
 
 
-class CustomJvp(Region):
+class CustomJvp(CallRegion):
     """A call with its own forward-mode rule.
 
     Parameters: ``call``: (constants, primals) to outputs; ``num_consts``; ``rule``: a deferred graph (primals, tangents
@@ -234,12 +234,6 @@ class CustomJvp(Region):
         function.defjvp(jvp, symbolic_zeros=True)
         return function(*args)
 
-    def called(self, params: dict[str, Any]) -> Graph:
-        return params["call"]
-
-    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
-        return params["call"].out_types
-
 
 @frozen
 class VjpRule:
@@ -251,7 +245,7 @@ class VjpRule:
     wrt: tuple[int, ...]
 
 
-class CustomVjp(Region):
+class CustomVjp(CallRegion):
     """A call with its own reverse-mode rule.
 
     Parameters: ``call``: (constants, primals) to outputs; ``num_consts``; ``rule``: a deferred ``VjpRule``; ``label``.
@@ -285,12 +279,6 @@ class CustomVjp(Region):
 
         function.defvjp(fwd, bwd, symbolic_zeros=True)
         return function(*args)
-
-    def called(self, params: dict[str, Any]) -> Graph:
-        return params["call"]
-
-    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
-        return params["call"].out_types
 
 
 class Remat(Region):
@@ -332,7 +320,7 @@ def keeps(answer: Any) -> bool:
     return bool(answer) and "Recompute" not in type(answer).__name__
 
 
-class CustomVmap(Region):
+class CustomVmap(CallRegion):
     """A call with its own batching rule; its derivative is that of ``call``.
 
     Parameters: ``call``; ``rule``: a deferred flat batching rule, (axis size, which inputs are mapped, inputs) to
@@ -346,12 +334,6 @@ class CustomVmap(Region):
         function = jax.custom_batching.custom_vmap(lambda *xs: tuple(evaluate(call, xs)))
         function.def_vmap(lambda size, mapped, *xs: rule()(size, mapped, xs))
         return function(*args)
-
-    def called(self, params: dict[str, Any]) -> Graph:
-        return params["call"]
-
-    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
-        return params["call"].out_types
 
     def has_effects(self, params: dict[str, Any]) -> bool:
         return params["call"].effects
@@ -395,10 +377,7 @@ class PythonCall(Region):
 
 def python_call_graph(function: Deferred, in_types: Sequence[ShapedArray], out_types: Sequence[ShapedArray]) -> Graph:
     """The graph of nothing but a call of ``function``."""
-    builder = Builder(in_types)
-    op = intern(python_call, {"function": function, "out_types": tuple(out_types)}, in_types)
-    first = builder.emit(op, tuple(builder.inputs))
-    return builder.finish(range(first, first + len(op.out_types)))
+    return applied(intern(python_call, {"function": function, "out_types": tuple(out_types)}, in_types))
 
 
 def is_inexact(type: ShapedArray) -> bool:

@@ -133,10 +133,8 @@ def _runs(tokens: np.ndarray) -> set[tuple[int, int, int]]:
         starts = np.concatenate([[0], edges])
         lengths = np.diff(np.concatenate([starts, [len(gaps)]]))
         periods = gaps[starts]
-        complete = (periods > 0) & (lengths + size - 1 >= periods)
-        for start, period, matched in zip(
-            starts[complete], periods[complete], lengths[complete] + size - 1, strict=True
-        ):
+        full = (periods > 0) & (lengths + size - 1 >= periods)
+        for start, period, matched in zip(starts[full], periods[full], lengths[full] + size - 1, strict=True):
             runs.add(_extended(tokens, int(start), int(period), int(matched)))
         if 2 * size > n:
             break

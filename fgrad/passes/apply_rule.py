@@ -76,7 +76,7 @@ def apply_jvp(
             linear = linear_args(rule, op)
             if not any(i in linear for i in varied):
                 return [None] * len(outs)
-            args = [by_arg.get(i, _zeros(x)) if i in linear else x for i, x in enumerate(ins)]
+            args = [by_arg.get(i, _zeros(tangent_type(x.aval))) if i in linear else x for i, x in enumerate(ins)]
             tangent = op.primitive.bind(*args, **op.params)
             return tangent if multiple else [tangent]
         case Bilinear():
@@ -124,11 +124,7 @@ def _total(terms: Sequence[Any]) -> Any:
     return total
 
 
-def _zeros(x: Any) -> Any:
-    return _zeros_of(tangent_type(x.aval))
-
-
-def _zeros_of(type: ShapedArray) -> Any:
+def _zeros(type: ShapedArray) -> Any:
     filled = lax.full(type.shape, 0, type.dtype)
     axes = varying_axes(type)
     return lax.pcast(filled, axes, to="varying") if axes else filled
@@ -137,7 +133,7 @@ def _zeros_of(type: ShapedArray) -> Any:
 def _spread(live_cts: Sequence[Any], live: Sequence[bool], types: Sequence[ShapedArray], exact: bool) -> list[Any]:
     given = iter(live_cts)
     return [
-        next(given) if yes else _zeros_of(t) if exact or is_inexact(t) else None
+        next(given) if yes else _zeros(t) if exact or is_inexact(t) else None
         for yes, t in zip(live, types, strict=True)
     ]
 

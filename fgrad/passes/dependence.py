@@ -105,11 +105,11 @@ def passed_on(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
         return ()
     passed = op.derived.get(("passed on", live))
     if passed is None:
-        passed = op.derived["passed on", live] = _worked_out(op, live)
+        passed = op.derived["passed on", live] = _results_passed(op, live)
     return passed
 
 
-def _worked_out(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
+def _results_passed(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
     inexact = [is_inexact(t) for t in op.out_types]
     try:
         rule = rule_of(op)

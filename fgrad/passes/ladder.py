@@ -167,8 +167,8 @@ class _Writer:
         self.late = _late(joint, first)
         read = {
             i
-            for node, mine in zip(joint.nodes, self.outs, strict=True)
-            if self.late.isdisjoint(mine)
+            for node, made in zip(joint.nodes, self.outs, strict=True)
+            if self.late.isdisjoint(made)
             for i in node.inputs
         }
         #: and the repeated arrays that it alone reads
@@ -210,8 +210,8 @@ class _Writer:
         """The values whose cotangent is that of the operation's result itself."""
         made = {i for k in nodes for i in self.outs[k]}
         results = [i for i in self.of_function[at] if self.forms.get(i) in made]
-        mine = {self.cotangents[i] for i in results if i in self.cotangents}
-        inputs = [i for i in self.function.nodes[at].inputs if i in self.forms and self.cotangents.get(i) in mine]
+        result_cts = {self.cotangents[i] for i in results if i in self.cotangents}
+        inputs = [i for i in self.function.nodes[at].inputs if i in self.forms and self.cotangents.get(i) in result_cts]
         return tuple(dict.fromkeys([self.forms[i] for i in inputs]))
 
     def _names(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:

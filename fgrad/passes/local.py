@@ -92,13 +92,6 @@ class PullbackBuilder(Builder):
         return Adjoint(forward, self.finish([cotangents[i] for i in live]), tuple([place.get(i) for i in wanted]))
 
 
-def applied(op: Op) -> Graph:
-    """The graph of one operation: the forward graph of a region that keeps no residuals."""
-    builder = Builder(op.in_types)
-    first = builder.emit(op, tuple(builder.inputs))
-    return builder.finish(range(first, first + len(op.out_types)))
-
-
 def add(builder: Builder, a: int, b: int, source: Any = None) -> int:
     """Emit the sum of two (co)tangents."""
     op = intern(primitive("add_any"), {}, (builder.types[a], builder.types[b]))

@@ -123,7 +123,8 @@ class _Writer:
         early = [i for i, yes in zip(outputs, is_unknown, strict=True) if not yes]
         for i in early:
             if i not in self.known:
-                raise errors.inseparable(_maker(self.graph, i).op.name)
+                maker = next(node for node, outs in self.graph.numbered() if i in outs)
+                raise errors.inseparable(maker.op.name)
         second = Builder(full.in_types)
         outs = second.splice(full, second.inputs)
         inputs = [place[number] for number in (*(self.residuals[i] for i in kept), *self.late_inputs)]
@@ -145,11 +146,6 @@ def repeated_arrays(graph: Graph) -> dict[int, Node]:
 
 
 _REPEATING = frozenset({"broadcast_in_dim", "iota"})
-
-
-def _maker(graph: Graph, value: int) -> Node:
-    """The node that makes a value."""
-    return next(node for node, outs in graph.numbered() if value in outs)
 
 
 def _early_part(node: Node, late: set[int]) -> Trimmed | None:

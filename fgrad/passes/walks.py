@@ -71,7 +71,7 @@ def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
 
     if only_forward:
         forward = pushforward(op, tuple(needs))
-        return _transposed_push(op, forward, wanted, live)
+        return _transposed_pushforward(op, forward, wanted, live)
 
     def function(*flat: Any) -> list[Any]:
         ins, outs, cts = flat[:n], flat[n : n + m], list(flat[n + m :])
@@ -93,7 +93,7 @@ def _pushforward(op: Op, live: tuple[bool, ...]) -> Local:
     inexact_out = tuple([is_inexact(t) for t in op.out_types])
 
     if isinstance(rule, General) and rule.jvp is None:
-        return _transposed_pull(op, pullback(op, live, inexact_out), varied, inexact_out)
+        return _transposed_pullback(op, pullback(op, live, inexact_out), varied, inexact_out)
 
     def function(*flat: Any) -> list[Any]:
         ins, outs, tangents = flat[:n], flat[n : n + m], flat[n + m :]
@@ -103,7 +103,7 @@ def _pushforward(op: Op, live: tuple[bool, ...]) -> Local:
     return recorded(function, [*op.in_types, *op.out_types, *t_types], [tangent_type(t) for t in op.out_types], op)
 
 
-def _transposed_push(op: Op, forward: Local, wanted: Sequence[int], live: tuple[bool, ...]) -> Local:
+def _transposed_pushforward(op: Op, forward: Local, wanted: Sequence[int], live: tuple[bool, ...]) -> Local:
     """The pull-back that is the transpose of a push-forward."""
     n, m = len(op.in_types), len(op.out_types)
     base = n + m
@@ -118,14 +118,14 @@ def _transposed_push(op: Op, forward: Local, wanted: Sequence[int], live: tuple[
     return Local(builder.finish(outputs), results)
 
 
-def _transposed_pull(op: Op, back: Local, varied: Sequence[int], live_outs: Sequence[bool]) -> Local:
+def _transposed_pullback(op: Op, pulled: Local, varied: Sequence[int], live_outs: Sequence[bool]) -> Local:
     """The push-forward that is the transpose of a pull-back."""
     n, m = len(op.in_types), len(op.out_types)
     base = n + m
-    ins = [(k, j) for k, j in enumerate(back.results) if j is not None]
+    ins = [(k, j) for k, j in enumerate(pulled.results) if j is not None]
     outs = [k for k in range(m) if live_outs[k]]
     linear = list(range(base, base + len(outs)))
-    graph, results = transpose(back.graph, linear, [j for _, j in ins])
+    graph, results = transpose(pulled.graph, linear, [j for _, j in ins])
     t_types = [tangent_type(op.in_types[i]) for i in varied]
     builder = Builder([*op.in_types, *op.out_types, *t_types])
     outputs = builder.splice(graph, [*builder.inputs[:base], *(base + k for k, _ in ins)])

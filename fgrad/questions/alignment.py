@@ -93,8 +93,8 @@ class Alignment:
 def align(one: Measured, two: Measured) -> Alignment:
     """Align the values of two sides."""
     there = _counterparts(one, two)
-    back = _counterparts(two, one)
-    return Alignment(there, back)
+    from_two = _counterparts(two, one)
+    return Alignment(there, from_two)
 
 
 def _counterparts(one: Measured, two: Measured) -> dict[int, int]:

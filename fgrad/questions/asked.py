@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.api.arguments import Argnums, argnums_tuple, check_function, flattened, leaves, resolve
+from fgrad.api.arguments import Argnums, argnums_tuple, check_function, flattened, leaves, resolve, with_positions
 from fgrad.api.names import argument_names, differentiation_of, result_names
 from fgrad.api.recorded import close, record
 from fgrad.api.staging import Jitted, is_staged
@@ -93,10 +93,7 @@ def _asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
     check_known(flat, all_names, what)
 
     def call(tracers: Sequence[Any]) -> Any:
-        new = list(flat)
-        for i, tracer in zip(at, tracers, strict=True):
-            new[i] = tracer
-        new_args, new_kwargs = tree_util.tree_unflatten(tree, new)
+        new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, at, tracers))
         return fun(*new_args, **new_kwargs)
 
     recorder, result = record(call, leaves([flat[i] for i in at], "args", what, [all_names[i] for i in at]).values)

@@ -64,12 +64,12 @@ def called(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
     flat = leaves((tuple(args), kwargs), "args", what, names)
 
     def on_leaves(tracers: Sequence[Any]) -> Any:
-        some, keywords = flat.unflatten(tracers)
-        return fun(*some, **keywords)
+        positional, keywords = flat.unflatten(tracers)
+        return fun(*positional, **keywords)
 
-    outer = call(on_leaves, flat.values, False, origin.Call(fun, what, flat.tree))
-    paths = tuple([path.removeprefix("output") or "the result" for path in outer.out.paths])
-    recorded = outer.recorded
+    user_call = call(on_leaves, flat.values, False, origin.Call(fun, what, flat.tree))
+    paths = tuple([path.removeprefix("output") or "the result" for path in user_call.out.paths])
+    recorded = user_call.recorded
     return Call(recorded.graph(), tuple(recorded.values), names, paths)
 
 

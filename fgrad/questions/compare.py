@@ -200,17 +200,17 @@ def _with_recorded(side: Side, recorded: Mapping[str, Any]) -> Comparison:
             )
         other = as_numbers(value.detach() if hasattr(value, "detach") else value)
         i = side.gradients[name]
-        mine = np.zeros(other.shape) if i is None else one.numbers[i]
-        if mine.shape != other.shape:
+        computed = np.zeros(other.shape) if i is None else one.numbers[i]
+        if computed.shape != other.shape:
             raise ValueError(
-                f"compare: the gradient of {name} is of shape {mine.shape}, and the recorded one of {other.shape}."
+                f"compare: the gradient of {name} is of shape {computed.shape}, and the recorded one of {other.shape}."
             )
-        gap, norm = distance(mine.ravel(), other.ravel()), float(np.linalg.norm(other))
+        gap, norm = distance(computed.ravel(), other.ravel()), float(np.linalg.norm(other))
         most = 0.0 if i is None else FOREIGN * (ALLOWED * one.spreads[i] + UNITS * one.units(i) * norm)
         agreement = Agreement(f"d {name}", share(gap, norm), gap <= most)
-        place = Place(f"d {name}", "zeros", None, True, mine) if i is None else _place(side, i)
+        place = Place(f"d {name}", "zeros", None, True, computed) if i is None else _place(side, i)
         theirs = Place(f"d {name}", "recorded", None, True, value)
-        rows.append((i or 0, agreement, difference(place, mine, theirs, other, most)))
+        rows.append((i or 0, agreement, difference(place, computed, theirs, other, most)))
     # in the order of backward
     order = sorted(rows, key=lambda entry: entry[0])
     differences = tuple([d for _, agreement, d in order if not agreement.equal])

@@ -92,7 +92,7 @@ def is_shut(run: Execution, event: Event) -> bool:
     return trap is not None and bool(np.asarray(trap.shuts(*[run.values[i] for i in event.reads])).any())
 
 
-def as_the_user_sees_it(run: Execution, event: Event) -> Event:
+def outer_trap(run: Execution, event: Event) -> Event:
     """The outer operation in place of a part of it, where the outer one is a known trap."""
     outer = event.frame.as_event
     return outer if outer is not None and event.of is None and is_shut(run, outer) else event

@@ -12,13 +12,13 @@ from fgrad.questions.blame import Trail, trail
 from fgrad.questions.culprit import (
     Again,
     Run,
-    as_the_user_sees_it,
     culprit_of,
     in_trap,
     is_derived,
     is_softmax,
     is_variance,
     operation_of,
+    outer_trap,
     phase_of,
     shut,
     speaks_of_variance,
@@ -36,16 +36,16 @@ def diagnosed(run: Run, again: Again | None, library: str, looked_at: str) -> No
     if not bad:
         return Nonfinite(looked_at=looked_at)
     execution, names = run.execution, run.names
-    way = trail(execution, bad[0][1])
+    way_back = trail(execution, bad[0][1])
     common = {
         "results": tuple([name for name, _ in bad]),
-        "kind": _kind(execution.values[bad[0][1]]),
-        "chain": tuple(_chain(run, way)),
+        "kind": "NaN" if np.isnan(numbers(execution.values[bad[0][1]])).any() else "Inf",
+        "chain": tuple(_chain(run, way_back)),
         "looked_at": looked_at,
     }
-    if way.event is None:
-        return Nonfinite(**common, **_from_outside(run, way))  # type: ignore[arg-type]
-    event = as_the_user_sees_it(execution, way.event)
+    if way_back.event is None:
+        return Nonfinite(**common, **_from_outside(run, way_back))  # type: ignore[arg-type]
+    event = outer_trap(execution, way_back.event)
     culprit = culprit_of(event)
     trap = trap_of(event)
     shown_places, count = _places(run, event, trap)
@@ -59,13 +59,9 @@ def diagnosed(run: Run, again: Again | None, library: str, looked_at: str) -> No
         count=count,
         module=culprit.frame.scope,
         loops=tuple(_loops(culprit)),
-        reason=_reason(run, event, trap, way),
+        reason=_reason(run, event, trap, way_back),
         mend=mend_of(run, event, trap, again, library),
     )
-
-
-def _kind(value: Any) -> str:
-    return "NaN" if np.isnan(numbers(value)).any() else "Inf"
 
 
 def _places(run: Run, event: Event, trap: Trap | None) -> tuple[tuple[Place, ...], int]:
@@ -83,21 +79,17 @@ def _places(run: Run, event: Event, trap: Trap | None) -> tuple[tuple[Place, ...
         array = numbers(values[i])
         name = run.names.get(i) or _unnamed(run, i)
         if array.shape == wrong.shape:
-            shown += [Place(name, index, _number(array[index])) for index in _indices(wrong)]
+            shown += [Place(name, index, array[index].item()) for index in _indices(wrong)]
         elif array.size == 1:
-            shown.append(Place(name, (), _number(array.reshape(())[()])))
+            shown.append(Place(name, (), array.item()))
         elif array.size:
             index = np.unravel_index(int(np.nanargmax(np.abs(np.where(np.isnan(array), 0, array)))), array.shape)
-            shown.append(Place(f"the largest of {name}: {name}", tuple(map(int, index)), _number(array[index])))
+            shown.append(Place(f"the largest of {name}: {name}", tuple(map(int, index)), array[index].item()))
     return tuple(shown[: PLACES * 2]), int(wrong.sum())
 
 
 def _indices(wrong: np.ndarray) -> list[tuple[int, ...]]:
     return [tuple(map(int, index)) for index in np.argwhere(wrong)[:PLACES]]
-
-
-def _number(x: Any) -> Any:
-    return x.item()
 
 
 def _unnamed(run: Run, cell: int) -> str:
@@ -120,13 +112,13 @@ def _loops(event: Event) -> Iterator[tuple[Source | None, int]]:
         frame = above
 
 
-def _reason(run: Run, event: Event, trap: Trap | None, way: Trail) -> str:
+def _reason(run: Run, event: Event, trap: Trap | None, way_back: Trail) -> str:
     if event.op is None and event.graph is None and is_softmax(event):
         return "what went in was not kept; it is NaN in a row whose elements are all -Inf, as where all are masked"
     if event.op is None and event.graph is None:
         return "what went in was not kept, so this is the first place where it is seen"
     if trap is None:
-        return "its operands are finite, and its result is not" if not way.given else "infinities went into it"
+        return "its operands are finite, and its result is not" if not way_back.given else "infinities went into it"
     backward = is_derived(event) or (phase_of(event) == "backward" and in_trap(event, trap) is not event)
     text = trap.backward if backward else trap.forward
     at = in_trap(event, trap)
@@ -144,9 +136,9 @@ def _made_by(run: Run, cell: int) -> str | None:
     return None if event is None or event.op is None else event.op.name
 
 
-def _chain(run: Run, way: Trail) -> Iterator[Step]:
+def _chain(run: Run, way_back: Trail) -> Iterator[Step]:
     last = None
-    for cell in way.cells:
+    for cell in way_back.cells:
         event = run.execution.makers[cell]
         if event is None or (event.op is None and not event.frame.called):
             continue
@@ -159,20 +151,20 @@ def _chain(run: Run, way: Trail) -> Iterator[Step]:
         last = place
 
 
-def _from_outside(run: Run, way: Trail) -> dict[str, Any]:
+def _from_outside(run: Run, way_back: Trail) -> dict[str, Any]:
     """What is said of what came in as it is."""
-    start = way.cells[0]
+    start = way_back.cells[0]
     array = numbers(run.execution.values[start])
     wrong = ~np.isfinite(array)
     name = run.names.get(start) or "a constant"
-    shown = [Place(name, index, _number(array[index])) for index in _indices(wrong)]
-    said: dict[str, Any] = {"name": name, "places": tuple(shown), "count": int(wrong.sum())}
+    shown = [Place(name, index, array[index].item()) for index in _indices(wrong)]
+    fields: dict[str, Any] = {"name": name, "places": tuple(shown), "count": int(wrong.sum())}
     if start in run.given:
-        return {**said, "phase": "argument"}
-    events = [run.execution.makers[cell] for cell in way.cells[1:]]
+        return {**fields, "phase": "argument"}
+    events = [run.execution.makers[cell] for cell in way_back.cells[1:]]
     source = next((event.source for event in events if event is not None and event.source is not None), None)
-    said |= {"phase": "constant", "source": source}
+    fields |= {"phase": "constant", "source": source}
     if source is not None and speaks_of_variance(source):
-        said["reason"] = "a variance of so few elements is not defined with this correction (ddof): the result is NaN"
-        said["mend"] = Mend("take more elements, or leave out the correction (ddof=0).", False, UNTRIED)
-    return said
+        fields["reason"] = "a variance of so few elements is not defined with this correction (ddof): the result is NaN"
+        fields["mend"] = Mend("take more elements, or leave out the correction (ddof=0).", False, UNTRIED)
+    return fields

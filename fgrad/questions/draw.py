@@ -109,14 +109,10 @@ def _recorded(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Graph, Sequence[str], Sequence[str]]:
     """The graph of one call, and the names of its inputs and outputs; what was closed over is an input too."""
-    recorded_call = called(fun, args, kwargs, "draw")
-    closed_over = len(recorded_call.graph.in_types) - len(recorded_call.names)
-    names = (*recorded_call.names, *[f"constant {k}" for k in range(closed_over)])
-    return (
-        recorded_call.graph,
-        names,
-        [f"{_name(fun)}{path.removeprefix('the result')}" for path in recorded_call.outputs],
-    )
+    recorded = called(fun, args, kwargs, "draw")
+    closed_over = len(recorded.graph.in_types) - len(recorded.names)
+    names = (*recorded.names, *[f"constant {k}" for k in range(closed_over)])
+    return recorded.graph, names, [f"{_name(fun)}{path.removeprefix('the result')}" for path in recorded.outputs]
 
 
 def drawing_of(graph: Graph, names: Sequence[str], out_names: Sequence[str], wrt: Sequence[int], title: str) -> Drawing:

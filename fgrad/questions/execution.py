@@ -160,14 +160,14 @@ class Execution:
         self, op: Op, reads: Sequence[int], frame: Frame, node: Node | None, source: Source | None, of: Event | None
     ) -> Event:
         """Carry out an operation."""
-        return self._carried_out(op, lambda values: outputs(op, values, kernel_as_xla), reads, frame, node, source, of)
+        return self._execute(op, lambda values: outputs(op, values, kernel_as_xla), reads, frame, node, source, of)
 
     def moved(self, compute: Callable[..., Any], reads: Sequence[int], frame: Frame) -> int:
         """The cell of what a function that only moves elements makes of some."""
-        event = self._carried_out(None, lambda values: (compute(*values),), reads, frame, None, None, None)
+        event = self._execute(None, lambda values: (compute(*values),), reads, frame, None, None, None)
         return event.writes[0]
 
-    def _carried_out(
+    def _execute(
         self,
         op: Op | None,
         compute: Compute,

@@ -13,11 +13,11 @@ from fgrad.questions.blame import trail
 from fgrad.questions.culprit import (
     Again,
     Run,
-    as_the_user_sees_it,
     in_trap,
     is_derived,
     is_softmax,
     is_variance,
+    outer_trap,
     shut,
     trap_of,
 )
@@ -37,7 +37,7 @@ def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, libr
     if is_variance(event):
         return Mend("take more elements, or leave out the correction.", False, UNTRIED)
     if event.op is None and event.graph is None:
-        return _of_unknown(event)
+        return Mend(TRAPS["sub"].advice, False, UNTRIED) if is_softmax(event) else None
     if trap is None:
         return None
     at = in_trap(event, trap)
@@ -108,7 +108,7 @@ def _tried(
 
 def _next_mended(run: Run, culprit: Event) -> tuple[Event, Graph] | None:
     """An operation that is in a trap, and the mended one."""
-    event = as_the_user_sees_it(run.execution, culprit)
+    event = outer_trap(run.execution, culprit)
     trap = trap_of(event)
     inside = in_trap(event, trap)
     if trap is None or not shut(run, inside, trap).any():
@@ -186,7 +186,3 @@ def _bound_text(run: Run, at: Event, trap: Trap, library: str) -> str:
     inner = [bounded if i in trap.operands else name for i, name in enumerate(names)]
     text = f"keep the operand out of it: {_written(trap, inner, library)}"
     return f"{text}. {trap.advice}" if trap.advice else f"{text}"
-
-
-def _of_unknown(event: Event) -> Mend | None:
-    return Mend(TRAPS["sub"].advice, False, UNTRIED) if is_softmax(event) else None

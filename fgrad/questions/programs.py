@@ -76,20 +76,18 @@ def run_side(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Side:
 def _of_function(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], graph: Program | None = None
 ) -> Side:
-    recorded_call = called(fun, args, kwargs, "compare")
+    recorded = called(fun, args, kwargs, "compare")
     if graph is not None:
         single = len(graph.out_names) == 1
-        recorded_call = evolve(
-            recorded_call, names=graph.names, outputs=recorded_call.outputs if single else graph.out_names
-        )
-    joint = with_gradients(recorded_call)
+        recorded = evolve(recorded, names=graph.names, outputs=recorded.outputs if single else graph.out_names)
+    joint = with_gradients(recorded)
     # what the graph of values and all cotangents has besides, nobody needs
-    at = [joint.at.get(i) for i in range(len(recorded_call.names))]
+    at = [joint.at.get(i) for i in range(len(recorded.names))]
     kept = [k for k in at if k is not None]
-    count = len(recorded_call.outputs)
+    count = len(recorded.outputs)
     outputs = [joint.graph.outputs[k] for k in (*range(count), *kept)]
     numbers = [None if k is None else joint.graph.outputs[k] for k in at]
-    return _side(joint.graph, recorded_call, outputs[:count], numbers, {})
+    return _side(joint.graph, recorded, outputs[:count], numbers, {})
 
 
 def _of_layer(layer: Layer, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Side:
@@ -98,8 +96,8 @@ def _of_layer(layer: Layer, fun: Callable[..., Any], args: Sequence[Any], kwargs
     shapes: list[Any] = []
 
     def on_leaves(tracers: Sequence[Any]) -> Any:
-        some, keywords = flat.unflatten(tracers)
-        results, gradients, others = pure(*some, **keywords)
+        positional, keywords = flat.unflatten(tracers)
+        results, gradients, others = pure(*positional, **keywords)
         paths = [tree_util.keystr(path) or "the result" for path, _ in tree_util.tree_flatten_with_path(results)[0]]
         shapes[:] = [paths, [g is not None for g in gradients], [k for k, g in others.items() if g is not None]]
         parameter_gradients = [g for g in gradients if g is not None]

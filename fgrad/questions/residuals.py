@@ -14,7 +14,7 @@ import jax
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.api.arguments import Argnums, argnums_tuple, check_function, flattened, leaves, resolve
+from fgrad.api.arguments import Argnums, argnums_tuple, check_function, flattened, leaves, resolve, with_positions
 from fgrad.api.called import call, split_aux
 from fgrad.api.graph_arguments import type_of
 from fgrad.api.names import argument_names
@@ -226,10 +226,7 @@ def _cut(
     inputs, names = [everything[i] for i in traced], [all_names[i] for i in traced]
 
     def function(tracers: Sequence[Any]) -> Any:
-        new = list(everything)
-        for i, tracer in zip(traced, tracers, strict=True):
-            new[i] = tracer
-        new_args, new_kwargs = tree_util.tree_unflatten(tree, new)
+        new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(everything, traced, tracers))
         return fun(*new_args, **new_kwargs)
 
     if not any(map(_is_type, inputs)):

@@ -78,12 +78,12 @@ class Watched(Records):
 
 def _shown(value: Any) -> str:
     array = numbers(value).reshape(-1)
-    some = " ".join(f"{x:.4g}" if array.dtype.kind in "fc" else str(x) for x in array[:SHOWN])
+    elements = " ".join(f"{x:.4g}" if array.dtype.kind in "fc" else str(x) for x in array[:SHOWN])
     if array.size <= SHOWN:
-        return some if np.ndim(value) == 0 else f"[{some}]"
+        return elements if np.ndim(value) == 0 else f"[{elements}]"
     if array.dtype.kind != "f":
-        return f"[{some} ...]"
-    return f"[{some} ...] norm {np.linalg.norm(array.astype(np.float64)):.4g}"
+        return f"[{elements} ...]"
+    return f"[{elements} ...] norm {np.linalg.norm(array.astype(np.float64)):.4g}"
 
 
 def watch(fun: Callable[..., Any], *names: str | int, argnums: Argnums | None = None) -> Callable[..., Watched]:

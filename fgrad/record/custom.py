@@ -118,8 +118,8 @@ def custom_vjp_call(
     n = len(types)
 
     def forward(*xs: Any, live: Sequence[bool] | None = None) -> list[Any]:
-        told = (True,) * n if live is None else live[:n]
-        flags = iter(told)
+        live_args = (True,) * n if live is None else live[:n]
+        flags = iter(live_args)
         return emptied(fwd).call_wrapped(
             *[item for i, x in enumerate(every(xs)) for item in (x, i not in held and next(flags))]
         )

@@ -350,10 +350,10 @@ class Recorder(Recording):
                     wanted.update([i for i in ins if i not in known])
                     steps.append((first, op, ins))
                 end = start
-            self._work_out(reversed(steps))
+            self._evaluate(reversed(steps))
         return [known[i] for i in numbers]
 
-    def _work_out(self, steps: Iterable[tuple[int, Op, tuple[int, ...]]]) -> None:
+    def _evaluate(self, steps: Iterable[tuple[int, Op, tuple[int, ...]]]) -> None:
         """Run some operations of the tape, whose other inputs are known, and keep their results."""
         known = self.known
         builder = Builder()

@@ -107,7 +107,7 @@ def _ragged_all_to_all(
     starts = lax.all_to_all(starts, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
     out_starts = lax.all_to_all(out_starts, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
     zeros = lax.full(x.shape, 0, ct.dtype)
-    back = lax.ragged_all_to_all(
+    returned = lax.ragged_all_to_all(
         ct, zeros, out_starts, out_sizes, starts, sizes, axis_name=axis_name, axis_index_groups=axis_index_groups
     )
     # The rows of `out` that were overwritten: those at which more pieces have begun than have ended.
@@ -119,7 +119,7 @@ def _ragged_all_to_all(
         column = lax.reshape(edges, (edges.shape[0], 1))
         changes = lax.scatter_add(changes, column, lax.full(edges.shape, change, "int32"), dims, mode="drop")
     overwritten = lax.broadcast_in_dim(lax.gt(lax.cumsum(changes), np.int32(0)), ct.shape, (0,))
-    return back, lax.select(overwritten, lax.full(ct.shape, 0, ct.dtype), ct), None, None, None, None
+    return returned, lax.select(overwritten, lax.full(ct.shape, 0, ct.dtype), ct), None, None, None, None
 
 
 define("ragged_all_to_all", Linear(_ragged_all_to_all, args=(0, 1)))
@@ -136,8 +136,8 @@ def _pbroadcast(ct: Any, x: Any, *dynamic: Any, axis_name: Any, source: Any = No
     # JAX has two primitives: the source is a parameter of one, and an input of the other.
     source = dynamic[0] if dynamic else np.int32(source)
     is_source = lax.broadcast_in_dim(lax.eq(lax.axis_index(axis_name), source), ct.shape, ())
-    back = lax.select(is_source, lax.psum(ct, axis_name), lax.full(ct.shape, 0, ct.dtype))
-    return back, *(None for _ in dynamic)
+    summed = lax.select(is_source, lax.psum(ct, axis_name), lax.full(ct.shape, 0, ct.dtype))
+    return summed, *(None for _ in dynamic)
 
 
 define("pbroadcast", Linear(_pbroadcast))

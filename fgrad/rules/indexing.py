@@ -137,11 +137,11 @@ def _product_of_others(x: Any, indices: Any, updates: Any, **params: Any) -> Any
     place = lax.reshape(_at(flat_indices, indices, updates, **params), (prod(updates.shape),))
     count = lax.iota("int32", place.size)
     place, order = lax.sort((place, count), num_keys=1)
-    _, back = lax.sort((order, count), num_keys=1)
+    _, unsort = lax.sort((order, count), num_keys=1)
     # Place 0 is out of bounds: those updates multiply nothing.
     value = lax.select(lax.eq(place, np.int32(0)), _ones(place, x), _take(lax.reshape(updates, (place.size,)), order))
     others = lax.mul(_product_before(place, value, False), _product_before(place, value, True))
-    return lax.reshape(_take(others, back), updates.shape)
+    return lax.reshape(_take(others, unsort), updates.shape)
 
 
 def _product_before(place: Any, value: Any, reverse: bool) -> Any:

@@ -190,9 +190,9 @@ def _wires_of(ladder: Ladder, value: int, start: End, ends: Sequence[End], cotan
         row = start[1] if start[0] == FORWARD else min([r for side, r in left if side == FORWARD], default=0)
         yield Wire(value, ladder.arguments[given[0][1]].name, (BACKWARD, row), tuple(given))
         right = list(dict.fromkeys([*[end for end in right if end not in given], (BACKWARD, row)]))
-    for some in (left, right):
-        if some:
-            yield Wire(value, name, start, tuple(some))
+    for side_ends in (left, right):
+        if side_ends:
+            yield Wire(value, name, start, tuple(side_ends))
 
 
 @frozen(eq=False)
@@ -231,8 +231,8 @@ class _Cotangents:
         if every:
             yield Wire(value, name, start, tuple(sorted(every, key=lambda end: -end[1])))
         of, _ = sides(name)
-        for giver, several in given.items():
-            for place, i in several:
+        for giver, reached in given.items():
+            for place, i in reached:
                 yield Wire(value, f"{of} / d {self.ladder.names[i]}", giver, (place,))
 
 
@@ -254,8 +254,8 @@ def ladder_of(graph: Graph, names: Sequence[str] | None = None, outputs: Sequenc
       outputs: those of the results; ``d loss / d w`` is the gradient of the input ``w``.
     """
     outs = numbers_of(graph)
-    back = _derivatives(graph, outs)
-    late = {i for k in back for i in outs[k]}
+    derived_nodes = _derivatives(graph, outs)
+    late = {i for k in derived_nodes for i in outs[k]}
     named = list(value_names(graph, names or [f"%{i}" for i in range(len(graph.in_types))]))
     owners = {name: i for i, name in enumerate(named[: len(graph.in_types)])}
     partners: dict[int, tuple[int, str]] = {}
@@ -273,15 +273,15 @@ def ladder_of(graph: Graph, names: Sequence[str] | None = None, outputs: Sequenc
             named[i] = name
     arguments = [Pair(i, *partners.get(i, (None, ""))) for i in [*range(len(graph.in_types)), *arrays_of(graph)]]
     arguments += [Pair(None, *partner) for owner, partner in partners.items() if owner < 0]
-    return Ladder(graph, tuple(named), tuple(aligned(graph, outs, back)), tuple(arguments), tuple(results))
+    return Ladder(graph, tuple(named), tuple(aligned(graph, outs, derived_nodes)), tuple(arguments), tuple(results))
 
 
 def _derivatives(graph: Graph, outs: Sequence[range]) -> set[int]:
     """The nodes of a backward pass: derivatives and what a pass adds to them, as far as nothing else reads them."""
     derived: set[int] = set()
-    for node, mine in zip(graph.nodes, outs, strict=True):
+    for node, made in zip(graph.nodes, outs, strict=True):
         if not derived.isdisjoint(node.inputs) if node.source is None else node.source.of is not None:
-            derived.update(mine)
+            derived.update(made)
     needed: set[int] = set()
     derivative_nodes: set[int] = set()
     for k in reversed(range(len(graph.nodes))):
@@ -293,7 +293,7 @@ def _derivatives(graph: Graph, outs: Sequence[range]) -> set[int]:
     return derivative_nodes
 
 
-def aligned(graph: Graph, outs: Sequence[range], back: set[int]) -> Iterator[Row]:
+def aligned(graph: Graph, outs: Sequence[range], derived_nodes: set[int]) -> Iterator[Row]:
     """The rows of a graph, in the order of the forward pass.
 
     Backward goes through the operations from the last to the first.  So its own last node belongs to the first row that
@@ -301,7 +301,7 @@ def aligned(graph: Graph, outs: Sequence[range], back: set[int]) -> Iterator[Row
     again and again, with nothing between, cannot be told apart in this way; a ladder that is made together with the
     derivative knows it.
     """
-    forward = [k for k in range(len(graph.nodes)) if k not in back]
+    forward = [k for k in range(len(graph.nodes)) if k not in derived_nodes]
     row_of = {i: r for r, k in enumerate(forward) for i in outs[k]}
     same: dict[Hashable, list[int]] = {}
     for r, k in enumerate(forward):
@@ -312,7 +312,7 @@ def aligned(graph: Graph, outs: Sequence[range], back: set[int]) -> Iterator[Row
     rows: dict[tuple[int, int], tuple[list[int], list[int]]] = {(r, 0): ([k], []) for r, k in enumerate(forward)}
     at = (0, 0)
     waiting: list[int] = []
-    for source, run in itertools.groupby(sorted(back, reverse=True), lambda k: graph.nodes[k].source):
+    for source, run in itertools.groupby(sorted(derived_nodes, reverse=True), lambda k: graph.nodes[k].source):
         nodes = [*waiting, *run]
         waiting = nodes if source is None else []
         if source is None:  # stands where what it reads is made

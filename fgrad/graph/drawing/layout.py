@@ -83,11 +83,9 @@ def columns(units: Sequence[Unit], depth: int, lanes: tuple[int, int, int]) -> C
     return Columns(a, f, p, b, (x, gradient), x + gradient + MARGIN)
 
 
-def depth_of(siblings: Sequence[Block], closed: frozenset[str]) -> int:
+def depth_of(tree: Sequence[Block], closed: frozenset[str]) -> int:
     """How many brackets stand side by side at most."""
-    return max(
-        [1 + depth_of(b.children, closed) if b.children and b.id not in closed else 0 for b in siblings], default=0
-    )
+    return max([1 + depth_of(b.children, closed) if b.children and b.id not in closed else 0 for b in tree], default=0)
 
 
 def arrange(wiring: Wired, units: Sequence[Unit], space: Columns | None = None) -> Arrangement:

@@ -78,7 +78,8 @@ def room(
     wiring: Wired, roots: tuple[Block, ...], every: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
 ) -> Columns:
     """Columns wide enough for all units, and for the lanes of the states in which the page is seen most."""
-    return columns(list(every.values()) + ends, _depth(roots), _lanes(wiring, roots, every, ends, closed))
+    depth = depth_of(roots, frozenset())
+    return columns(list(every.values()) + ends, depth, _lanes(wiring, roots, every, ends, closed))
 
 
 def _lanes(
@@ -88,10 +89,6 @@ def _lanes(
     counts = [arrange(wiring, [*[every[b.id] for b in visible(roots, state)], *ends]).lanes for state in states]
     left, middle, right = (max(some) for some in zip(*counts, strict=True))
     return left, middle, right
-
-
-def _depth(roots: tuple[Block, ...]) -> int:
-    return depth_of(roots, frozenset())
 
 
 def _data(

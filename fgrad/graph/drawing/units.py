@@ -240,11 +240,11 @@ def _touching(wiring: Wired, block: Block) -> tuple[list[int], list[int]]:
 def _pairs(wiring: Wired, inside: range) -> Iterator[tuple[list[int], tuple[Box | None, Box | None]]]:
     """The arguments that stand at a unit, by position, and their boxes; the last may stand for several."""
     ladder = wiring.ladder
-    mine = [k for row in inside for k in wiring.paired.get(row, ())]
-    shown = mine if len(mine) <= MOST_ARGUMENTS else mine[:FEW_ARGUMENTS]
+    positions = [k for row in inside for k in wiring.paired.get(row, ())]
+    shown = positions if len(positions) <= MOST_ARGUMENTS else positions[:FEW_ARGUMENTS]
     for k in shown:
         yield [k], (_argument_box(ladder, k), _gradient_box(ladder, k))
-    rest = mine[len(shown) :]
+    rest = positions[len(shown) :]
     if rest:
         names = [ladder.names[i] for k in rest if (i := ladder.arguments[k].value) is not None]
         grads = [ladder.arguments[k].name for k in rest if ladder.arguments[k].name]
@@ -255,12 +255,12 @@ def _pairs(wiring: Wired, inside: range) -> Iterator[tuple[list[int], tuple[Box 
 def _pair_ports(wiring: Wired, inside: range) -> tuple[dict[int, float], dict[int, float]]:
     """Where the wires of arguments begin, and those of gradients end."""
     ports: tuple[dict[int, float], dict[int, float]] = {}, {}
-    for n, (mine, _) in enumerate(_pairs(wiring, inside)):
+    for n, (positions, _) in enumerate(_pairs(wiring, inside)):
         for k in wiring.near(inside):
             w = wiring.wires[k]
-            if not w.saved and w.start[0] == ARGUMENT and w.start[1] in mine:
+            if not w.saved and w.start[0] == ARGUMENT and w.start[1] in positions:
                 ports[0][k] = n * PAIR + BOX / 2
-            if any(place == GRADIENT and i in mine for place, i in w.ends):
+            if any(place == GRADIENT and i in positions for place, i in w.ends):
                 ports[1][k] = n * PAIR + BOX / 2
     return ports
 
@@ -289,15 +289,15 @@ def _box(kind: str, name: str, note: str) -> Box:
 def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
     ladder = wiring.ladder
     saved = [k for k in wiring.near(inside) if wiring.wires[k].saved]
-    mine = [k for k in saved if wiring.pill_row(wiring.wires[k]) in inside]
-    sizes = {k: ladder.bytes_of(wiring.wires[k].value) for k in mine}
-    lines = {k: f"{wiring.wires[k].name}: {type_text(ladder.graph.types[wiring.wires[k].value])}" for k in mine}
+    rungs = [k for k in saved if wiring.pill_row(wiring.wires[k]) in inside]
+    sizes = {k: ladder.bytes_of(wiring.wires[k].value) for k in rungs}
+    lines = {k: f"{wiring.wires[k].name}: {type_text(ladder.graph.types[wiring.wires[k].value])}" for k in rungs}
     hints = {k: f"{line}, {sizes[k]:,} bytes" for k, line in lines.items()}
-    if len(mine) > most:
-        text = f"{len(mine)} values  {bytes_text(sum(sizes.values()))}"
-        yield Pill(text, "\n".join(hints.values()), False, tuple(mine))
+    if len(rungs) > most:
+        text = f"{len(rungs)} values  {bytes_text(sum(sizes.values()))}"
+        yield Pill(text, "\n".join(hints.values()), False, tuple(rungs))
         return
-    for k in mine:
+    for k in rungs:
         wire = wiring.wires[k]
         size = bytes_text(sizes[k])
         name = wire.name
@@ -354,8 +354,8 @@ def _backward_box(wiring: Wired, block: Block) -> Box | None:
         title = f"d {block.label}" if block.kind != "more" else f"the same, {block.label}"
         return Box("backward", cut(title, TITLE), _count(texts.split(", "), len(nodes)), texts)
     names = dict.fromkeys(name for row in reversed(rows) for name in differentiated(ladder, row.forward, row.backward))
-    said = [name for name in names if name not in PLAIN] or names
-    title = ", ".join(f"d {name}" for name in said) or texts
+    shown = [name for name in names if name not in PLAIN] or names
+    title = ", ".join(f"d {name}" for name in shown) or texts
     return Box("backward", cut(title, TITLE), cut(texts, TITLE + 4), f"{title}\n{texts}\n{_where(ladder, block)}")
 
 

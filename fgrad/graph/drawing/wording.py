@@ -96,5 +96,5 @@ def differentiated(ladder: Ladder, forward: Sequence[int], backward: Sequence[in
     own = [k for k in forward if derivative_of(ladder, k) is None] or forward
     names = {nodes[k].op.name: called(nodes[k]) for k in own}
     derived_names = [name for k in backward if (name := derivative_of(ladder, k)) is not None]
-    said = [names.get(name, name) for name in derived_names if name not in PLAIN]
-    yield from said or [called(nodes[k]) for k in telling(ladder, own)] or derived_names
+    shown = [names.get(name, name) for name in derived_names if name not in PLAIN]
+    yield from shown or [called(nodes[k]) for k in telling(ladder, own)] or derived_names

@@ -80,8 +80,8 @@ def _explained(error: Exception) -> Explained | None:
     """What is known of an error that is to be explained further."""
     explained = getattr(error, "explained", None)
     if explained is None:
-        told = getattr(error, "__notes__", None)  # what backward has to say of its errors
-        if told or not _is_plain(error) or "\n\n" in error.args[0] or _is_of_user(error):
+        notes = getattr(error, "__notes__", None)  # what backward has to say of its errors
+        if notes or not _is_plain(error) or "\n\n" in error.args[0] or _is_of_user(error):
             return None
         explained = error.explained = Explained(error.args[0])  # type: ignore[attr-defined]
     return None if explained.finished else explained

@@ -17,7 +17,7 @@ from fgrad.mutable.backward.fit import validated
 from fgrad.mutable.backward.order import order
 from fgrad.mutable.context.modes import enable_grad, modes, no_grad
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node, names_of_results, place
-from fgrad.mutable.explain.wording import check_tensor
+from fgrad.mutable.explain.wording import check_tensor, operation_of
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.tensor.node import Edge, Node
@@ -253,8 +253,8 @@ class _HistoryRun:
             self.given.add(cell)
             return True
         source = None if node.source is None else Source(*node.source)
-        told: dict[str, Any] = {"called": _called(node), "source": source, "scope": module_path(node)}
-        frame = Frame(Graph((), (), (), ()), [], **told)
+        origin: dict[str, Any] = {"called": operation_of(node), "source": source, "scope": module_path(node)}
+        frame = Frame(Graph((), (), (), ()), [], **origin)
         if isinstance(node, OperationNode):
             reads = self._reads(node)
             changed = any(edge is not None and edge[0] in self.changed for edge in node.next_edges)
@@ -264,7 +264,7 @@ class _HistoryRun:
                 graph = history.graphs[node]
                 outer = Event(None, _unknown, tuple(reads), (), source, frame, None, None, len(execution.events), graph)  # type: ignore[arg-type]
                 graph = self.replaced.get(id(graph), graph)
-                frame = execution.run(graph, reads, as_event=outer, **told)  # type: ignore[arg-type]
+                frame = execution.run(graph, reads, as_event=outer, **origin)  # type: ignore[arg-type]
                 outer.frame, outer.writes = frame, tuple(frame.outputs())
                 self.frames[node] = frame
                 for k, cell in enumerate(frame.outputs()):
@@ -390,7 +390,8 @@ class _HistoryRun:
     def _applied(self, node: Node, grads: Sequence[int | None]) -> Sequence[int | None]:
         """What a node gives that is no operation of the table, such as a custom Function's."""
         values = self.execution.values
-        tensors = [None if cell is None else _tensor(values[cell]) for cell in grads]
+        arrays = [None if cell is None else values[cell] for cell in grads]
+        tensors = [None if x is None else new_tensor(x, type_of(x)) for x in arrays]
         with no_grad():
             input_grads = validated(node, node.apply(tensors))
         of = self.events[node]
@@ -416,14 +417,6 @@ class _HistoryRun:
             return
         run = _HistoryRun(History([(edge, None)], {edge: gradient._value()}, "the gradient"), {}).forward_alone()
         self.history.inside[node.name()] = diagnosed(run, None, "torch", "")
-
-
-def _called(node: Node) -> str:
-    return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
-
-
-def _tensor(value: Any) -> Tensor:
-    return new_tensor(value, type_of(value))
 
 
 def _edges(node: OperationNode) -> dict[int, Edge]:

@@ -60,10 +60,10 @@ class Watched(Records):
 
 def _shown(tensor: Tensor) -> str:
     array = np.asarray(tensor._value()).reshape(-1)
-    some = " ".join(f"{x:.4g}" if array.dtype.kind not in "biu" else str(x) for x in array[:SHOWN])
+    elements = " ".join(f"{x:.4g}" if array.dtype.kind not in "biu" else str(x) for x in array[:SHOWN])
     if array.size <= SHOWN:
-        return f"[{some}]"
-    return f"[{some} ...] norm {np.linalg.norm(array.astype(np.complex128)):.4g}"
+        return f"[{elements}]"
+    return f"[{elements} ...] norm {np.linalg.norm(array.astype(np.complex128)):.4g}"
 
 
 class watch:

@@ -9,9 +9,7 @@ from attrs import frozen
 from fgrad.mutable.explain.history import cuts, leaves, way
 from fgrad.mutable.explain.names import name_of, place
 from fgrad.mutable.explain.reads import reads
-from fgrad.mutable.explain.wording import line_of
-from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.explain.wording import line_of, operation_of
 from fgrad.mutable.tensor.origin import Origin, Read
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
 from fgrad.seam import Answer, RawSource, Table, is_hidden
@@ -148,8 +146,8 @@ def _connected(x: Tensor, path: tuple[str, ...], who: str, name: str | None) -> 
     maker = gradient_function(x)
     if maker is not None and not x._retains_grad:
         reason = (
-            f"{who} gets a gradient, but it is not a leaf (made by {_operation(maker)}, at {place(maker.source)}), so "
-            "its .grad stays None.\nCall retain_grad() on it before backward, or ask for it by torch.autograd.grad."
+            f"{who} gets a gradient, but it is not a leaf (made by {operation_of(maker)}, at {place(maker.source)}), "
+            "so its .grad stays None.\nCall retain_grad() on it before backward, or ask for it by torch.autograd.grad."
         )
         return Why(True, path, reason, "not a leaf", name)
     missing = "" if x._grad is not None else " Its .grad is set by backward()."
@@ -192,10 +190,6 @@ def _shown(step: Any) -> str:
     source: RawSource | None = step.source
     name = step.operation if isinstance(step, Origin) else step.name()
     return f"{name}, at {place(source)}"
-
-
-def _operation(node: Node) -> str:
-    return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
 
 
 def _around(y: Tensor) -> dict[str, Tensor]:

@@ -259,8 +259,8 @@ def _flat(array: Any, layout: Layout) -> Any:
 def _shaped(flat: Any, layout: Layout) -> Any:
     order = memory_order(layout.sizes, layout.strides)
     array = lax.reshape(flat, tuple([layout.sizes[i] for i in order]))
-    back = tuple(np.argsort(order).tolist())
-    return array if back == tuple(range(len(back))) else lax.transpose(array, back)
+    inverse = tuple(np.argsort(order).tolist())
+    return array if inverse == tuple(range(len(inverse))) else lax.transpose(array, inverse)
 
 
 def _elements(flat: Any, old: Dtype, new: Dtype) -> Any:

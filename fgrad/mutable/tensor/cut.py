@@ -89,13 +89,13 @@ def cut(handle: Tensor) -> Tensor:
 def derive(handle: Tensor, value: Any) -> None:
     """Give the elements of a tensor the derivatives of a value, which has the same elements."""
     storage = handle._storage
-    handle._storage = mine = storage.holding(storage.array)
+    handle._storage = own_storage = storage.holding(storage.array)
     handle._write(value)
     handle._storage, handle._cache = storage, None
     if isinstance(storage, CutStorage):
-        storage.own = mine.array
+        storage.own = own_storage.array
     else:
-        storage.array = mine.array
+        storage.array = own_storage.array
 
 
 def constants(operands: Sequence[Any]) -> Sequence[Any]:

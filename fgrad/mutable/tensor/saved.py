@@ -57,7 +57,7 @@ class SavedTensor:
         if output and not self.leaf:
             self.tensor = self._alias(tensor)
         if unusual.on:
-            self._heed_modes(tensor)
+            self._apply_modes(tensor)
 
     def _alias(self, tensor: Tensor) -> Tensor:
         """Another handle on the tensor, without history."""
@@ -65,7 +65,7 @@ class SavedTensor:
         kept._output_nr, kept._tangents = tensor._output_nr, tensor._tangents
         return kept
 
-    def _heed_modes(self, tensor: Tensor) -> None:
+    def _apply_modes(self, tensor: Tensor) -> None:
         """Save it as the active modes require."""
         if modes.snapshot:
             self.array = tensor._value()
@@ -194,7 +194,7 @@ class SavedTensor:
         tensor = self._checked(node)
         if not self.output or self.leaf:
             return tensor if self.array is None else self._snapshot(tensor)
-        handle = alias(tensor) if self.array is None else self._as_it_was(tensor)
+        handle = alias(tensor) if self.array is None else self._with_saved_elements(tensor)
         handle._grad_fn = self._maker(node)
         handle._output_nr, handle._tangents = tensor._output_nr, tensor._tangents
         return handle
@@ -208,7 +208,7 @@ class SavedTensor:
         """The tensor as it was, where a later write has replaced its storage's array."""
         if tensor._value() is self.array:
             return tensor
-        handle = self._as_it_was(tensor)
+        handle = self._with_saved_elements(tensor)
         if self.leaf:
             handle._requires_grad = tensor._requires_grad
             handle._accumulator = tensor._accumulator
@@ -216,7 +216,7 @@ class SavedTensor:
             handle._grad_fn, handle._output_nr = self.owner, tensor._output_nr
         return handle
 
-    def _as_it_was(self, tensor: Tensor) -> Tensor:
+    def _with_saved_elements(self, tensor: Tensor) -> Tensor:
         """A tensor without history whose elements are those that were saved."""
         handle = alias(tensor)
         handle._storage = Storage(self.array, tensor._type.dtype)

@@ -37,28 +37,28 @@ def tensor_type(dtype: Dtype, shape: Ints) -> TensorType:
     """The one type of this element type and shape."""
     known = _types.get((dtype, shape))
     if known is None:
-        known = _types.setdefault((dtype, shape), _made(dtype, shape, None))
+        known = _types.setdefault((dtype, shape), _new_type(dtype, shape, None))
     return known
 
 
-def _made(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:
-    made = TensorType()
-    made.dtype = dtype
-    made.shape = shape
-    made.numel = number_of_elements(shape)
-    made.inexact = dtype.is_floating_point or dtype.is_complex
-    made.array = array_type(shape, dtype.numpy)
-    made.geometry = Geometry(shape, contiguous_strides(shape), 0, dtype)
-    made.number = number
-    return made
+def _new_type(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:
+    new = TensorType()
+    new.dtype = dtype
+    new.shape = shape
+    new.numel = number_of_elements(shape)
+    new.inexact = dtype.is_floating_point or dtype.is_complex
+    new.array = array_type(shape, dtype.numpy)
+    new.geometry = Geometry(shape, contiguous_strides(shape), 0, dtype)
+    new.number = number
+    return new
 
 
 #: the types of wrapped numbers: tensors that count as Python numbers in type promotion
 NUMBER_TYPES = {
-    bool: _made(bool_, (), bool),
-    int: _made(int64, (), int),
-    float: _made(float64, (), float),
-    complex: _made(complex128, (), complex),
+    bool: _new_type(bool_, (), bool),
+    int: _new_type(int64, (), int),
+    float: _new_type(float64, (), float),
+    complex: _new_type(complex128, (), complex),
 }
 
 

@@ -51,12 +51,12 @@ def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
 
 def mismatch(one: Sequence[Any], other: Sequence[Any]) -> RuntimeError | None:
     """PyTorch's error for two shapes that do not broadcast; None where they do."""
-    for back in range(1, min(len(one), len(other)) + 1):
-        a, b = one[-back], other[-back]
+    for from_end in range(1, min(len(one), len(other)) + 1):
+        a, b = one[-from_end], other[-from_end]
         if a != b and 1 not in (a, b):
             return RuntimeError(
                 f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
-                f"{max(len(one), len(other)) - back}"
+                f"{max(len(one), len(other)) - from_end}"
             )
     return None
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import cond, strong
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, applied, tangent_type, zeros
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, tangent_type, zeros
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import vjp
@@ -55,7 +55,7 @@ def _slots(forwards: Sequence[Graph], residuals: Sequence[Sequence[int]]) -> _Sl
     of: list[dict[int, int]] = []
     for forward, numbers in zip(forwards, residuals, strict=True):
         free = list(range(len(types)))
-        mine: dict[int, int] = {}
+        slot_of: dict[int, int] = {}
         for number in numbers:
             if number < len(forward.in_types):
                 continue
@@ -66,16 +66,16 @@ def _slots(forwards: Sequence[Graph], residuals: Sequence[Sequence[int]]) -> _Sl
                 types.append(type)
             else:
                 free.remove(slot)
-            mine[number] = slot
-        of.append(mine)
+            slot_of[number] = slot
+        of.append(slot_of)
     return _Slots(types, of)
 
 
-def _keeping(forward: Graph, m: int, slots: Sequence[ShapedArray], mine: Mapping[int, int]) -> Graph:
+def _filling_slots(forward: Graph, m: int, slots: Sequence[ShapedArray], slot_of: Mapping[int, int]) -> Graph:
     """A branch that gives its ``m`` outputs and fills its slots; the others are zero."""
     builder = Builder(forward.in_types)
     outs = builder.splice(forward, builder.inputs)
-    filled = {mine[i]: out for i, out in zip(forward.outputs[m:], outs[m:], strict=True) if i in mine}
+    filled = {slot_of[i]: out for i, out in zip(forward.outputs[m:], outs[m:], strict=True) if i in slot_of}
     return builder.finish([*outs[:m], *(filled[s] if s in filled else zeros(builder, t) for s, t in enumerate(slots))])
 
 
@@ -91,21 +91,21 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
         halves.append(partition(full, late, [k >= m for k in range(len(full.outputs))]))
     residuals = [half.known.outputs[m:] for half in halves]
     slots = _slots([half.known for half in halves], residuals)
-    forwards = [_keeping(half.known, m, slots.types, mine) for half, mine in zip(halves, slots.of, strict=True)]
+    forwards = [
+        _filling_slots(half.known, m, slots.types, slot_of) for half, slot_of in zip(halves, slots.of, strict=True)
+    ]
     # a cotangent that any branch gives, all must give
     wanted = [j for j in range(len(wrt)) if any(joint.results[j] is not None for joint in joints)]
     backwards = []
-    for joint, half, numbers, mine in zip(joints, halves, residuals, slots.of, strict=True):
+    for joint, half, numbers, slot_of in zip(joints, halves, residuals, slots.of, strict=True):
         builder = Builder([*operands, *slots.types, *half.unknown.in_types[half.num_residuals :]])
         ins, kept = builder.inputs[: len(operands)], builder.inputs[len(operands) :]
-        saved = [kept[mine[i]] if i in mine else ins[i] for i in numbers]
+        saved = [kept[slot_of[i]] if i in slot_of else ins[i] for i in numbers]
         cts = builder.splice(half.unknown, [*saved, *kept[len(slots.types) :]])
-        cotangent_positions = [joint.results[j] for j in wanted]
+        positions = [joint.results[j] for j in wanted]
         types = [tangent_type(operands[wrt[j]]) for j in wanted]
         backwards.append(
-            builder.finish(
-                [zeros(builder, t) if r is None else cts[r] for r, t in zip(cotangent_positions, types, strict=True)]
-            )
+            builder.finish([zeros(builder, t) if r is None else cts[r] for r, t in zip(positions, types, strict=True)])
         )
     forward = applied(intern(cond, {"branches": tuple(forwards)}, op.in_types))
     builder = PullbackBuilder(op, live, slots.types)

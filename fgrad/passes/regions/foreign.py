@@ -8,12 +8,12 @@ from typing import Any
 
 from fgrad import errors
 from fgrad.graph.foreign import foreign_linear
-from fgrad.graph.graph import Builder
+from fgrad.graph.graph import Builder, applied
 from fgrad.graph.op import Op
 from fgrad.passes.apply_rule import recorded
 from fgrad.passes.dependence import FOREIGN, of_integers
 from fgrad.passes.linearity import dependent_on
-from fgrad.passes.local import Adjoint, Local, applied, tangent_type
+from fgrad.passes.local import Adjoint, Local, tangent_type
 from fgrad.passes.regions.custom import adjoint_of_tangents, results_moved
 from fgrad.rules.foreign import pulled, pushed
 from fgrad.rules.kinds import RULES, Region
@@ -73,8 +73,8 @@ def _transposed(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjo
 
     ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
     expected = [tangent_type(t) for t, yes in zip(op.in_types, needs, strict=True) if yes]
-    back = recorded(function, [*op.in_types, *op.out_types, *ct_types], expected, inner)
-    return Adjoint(applied(inner), back.graph, back.results)
+    transposed = recorded(function, [*op.in_types, *op.out_types, *ct_types], expected, inner)
+    return Adjoint(applied(inner), transposed.graph, transposed.results)
 
 
 def _of_integers(op: Op, needs: Sequence[bool]) -> bool:

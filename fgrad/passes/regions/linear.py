@@ -4,10 +4,11 @@ The transpose is itself a ``linear_call``, whose transpose is the function.
 """
 
 from fgrad import errors
+from fgrad.graph.graph import applied
 from fgrad.graph.importing import linear_call_op
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Deferred
-from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, applied
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder
 from fgrad.rules.kinds import Region, define
 
 
@@ -38,8 +39,8 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     call = op.params["call"]
     builder = PullbackBuilder(op, live)
     ins = (*builder.ins[:n], *map(builder.cotangent, range(len(op.out_types))))
-    back = Deferred(("transposed", op.params["rule"].key, call), lambda: call)
-    pulled = linear_call_op(op.params["rule"](), back, n, [builder.types[i] for i in ins])
+    transposed = Deferred(("transposed", op.params["rule"].key, call), lambda: call)
+    pulled = linear_call_op(op.params["rule"](), transposed, n, [builder.types[i] for i in ins])
     first = builder.emit(pulled, ins)
     return builder.adjoint(applied(op), {i: first + i - n for i in range(n, len(op.in_types))}, needs)
 

@@ -190,14 +190,16 @@ def _scan_forward(op: Op, known: Graph, residuals: Sequence[int]) -> tuple[Graph
         [i for i in residuals if i in invariant and i not in groups.consts],
     )
     builder = Builder(op.in_types)
-    body = _giving(known, [*known.outputs[:m], *kept.stacked])
+    body = _with_outputs(known, [*known.outputs[:m], *kept.stacked])
     first = builder.emit(intern(scan, {**op.params, "body": body}, op.in_types), tuple(builder.inputs))
-    before_loop = without_inputs(_giving(known, kept.hoisted), [i in groups.consts for i in range(len(op.in_types))])
+    before_loop = without_inputs(
+        _with_outputs(known, kept.hoisted), [i in groups.consts for i in range(len(op.in_types))]
+    )
     hoisted = builder.splice(before_loop, builder.inputs[:nc])
     return builder.finish([*range(first, first + m + len(kept.stacked)), *hoisted]), kept
 
 
-def _giving(graph: Graph, outputs: Sequence[int]) -> Graph:
+def _with_outputs(graph: Graph, outputs: Sequence[int]) -> Graph:
     """The graph with these of its values as outputs."""
     builder = Builder(graph.in_types)
     return builder.finish(builder.splice(evolve(graph, outputs=tuple(outputs)), builder.inputs))

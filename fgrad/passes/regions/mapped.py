@@ -9,13 +9,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from fgrad.graph.graph import Builder, evaluate
+from fgrad.graph.graph import Builder, applied, evaluate
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import Deferred, custom_vmap
 from fgrad.jaxcore import typeof
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, PullbackBuilder, applied
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder
 from fgrad.passes.vjp import vjp
 from fgrad.record.stager import stage
 from fgrad.rules.kinds import Region, define
@@ -65,10 +65,8 @@ def _pushed(
     graph, closed_over = stage(function, [typeof(x) for x in values])
     joint = jvp(graph, wrt)
     outs = evaluate(joint.graph, [*values, *closed_over, *directions])
-    primals, live_tangents = outs[: len(moved)], outs[len(moved) :]
-    tangents = [
-        jnp.zeros_like(x) if r is None else live_tangents[r] for x, r in zip(primals, joint.results, strict=True)
-    ]
+    primals, given = outs[: len(moved)], outs[len(moved) :]
+    tangents = [jnp.zeros_like(x) if r is None else given[r] for x, r in zip(primals, joint.results, strict=True)]
     return tuple(tangents), (True,) * len(moved)
 
 

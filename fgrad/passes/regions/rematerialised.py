@@ -9,27 +9,27 @@ from typing import Any
 
 import jax
 
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import keeps, remat
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, PullbackBuilder, applied
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import vjp
 from fgrad.record.stager import stage_closed
 from fgrad.rules.kinds import Region, define
 
 
-def _wrapped(op: Op, graph: Graph, barrier: bool | None) -> Op:
+def _with_body(op: Op, graph: Graph, barrier: bool | None) -> Op:
     """A region of the same policy with another body."""
     return intern(remat, {**op.params, "body": graph, "barrier": barrier}, graph.in_types)
 
 
 def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
     joint = jvp(op.params["body"], [i for i, yes in enumerate(live) if yes])
-    return Local(applied(_wrapped(op, simplify(joint.graph), op.params["barrier"])), joint.results)
+    return Local(applied(_with_body(op, simplify(joint.graph), op.params["barrier"])), joint.results)
 
 
 def _saved(body: Graph, policy: Callable[..., Any] | None) -> dict[int, Any]:
@@ -57,17 +57,17 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     # the body as it stands in the joint graph (whose nodes come in the body's order) tells which values may be kept
     early = _before_cotangents(full, n)
     spaces = {i: space for i, space in _saved(full, op.params["policy"]).items() if i in early}
-    first_graph, outs, kept = _first(full, m, spaces)
-    second, saved = _second(full, n, m, spaces, {i: first_graph.types[number] for i, number in kept.items()})
+    first_graph, outs, kept = _forward_block(full, m, spaces)
+    second, saved = _backward_block(full, n, m, spaces, {i: first_graph.types[number] for i, number in kept.items()})
     forward = first_graph.finish([*outs, *(kept[i] for i in saved)], first_graph.inputs[:n])
-    back = _wrapped(op, second, None if op.params["barrier"] is None else True)
+    backward_op = _with_body(op, second, None if op.params["barrier"] is None else True)
     builder = PullbackBuilder(op, live, second.in_types[n : n + len(saved)])
-    first = builder.emit(back, (*builder.ins, *builder.residuals, *builder.cotangents.values()))
-    backward = builder.finish(range(first, first + len(back.out_types)))
-    return Adjoint(applied(_wrapped(op, forward, op.params["barrier"])), backward, joint.results)
+    first = builder.emit(backward_op, (*builder.ins, *builder.residuals, *builder.cotangents.values()))
+    backward = builder.finish(range(first, first + len(backward_op.out_types)))
+    return Adjoint(applied(_with_body(op, forward, op.params["barrier"])), backward, joint.results)
 
 
-def _first(full: Graph, m: int, spaces: dict[int, Any]) -> tuple[Builder, Sequence[int], dict[int, int]]:
+def _forward_block(full: Graph, m: int, spaces: dict[int, Any]) -> tuple[Builder, Sequence[int], dict[int, int]]:
     """The body in a builder, the numbers of its outputs, and those of what may be saved, where it is to be kept."""
     builder = Builder(full.in_types)
     body = Graph(full.in_types, full.consts, full.nodes, (*full.outputs[:m], *spaces))
@@ -79,7 +79,7 @@ def _first(full: Graph, m: int, spaces: dict[int, Any]) -> tuple[Builder, Sequen
     return builder, outs[:m], kept
 
 
-def _second(
+def _backward_block(
     full: Graph, n: int, m: int, spaces: dict[int, Any], types: dict[int, ShapedArray]
 ) -> tuple[Graph, list[int]]:
     """From inputs, saved values and cotangents to the inputs' cotangents, and which of the saved values it reads.

@@ -17,13 +17,13 @@ from typing import Any
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from fgrad.graph.graph import Graph, evaluate
+from fgrad.graph.graph import Graph, applied, evaluate
 from fgrad.graph.op import Op
 from fgrad.graph.regions import is_inexact
 from fgrad.graph.shards import sharded_graph
 from fgrad.jaxcore import typeof, varying_axes
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, PullbackBuilder, applied, tangent_type
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, tangent_type
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import vjp
 from fgrad.record.stager import stage_closed

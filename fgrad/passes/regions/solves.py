@@ -4,12 +4,12 @@ From A x = b follow A dx = db - dA x and, for a cotangent of x, w = A^-T ct: w f
 """
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import linear_solve
 from fgrad.jaxcore import primitive
 from fgrad.passes.jvp import jvp
-from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, add, applied, tangent_type, zeros
+from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, add, tangent_type, zeros
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import vjp
 from fgrad.rules.kinds import Region, define
