@@ -41,8 +41,8 @@ class _DelayedError:
     def __call__(self, *tensors: Tensor) -> Any:
         if len(tensors) != self.num_inputs:
             raise TypeError(f"expected {self.num_inputs} arguments, got {len(tensors)} instead")
-        found = delayed_error(self.message, tensors)
-        return found[0] if len(found) == 1 else tuple(found)
+        results = delayed_error(self.message, tensors)
+        return results[0] if len(results) == 1 else tuple(results)
 
 
 class UndefinedGrad(Function):

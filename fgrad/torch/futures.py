@@ -109,19 +109,19 @@ def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
     (None, False, None, True)
     """
     futures = list(futures)
-    found: Future[list[Future[Any]]] = Future()
+    collected: Future[list[Future[Any]]] = Future()
     if not futures:
-        found.set_result(futures)
+        collected.set_result(futures)
     open_ = set(futures)
 
     def strike(future: Future[Any]) -> None:
         open_.discard(future)
         if not open_:
-            found.set_result(futures)
+            collected.set_result(futures)
 
     for future in set(futures):
         future.add_done_callback(strike)
-    return found
+    return collected
 
 
 def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:

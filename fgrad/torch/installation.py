@@ -47,8 +47,8 @@ class _Torch(Distribution):
     """What ``importlib.metadata`` says of ``torch``."""
 
     def read_text(self, filename: str) -> str | None:
-        found = {"METADATA": f"Metadata-Version: 2.1\nName: {_THERE}\nVersion: {__version__}\n"}
-        return found.get(filename)
+        texts = {"METADATA": f"Metadata-Version: 2.1\nName: {_THERE}\nVersion: {__version__}\n"}
+        return texts.get(filename)
 
     def locate_file(self, path: Any) -> Any:
         return path
@@ -82,10 +82,10 @@ class _Finder:
 
 def _spec(name: str, module: ModuleType) -> ModuleSpec:
     is_package = hasattr(module, "__path__")
-    found = ModuleSpec(name, _Loader(module), origin=getattr(module, "__file__", None), is_package=is_package)  # type: ignore[arg-type]
+    spec = ModuleSpec(name, _Loader(module), origin=getattr(module, "__file__", None), is_package=is_package)  # type: ignore[arg-type]
     if is_package:
-        found.submodule_search_locations = list(module.__path__)
-    return found
+        spec.submodule_search_locations = list(module.__path__)
+    return spec
 
 
 class Installation:

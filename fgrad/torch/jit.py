@@ -206,8 +206,8 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     """
     _deprecated("load", "Please switch to `torch.export`.")
     if builtins.isinstance(f, str | os.PathLike) and not os.path.isfile(f):
-        what = "is a directory" if os.path.isdir(f) else "does not exist"
-        raise ValueError(f"The provided filename {os.fspath(f)} {what}")
+        reason = "is a directory" if os.path.isdir(f) else "does not exist"
+        raise ValueError(f"The provided filename {os.fspath(f)} {reason}")
     raise _refused("load")
 
 
@@ -296,21 +296,21 @@ def _is(obj: Any, target_type: Any) -> bool:
     return False
 
 
-def _deprecated(what: str, instead: str = "Please switch to `torch.compile` or `torch.export`.") -> None:
+def _deprecated(name: str, instead: str = "Please switch to `torch.compile` or `torch.export`.") -> None:
     # Like PyTorch's, it is attributed to this module and not to the caller, where Python shows it only if asked to.
-    warn(f"`torch.jit.{what}` is deprecated. {instead}", DeprecationWarning)
+    warn(f"`torch.jit.{name}` is deprecated. {instead}", DeprecationWarning)
 
 
-def _check_scripted(mod: Any, what: str) -> None:
+def _check_scripted(mod: Any, function: str) -> None:
     if not builtins.isinstance(mod, ScriptModule):
         raise RuntimeError(
-            f"{what} expects a ScriptModule as input. "
+            f"{function} expects a ScriptModule as input. "
             "Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
         )
 
 
-def _refused(what: str) -> NotImplementedError:
+def _refused(name: str) -> NotImplementedError:
     return NotImplementedError(
-        f"torch.jit.{what}: there is no TorchScript in fgrad. Use the function or module as it is, write its "
+        f"torch.jit.{name}: there is no TorchScript in fgrad. Use the function or module as it is, write its "
         "state_dict() by torch.save, or make one program of it with jax.jit(fgrad.torch.functionalize(f))."
     )

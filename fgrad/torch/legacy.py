@@ -100,15 +100,15 @@ def set_default_tensor_type(t: Any) -> None:
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.set_default_tensor_type.html
     """
-    found = NAMES.get(t.rpartition(".")[2]) if isinstance(t, str) else t
-    if not isinstance(found, tensortype):
+    tensor_type = NAMES.get(t.rpartition(".")[2]) if isinstance(t, str) else t
+    if not isinstance(tensor_type, tensortype):
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
-    set_default_dtype(found.dtype)
+    set_default_dtype(tensor_type.dtype)
 
 
-def _new(cls: type, *given: Any, device: Any = None) -> Any:
-    made = construct(get_default_dtype(), given, device)
-    return made if cls is Tensor else of_class(made, checked_class(cls))
+def _new(cls: type, *args: Any, device: Any = None) -> Any:
+    tensor = construct(get_default_dtype(), args, device)
+    return tensor if cls is Tensor else of_class(tensor, checked_class(cls))
 
 
 def _new_like(self: Tensor, *given: Any, device: Any = None) -> Tensor:

@@ -73,14 +73,14 @@ def _axes(dim: Dims, rank: int) -> tuple[int, ...]:
     if dim is None or dim == ():
         return tuple(range(rank))
     rank = max(rank, 1)
-    found: list[int] = []
+    axes: list[int] = []
     for d in (dim,) if isinstance(dim, int) else dim:
-        if d in found:
+        if d in axes:
             raise RuntimeError(f"dim={d} appears multiple times in the list of dims")
         if not -rank <= d < rank:
             raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {d})")
-        found.append(d % rank)
-    return tuple(sorted(found))
+        axes.append(d % rank)
+    return tuple(sorted(axes))
 
 
 def _summed_type(input: Tensor) -> Dtype:
@@ -112,10 +112,10 @@ def prod(
     tensor(8.)
     """
     axes = _axes(dim, input.ndim)
-    found = _filled("prod", input, mask).to(dtype=dtype or _summed_type(input))
+    product = _filled("prod", input, mask).to(dtype=dtype or _summed_type(input))
     for axis in reversed(axes):
-        found = found.prod(dim=axis, keepdim=bool(keepdim))
-    return found
+        product = product.prod(dim=axis, keepdim=bool(keepdim))
+    return product
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
@@ -238,12 +238,14 @@ def median(
     axis = _axes(dim, input.ndim)[0]
     wanted = dtype or input.dtype
     floating = input.dtype.is_floating_point
-    found = ops.nanmedian(_filled("median", input if floating else input.to(dtype=float32), mask), axis, keepdim).values
+    medians = ops.nanmedian(
+        _filled("median", input if floating else input.to(dtype=float32), mask), axis, keepdim
+    ).values
     if floating:
-        return found
-    if ops.isnan(found).any():
+        return medians
+    if ops.isnan(medians).any():
         raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
-    return found.to(dtype=wanted)
+    return medians.to(dtype=wanted)
 
 
 def logsumexp(
@@ -321,8 +323,8 @@ def var(
     wanted: Dtype = dtype or (input.dtype if input.dtype.is_floating_point or input.dtype.is_complex else float32)
     computed = wanted if wanted.is_floating_point or wanted.is_complex else float32
     count, mask = _count_and_mask(input, dim, True, mask)
-    apart = ops.subtract(input, ops.divide(sum(input, dim, keepdim=True, dtype=wanted, mask=mask), count))
-    total = sum(apart * apart.conj(), dim, keepdim=keepdim, dtype=computed, mask=mask)
+    deviations = ops.subtract(input, ops.divide(sum(input, dim, keepdim=True, dtype=wanted, mask=mask), count))
+    total = sum(deviations * deviations.conj(), dim, keepdim=keepdim, dtype=computed, mask=mask)
     if not keepdim:
         count = count.reshape(total.shape)
     if removed:

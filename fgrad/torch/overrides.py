@@ -101,12 +101,12 @@ def handle_torch_function(
     Source: `torch.overrides.handle_torch_function
     <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.handle_torch_function>`_.
     """
-    found = overloaded(relevant_args, tensors=True) if modes.overriding == ALL else []
+    arguments = overloaded(relevant_args, tensors=True) if modes.overriding == ALL else []
     name = f"{public_api.__module__}.{public_api.__name__}"
     override = getattr(public_api, "override", None)
     if override is not None:
         name = override.name
-    return hand_over((public_api, tuple(map(type, found)), args, kwargs), found, name, True)
+    return hand_over((public_api, tuple(map(type, arguments)), args, kwargs), arguments, name, True)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -253,15 +253,17 @@ def _namespaces() -> list[tuple[str, Any, Iterable[str]]]:
 
 def _name_in_torch(name: str) -> str:
     """A function's place as PyTorch names it: some stand in ``torch.functional`` too."""
-    said = TABLE[name].dispatch
-    inner = (said is not None and said.rule is Rule.WRITTEN and said.module != "torch") or name in _IN_FUNCTIONAL
+    dispatch = TABLE[name].dispatch
+    inner = (
+        dispatch is not None and dispatch.rule is Rule.WRITTEN and dispatch.module != "torch"
+    ) or name in _IN_FUNCTIONAL
     return f"torch.functional.{name}" if inner else f"torch.{name}"
 
 
 @functools.cache
 def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str], set[Any]]:
     """The functions that ask, by namespace; the names of all; and those that do not ask."""
-    found: dict[Any, list[Callable[..., Any]]] = defaultdict(list)
+    functions: dict[Any, list[Callable[..., Any]]] = defaultdict(list)
     called: dict[Any, str] = {}
     ignored: set[Any] = set()
     for prefix, namespace, members in _namespaces():
@@ -272,7 +274,7 @@ def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str],
             if isinstance(value, Attribute):
                 called[value.__get__] = f"{prefix}.{name}.__get__"
                 called[value.__set__] = f"{prefix}.{name}.__set__"
-                found[value].append(value.__get__)
+                functions[value].append(value.__get__)
                 continue
             if not callable(value) or not (namespace is Tensor or _is_public(value)):
                 continue
@@ -283,8 +285,8 @@ def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str],
             if not asks or _is_unlisted(prefix, name):
                 ignored.add(value)
             else:
-                found[namespace].append(value)
-    return dict(found), called, ignored
+                functions[namespace].append(value)
+    return dict(functions), called, ignored
 
 
 def _is_public(value: Any) -> bool:

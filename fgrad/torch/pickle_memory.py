@@ -51,10 +51,10 @@ def fill(cell: Storage, content: bytes) -> None:
 
 def as_typed(cell: Storage, dtype: Dtype) -> TypedStorage:
     """A storage with a type, without the warning that there is no need for one."""
-    found = object.__new__(TypedStorage)
-    found.dtype = dtype
-    found._cell = cell
-    return found
+    storage = object.__new__(TypedStorage)
+    storage.dtype = dtype
+    storage._cell = cell
+    return storage
 
 
 def look_at(
@@ -67,10 +67,11 @@ def look_at(
     """
     geometry = _checked(storage, dtype, offset, sizes, strides, metadata or {})
     cell = storage._cell
-    whole = geometry.offset == 0 and extent(geometry.sizes, geometry.strides, 0) * dtype.itemsize == storage.nbytes()
     if isinstance(cell, Unclaimed):
         cell.__class__ = Storage  # type: ignore[assignment]
-        if whole and is_dense(geometry.sizes, geometry.strides) and storage.nbytes():
+        size = storage.nbytes()
+        spanned = extent(geometry.sizes, geometry.strides, 0) * dtype.itemsize
+        if size and geometry.offset == 0 and spanned == size and is_dense(geometry.sizes, geometry.strides):
             _claim(cell, geometry)
     tensor = new_tensor(None, tensor_type(dtype, geometry.sizes))
     tensor._storage = cell
@@ -103,8 +104,8 @@ def _laid(values: np.ndarray, sizes: Sequence[int], strides: Sequence[int]) -> n
     """Elements in the order of memory as an array of these sizes and strides."""
     if not values.size:
         return values.reshape(tuple(sizes))
-    places = [stride * values.itemsize for stride in strides]
-    return np.ascontiguousarray(np.ndarray(tuple(sizes), values.dtype, np.ascontiguousarray(values), 0, places))
+    byte_strides = [stride * values.itemsize for stride in strides]
+    return np.ascontiguousarray(np.ndarray(tuple(sizes), values.dtype, np.ascontiguousarray(values), 0, byte_strides))
 
 
 def _checked(storage: Any, dtype: Dtype, offset: Any, sizes: Any, strides: Any, metadata: Any) -> Geometry:
@@ -137,26 +138,26 @@ def place_for(values: np.ndarray, dtype: Dtype, location: str, mapped: Any) -> d
       RuntimeError: there is no such device.
     """
     if callable(mapped):
-        answer: Any = mapped(UntypedStorage(Storage(constant(values), dtype)), location)
-        return settled(location) if answer is None else answer.device
+        restored: Any = mapped(UntypedStorage(Storage(constant(values), dtype)), location)
+        return settled(location) if restored is None else restored.device
     if isinstance(mapped, dict):
         mapped = mapped.get(location)
     return settled(location if mapped is None else mapped)
 
 
-def settled(place: Any) -> devices.device:
+def settled(device: Any) -> devices.device:
     """A device that is there.
 
     Raises:
       RuntimeError: it is not.
     """
-    place = devices.device(place)
+    device = devices.device(device)
     try:
-        devices.settled(place)
+        devices.settled(device)
     except (AssertionError, RuntimeError) as error:
         raise RuntimeError(
-            f"Attempting to deserialize object on a {place.type.upper()} device but torch.{place.type}.is_available() "
-            "is False. If you are running on a CPU-only machine, please use torch.load with "
-            "map_location=torch.device('cpu') to map your storages to the CPU."
+            f"Attempting to deserialize object on a {device.type.upper()} device but "
+            f"torch.{device.type}.is_available() is False. If you are running on a CPU-only machine, please use "
+            "torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
         ) from error
-    return place
+    return device

@@ -69,9 +69,9 @@ def public_name(value: Any, name: str) -> tuple[str, str] | None:
     if isinstance(value, FunctionType) and getattr(_module(""), name, None) is value:
         return "torch", name  # one that is imported when it is first asked for
     folder = next((each for each in _FOLDERS if inner.startswith(each + ".")), inner)
-    place = _CLASSES.get((inner, name)) or _FILES.get(inner, folder)
-    if any(found is value for found in _found(place, name)):
-        return ".".join(filter(None, ("torch", place))), name
+    path = _CLASSES.get((inner, name)) or _FILES.get(inner, folder)
+    if any(candidate is value for candidate in _candidates(path, name)):
+        return ".".join(filter(None, ("torch", path))), name
     raise PicklingError(f"Can't pickle {value!r}: PyTorch knows nothing of the name {module}.{name}.")
 
 
@@ -80,10 +80,10 @@ def _public() -> dict[int, tuple[str, str]]:
     """The names of public functions, by the identity of the function."""
     dir(_module(""))  # has it take in the functions that come with its layers
     return {
-        id(value): (".".join(filter(None, ("torch", place))), name)
-        for place in reversed(_PUBLIC)
-        for name, value in sorted(vars(_module(place)).items(), reverse=True)
-        if callable(value) and (not isinstance(value, type) or place == "autograd.grad_mode") and name[0] != "_"
+        id(value): (".".join(filter(None, ("torch", path))), name)
+        for path in reversed(_PUBLIC)
+        for name, value in sorted(vars(_module(path)).items(), reverse=True)
+        if callable(value) and (not isinstance(value, type) or path == "autograd.grad_mode") and name[0] != "_"
     }
 
 
@@ -96,19 +96,19 @@ def find(module: str, name: str) -> Any:
     >>> find('torch.nn.modules.flatten', 'Flatten')
     <class 'fgrad.torch.nn.modules.reshaping.Flatten'>
     """
-    for found in _found(module.removeprefix("torch").lstrip("."), name):
-        return found
+    for value in _candidates(module.removeprefix("torch").lstrip("."), name):
+        return value
     raise UnpicklingError(f"The file needs {module}.{name}, and fgrad.torch has nothing of that name.")
 
 
-def _found(place: str, name: str) -> Iterator[Any]:
+def _candidates(path: str, name: str) -> Iterator[Any]:
     """What the files have under a name of which one of PyTorch's files consists."""
-    if (place, name) == ("_C", "_VariableFunctionsClass"):
+    if (path, name) == ("_C", "_VariableFunctionsClass"):
         yield _module("")
-    place = _BUILT_IN.get(place, place)
-    own = [file for file, home in _FILES.items() if home == place]
-    single = [file for (file, each), home in _CLASSES.items() if home == place and each == name]
-    for file in (place, *single, *own):
+    path = _BUILT_IN.get(path, path)
+    own = [file for file, home in _FILES.items() if home == path]
+    single = [file for (file, each), home in _CLASSES.items() if home == path and each == name]
+    for file in (path, *single, *own):
         value: Any = _module(file)
         for part in name.split("."):
             value = getattr(value, part, None)
@@ -116,8 +116,8 @@ def _found(place: str, name: str) -> Iterator[Any]:
             yield value
 
 
-def _module(place: str) -> ModuleType | None:
+def _module(path: str) -> ModuleType | None:
     try:
-        return import_at_first_use(".".join(filter(None, (_HERE, place))))
+        return import_at_first_use(".".join(filter(None, (_HERE, path))))
     except ModuleNotFoundError:
         return None

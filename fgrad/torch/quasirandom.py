@@ -34,7 +34,7 @@ def _directions() -> tuple[np.ndarray, np.ndarray]:
 def _direction_numbers(dimension: int) -> np.ndarray:
     """What each axis has for each bit of a point's number, by the recurrence of its polynomial."""
     polynomials, first = _directions()
-    found = np.ones((dimension, _BITS), np.int64)
+    numbers = np.ones((dimension, _BITS), np.int64)
     for axis in range(1, dimension):
         polynomial = int(polynomials[axis])
         degree = polynomial.bit_length() - 1
@@ -45,8 +45,8 @@ def _direction_numbers(dimension: int) -> np.ndarray:
                 if polynomial >> (degree - 1 - k) & 1:
                     new ^= row[j - k - 1] << (k + 1)
             row.append(new)
-        found[axis] = row
-    return found << np.arange(_BITS - 1, -1, -1)
+        numbers[axis] = row
+    return numbers << np.arange(_BITS - 1, -1, -1)
 
 
 def _mixed(directions: np.ndarray, matrices: np.ndarray) -> np.ndarray:
@@ -132,8 +132,8 @@ class SobolEngine:
         wanted = dtype or get_default_dtype()
         points = self._advanced(n)
         self.quasi: Any = made(points[-1], int64)
-        found = made(points, wanted).mul_(2.0**-_BITS)
-        return found if out is None else out.resize_as_(found).copy_(found)
+        result = made(points, wanted).mul_(2.0**-_BITS)
+        return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Dtype | None = None) -> Tensor:
         """The next ``2**m`` points, which must make the number of points drawn a power of two.

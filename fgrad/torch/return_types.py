@@ -76,7 +76,7 @@ _OF_OUT = {kind: _made(f"{name}_out", *kind._fields) for name, kind in list(glob
 globals().update({kind.__name__: kind for kind in _OF_OUT.values()})
 
 
-def written(found: tuple[Any, ...], outs: Iterable[Any]) -> tuple[Any, ...]:
+def written(results: tuple[Any, ...], outs: Iterable[Any]) -> tuple[Any, ...]:
     """The tensors given as ``out=``, with the names of the results that were found."""
-    kind = type(found)
+    kind = type(results)
     return _OF_OUT.get(kind, kind)(outs)

@@ -8,15 +8,15 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 def without_aliasing(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """The tensors in lists, to be written one list after the other: within a list no two share memory."""
-    rest = list(tensors)
-    while rest:
+    remaining = list(tensors)
+    while remaining:
         first: dict[Any, Tensor] = {}
         later = []
-        for tensor in rest:
-            place = id(tensor._storage)
-            if place in first:
+        for tensor in remaining:
+            key = id(tensor._storage)
+            if key in first:
                 later.append(tensor)
             else:
-                first[place] = tensor
+                first[key] = tensor
         yield list(first.values())
-        rest = later
+        remaining = later

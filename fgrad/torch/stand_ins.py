@@ -429,17 +429,17 @@ class _Loader:
         return None if alias is None else importlib.import_module(_HERE + alias)
 
     def exec_module(self, module: ModuleType) -> None:
-        place = module.__name__.removeprefix(_HERE)
-        vars(module).update(names(place))
-        module.__doc__ = module.__doc__ or f"``torch.{place}``: names to be imported; see ``stand_ins``."
+        path = module.__name__.removeprefix(_HERE)
+        vars(module).update(names(path))
+        module.__doc__ = module.__doc__ or f"``torch.{path}``: names to be imported; see ``stand_ins``."
 
 
 class _Finder:
     """Finds the modules of the table, of which none has a file."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        place = name.removeprefix(_HERE)
-        if place == name or not (place in ALIASES or place in REFUSED or place in WORKING):
+        inner = name.removeprefix(_HERE)
+        if inner == name or not (inner in ALIASES or inner in REFUSED or inner in WORKING):
             return None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
@@ -459,8 +459,8 @@ def submodules(package: str, names: Mapping[str, str] = MappingProxyType({})) ->
     """
     inner = package.removeprefix(_HERE.rstrip(".")).lstrip(".")
     start = f"{inner}." if inner else ""
-    found = {place.removeprefix(start) for place in (*REFUSED, *WORKING, *ALIASES) if place.startswith(start)}
-    modules = [place for place in found if place and "." not in place]
+    inner_paths = {path.removeprefix(start) for path in (*REFUSED, *WORKING, *ALIASES) if path.startswith(start)}
+    modules = [path for path in inner_paths if path and "." not in path]
     return deferred(package, names, modules)
 
 

@@ -48,14 +48,14 @@ class _Memory:
     def _elements(self, start: int = 0, count: int | None = None) -> np.ndarray:
         cell = self._cell
         end = self.size() if count is None else start + count
-        found = in_order(concrete(cell.array), cell.strides)
-        return found[start * self.dtype.itemsize : end * self.dtype.itemsize].view(self.dtype.numpy)
+        data = in_order(concrete(cell.array), cell.strides)
+        return data[start * self.dtype.itemsize : end * self.dtype.itemsize].view(self.dtype.numpy)
 
     def _write(self, start: int, values: np.ndarray) -> None:
         where = Geometry((len(values),), (1,), start, self.dtype)
         self._cell.write(where, constant(values.astype(self.dtype.numpy)))
 
-    def _place(self, index: Any) -> int:
+    def _position(self, index: Any) -> int:
         size = self.size()
         if not -size <= index < size:
             raise IndexError(f"index {index} out of range for storage of size {size}")
@@ -170,10 +170,10 @@ class UntypedStorage(_Memory):
             if step != 1:
                 raise TypeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
             return type(self)(Storage(constant(self._elements(start, max(stop - start, 0))), self.dtype))
-        return int(self._elements(self._place(index), 1)[0])
+        return int(self._elements(self._position(index), 1)[0])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        start, stop, _ = index.indices(self.size()) if isinstance(index, slice) else (self._place(index), None, 1)
+        start, stop, _ = index.indices(self.size()) if isinstance(index, slice) else (self._position(index), None, 1)
         self._write(start, np.full(1 if stop is None else stop - start, value))
 
     def __eq__(self, other: object) -> bool:
@@ -252,14 +252,14 @@ class TypedStorage(_Conversions, _Memory):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not isinstance(index, int):
             raise RuntimeError(f"can't index a <class 'torch.storage.TypedStorage'> with {type(index)}")
-        return self._elements(self._place(index), 1).tolist()[0]
+        return self._elements(self._position(index), 1).tolist()[0]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(index, int | slice):
             raise RuntimeError(f"can't index a <class 'torch.storage.TypedStorage'> with {type(index)}")
-        places = range(self.size())[index] if isinstance(index, slice) else [self._place(index)]
-        for place, each in zip(places, np.broadcast_to(np.asarray(value), (len(places),)), strict=True):
-            self._write(place, np.asarray([each]))
+        positions = range(self.size())[index] if isinstance(index, slice) else [self._position(index)]
+        for position, element in zip(positions, np.broadcast_to(np.asarray(value), (len(positions),)), strict=True):
+            self._write(position, np.asarray([element]))
 
     def __eq__(self, other: object) -> bool:
         # PyTorch compares the objects

@@ -148,10 +148,10 @@ class TreeSpec:
                 if cls in _BUILTIN
                 else f"Node context mismatch for custom node type {self.type!r}."
             )
-        found: list[Any] = []
+        subtrees: list[Any] = []
         for child, below in zip(children, self._children, strict=True):
-            found += below.flatten_up_to(child)
-        return found
+            subtrees += below.flatten_up_to(child)
+        return subtrees
 
     def __repr__(self, indent: int = 0) -> str:
         if self.type is None:
@@ -227,10 +227,10 @@ def spread(prefix: Any, structure: TreeSpec) -> list[Any] | None:
     """A leaf of ``prefix`` for each leaf of a tree that it is a prefix of; None if it is not."""
     tops, top = flatten(prefix)
     try:
-        places = top.flatten_up_to(unflatten([_ASTERISK] * structure.num_leaves, structure))
+        subtrees = top.flatten_up_to(unflatten([_ASTERISK] * structure.num_leaves, structure))
     except ValueError:
         return None
-    return [x for x, place in zip(tops, places, strict=True) for _ in range(flatten(place)[1].num_leaves)]
+    return [x for x, subtree in zip(tops, subtrees, strict=True) for _ in range(flatten(subtree)[1].num_leaves)]
 
 
 def shown(structure: TreeSpec) -> str:

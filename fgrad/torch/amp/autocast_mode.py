@@ -183,14 +183,14 @@ def _check_device_type(device_type: Any) -> None:
 def _cast(value: Any, device_type: str, dtype: Dtype) -> Any:
     """A value with the floating-point tensors in it cast, but for those of float64."""
     if isinstance(value, Tensor):
-        own: Any = value
-        floating = own.dtype.is_floating_point and own.dtype is not dtypes.float64
-        return own.to(dtype) if floating and own.device.type == device_type else value
+        tensor: Any = value
+        floating = tensor.dtype.is_floating_point and tensor.dtype is not dtypes.float64
+        return tensor.to(dtype) if floating and tensor.device.type == device_type else value
     if isinstance(value, str | bytes | np.ndarray):
         return value
     if isinstance(value, Mapping):
         return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
     if isinstance(value, Iterable):
-        made = (_cast(v, device_type, dtype) for v in value)
-        return type(value)(made) if isinstance(value, list | tuple) else made  # type: ignore[call-arg]
+        items = (_cast(v, device_type, dtype) for v in value)
+        return type(value)(items) if isinstance(value, list | tuple) else items  # type: ignore[call-arg]
     return value

@@ -120,16 +120,16 @@ def _lower(x: Tensor, target: Dtype) -> Tensor:
 
 def _widest(values: Sequence[Any], targets: dict[str, Dtype]) -> Dtype | None:
     """The widest of the types of tensors and the type of the context; None for the latter."""
-    found: Dtype | None = None
+    widest: Dtype | None = None
     for x in values:
         for each in x if isinstance(x, list | tuple) else (x,):
             if not isinstance(each, Tensor) or each.device.type not in targets:
                 continue
-            own = each._type.dtype
-            if not own.is_floating_point or own is dtypes.float64:
+            dtype = each._type.dtype
+            if not dtype.is_floating_point or dtype is dtypes.float64:
                 continue
-            if own is dtypes.float32:
-                found = own
-            elif found is None and own is not targets[each.device.type]:
+            if dtype is dtypes.float32:
+                widest = dtype
+            elif widest is None and dtype is not targets[each.device.type]:
                 raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
-    return found
+    return widest

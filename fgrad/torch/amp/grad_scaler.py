@@ -181,10 +181,10 @@ class GradScaler:
             self._adapt([each.found_inf for each in self._per_optimizer_states.values() if each.found_inf is not None])
         self._per_optimizer_states = defaultdict(_Progress)
 
-    def _adapt(self, found: list[Any]) -> None:
-        if not found:
+    def _adapt(self, found_infs: list[Any]) -> None:
+        if not found_infs:
             raise AssertionError("No inf checks were recorded prior to update.")
-        if any(each.item() for each in found):
+        if any(each.item() for each in found_infs):
             self._scale.mul_(self._backoff_factor)
             self._growth_tracker.fill_(0)
             return
@@ -288,10 +288,10 @@ def _unscale(optimizer: Any, inverse: Any) -> Any:
         return None
     if any(param.grad.dtype is dtypes.float16 for param in params):
         raise ValueError("Attempting to unscale FP16 gradients.")
-    found = ops.zeros((), dtype=dtypes.float32)
+    found_inf = ops.zeros((), dtype=dtypes.float32)
     with no_grad():
         for param in params:
             if not param.grad.isfinite().all().item():
-                found.fill_(1.0)
+                found_inf.fill_(1.0)
             param.grad.mul_(inverse)
-    return found
+    return found_inf

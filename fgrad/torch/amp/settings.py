@@ -30,15 +30,15 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     ...     torch.is_autocast_enabled("cpu")
     True
     """
-    return _place("is_autocast_enabled", device_type) in settings.targets
+    return _known_type("is_autocast_enabled", device_type) in settings.targets
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Set whether tensors of a type of device are cast in this thread."""
     if enabled is None:
         device_type, enabled = "cuda", _typed("set_autocast_enabled", "enabled", 1, device_type, bool)
-    place = _place("set_autocast_enabled", device_type)
-    settings.set(place, _typed("set_autocast_enabled", "enabled", 2, enabled, bool), settings.dtypes[place])
+    kind = _known_type("set_autocast_enabled", device_type)
+    settings.set(kind, _typed("set_autocast_enabled", "enabled", 2, enabled, bool), settings.dtypes[kind])
 
 
 def get_autocast_dtype(device_type: str) -> Dtype:
@@ -48,16 +48,16 @@ def get_autocast_dtype(device_type: str) -> Dtype:
     >>> torch.get_autocast_dtype("cpu")
     torch.bfloat16
     """
-    place = device(_typed("get_autocast_dtype", "device_type", 1, device_type, str)).type
-    if place not in DEVICES:
+    kind = device(_typed("get_autocast_dtype", "device_type", 1, device_type, str)).type
+    if kind not in DEVICES:
         raise RuntimeError("unsupported scalarType")
-    return settings.dtypes[place]
+    return settings.dtypes[kind]
 
 
 def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
     """Set the type that tensors of a type of device are cast to."""
-    place = _place("set_autocast_dtype", device_type)
-    settings.set(place, place in settings.targets, _typed("set_autocast_dtype", "dtype", 2, dtype, Dtype))
+    kind = _known_type("set_autocast_dtype", device_type)
+    settings.set(kind, kind in settings.targets, _typed("set_autocast_dtype", "dtype", 2, dtype, Dtype))
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -136,8 +136,8 @@ def _typed(function: str, name: str, position: int, value: Any, kind: type[Any])
     return value
 
 
-def _place(function: str, device_type: Any) -> str:
-    place = device(_typed(function, "device_type", 1, device_type, str)).type
-    if place not in DEVICES:
+def _known_type(function: str, device_type: Any) -> str:
+    kind = device(_typed(function, "device_type", 1, device_type, str)).type
+    if kind not in DEVICES:
         raise RuntimeError("unknown device type for autocast in get_autocast_dispatch_key_from_device_type")
-    return place
+    return kind

@@ -52,11 +52,11 @@ def checked_roots(given: Any) -> list[Any]:
     Raises:
       TypeError: one is no tensor.  PyTorch has an AssertionError there.
     """
-    found = _listed(given)
-    for i, root in enumerate(found):
+    roots = _listed(given)
+    for i, root in enumerate(roots):
         if not isinstance(root, Tensor | GradientEdge):
             raise TypeError(f"Expected output to be a torch.Tensor, got {type_name(root)} at position {i}")
-    return found
+    return roots
 
 
 def checked_targets(given: Any) -> list[Any]:
@@ -65,11 +65,11 @@ def checked_targets(given: Any) -> list[Any]:
     Raises:
       RuntimeError: one is no tensor.
     """
-    found = _listed(given)
-    for target in found:
+    targets = _listed(given)
+    for target in targets:
         if not isinstance(target, Tensor | GradientEdge):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type_name(target)}")
-    return found
+    return targets
 
 
 def _checked_flags(**flags: Any) -> None:
@@ -89,14 +89,14 @@ def _ones(type: TensorType) -> Tensor:
 
 def _zeros(target: Tensor, tracked: bool) -> Tensor:
     type = target._type
-    made = new_tensor(filled(type.shape, type.dtype.numpy, 0), type, kept_strides(target))
-    made._requires_grad = tracked
-    return made
+    zeros = new_tensor(filled(type.shape, type.dtype.numpy, 0), type, kept_strides(target))
+    zeros._requires_grad = tracked
+    return zeros
 
 
 def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[Tensor | None]:
     """The gradients to begin with, ones where an output of one element is given none."""
-    found: list[Tensor | None] = []
+    gradients: list[Tensor | None] = []
     for i, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
         type = _type_of(output)
         if isinstance(grad, Tensor):
@@ -123,19 +123,19 @@ def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[T
                     f"dtype: grad_output[{i}] has a dtype of {grad._type.dtype} and output[{i}] has a dtype of "
                     f"{type.dtype}."
                 )
-            found.append(grad)
+            gradients.append(grad)
         elif grad is None:
             if isinstance(output, Tensor) and not is_tracked(output):
-                found.append(None)
+                gradients.append(None)
                 continue
             if type.numel != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             if not type.dtype.is_floating_point:
                 raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {type.dtype}")
-            found.append(to_device_of(output, _ones(type)) if isinstance(output, Tensor) else _ones(type))
+            gradients.append(to_device_of(output, _ones(type)) if isinstance(output, Tensor) else _ones(type))
         else:
             raise TypeError("gradients can be either Tensors or None, but got " + type_name(grad))
-    return found
+    return gradients
 
 
 def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None], what: str) -> list[Any]:
@@ -282,16 +282,16 @@ def grad(
     roots = _roots(outs, seeds(outs, grads, is_grads_batched), "tensors")
     edges = [_target(x, False) for x in targets]
     if is_grads_batched:
-        found = _batched_gradients(roots, keep, create_graph, edges)
+        gradients = _batched_gradients(roots, keep, create_graph, edges)
     else:
-        found = engine.run_backward(roots, keep, create_graph, edges, False)
+        gradients = engine.run_backward(roots, keep, create_graph, edges, False)
     if modes.capture and not create_graph:
-        found = [None if g is None else cut(alias(g)) for g in found]
-    return materialized(found, targets, allow, materialize_grads, create_graph, outs)
+        gradients = [None if g is None else cut(alias(g)) for g in gradients]
+    return materialized(gradients, targets, allow, materialize_grads, create_graph, outs)
 
 
 def materialized(
-    found: Sequence[Tensor | None],
+    gradients: Sequence[Tensor | None],
     targets: Sequence[Any],
     allow: bool,
     materialize: bool,
@@ -300,15 +300,15 @@ def materialized(
 ) -> tuple[Any, ...]:
     """The gradients with those that are missing refused, or made zeros, which may be differentiated if ``tracked``."""
     if materialize:
-        if any(g is None and isinstance(t, GradientEdge) for g, t in zip(found, targets, strict=True)):
+        if any(g is None and isinstance(t, GradientEdge) for g, t in zip(gradients, targets, strict=True)):
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-        return tuple([_zeros(t, tracked) if g is None else g for g, t in zip(found, targets, strict=True)])
-    for i, g in enumerate(found):
+        return tuple([_zeros(t, tracked) if g is None else g for g, t in zip(gradients, targets, strict=True)])
+    for i, g in enumerate(gradients):
         if g is None and not allow:
             raise RuntimeError(
                 explain.not_used(outputs, targets[i], f"The differentiated Tensor at index {i} {UNUSED}")
             )
-    return tuple(found)
+    return tuple(gradients)
 
 
 def _batched_gradients(
@@ -327,5 +327,5 @@ def _batched_gradients(
         )
     with mapping(sizes[0], "error") as level:
         examples = [(edge, None if g is None else cross_in(g, level)) for edge, g in roots]
-        found = engine.run_backward(examples, keep_graph, create_graph, inputs, False)
-    return [None if g is None else cross_out(g, level) for g in found]
+        gradients = engine.run_backward(examples, keep_graph, create_graph, inputs, False)
+    return [None if g is None else cross_out(g, level) for g in gradients]

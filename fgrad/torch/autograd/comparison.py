@@ -37,7 +37,7 @@ class Comparison:
 
     Attributes:
       forward: whether forward mode is checked, not reverse mode.
-      complex_places: the inputs (forward) or outputs (reverse) of which a part stands for the whole.
+      complex_positions: the inputs (forward) or outputs (reverse) of which a part stands for the whole.
       imaginary: whether that is the imaginary part.
     """
 
@@ -48,11 +48,11 @@ class Comparison:
     nondet_tol: float
     fast: bool
     forward: bool = False
-    complex_places: tuple[int, ...] = ()
+    complex_positions: tuple[int, ...] = ()
     imaginary: bool = False
 
-    def as_part(self, places: Sequence[int], imaginary: bool) -> "Comparison":
-        return evolve(self, complex_places=tuple(places), imaginary=imaginary)
+    def as_part(self, positions: Sequence[int], imaginary: bool) -> "Comparison":
+        return evolve(self, complex_positions=tuple(positions), imaginary=imaginary)
 
     def run(self, func: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Compare the derivatives of the function.
@@ -93,17 +93,17 @@ class Comparison:
     def _run_fast(
         self, func: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[Tensor]
     ) -> None:
-        places = wanted(inputs)
-        directions, weights = random_vectors([inputs[i] for i in places], () if self.forward else outputs)
+        checked = wanted(inputs)
+        directions, weights = random_vectors([inputs[i] for i in checked], () if self.forward else outputs)
         inexact = [k for k, x in enumerate(results) if is_inexact(x)]
         numerical = []
-        for i, u in zip(places, directions, strict=True):
-            found = numerical_derivatives(func, inputs, i, u, self.eps)
+        for i, u in zip(checked, directions, strict=True):
+            derivatives = numerical_derivatives(func, inputs, i, u, self.eps)
             if not outputs and not self.forward:
-                if any(x.numel() and bool(x.abs().max() > self.nondet_tol) for x in found):
+                if any(x.numel() and bool(x.abs().max() > self.nondet_tol) for x in derivatives):
                     raise GradcheckError("Numerical gradient for function expected to be zero")
                 continue
-            kept = [found[k] for k in inexact]
+            kept = [derivatives[k] for k in inexact]
             numerical.append(kept if self.forward else [(v * x).sum() for v, x in zip(weights, kept, strict=False)])
         if self.forward:
             analytical = forward_jacobians(func, inputs, results, self.check_dtypes, directions)
@@ -146,9 +146,9 @@ class Comparison:
 
     def _mismatch(self, analytical: Tensor, numerical: Tensor, output: int, input: int) -> str:
         prefix = ""
-        if (input if self.forward else output) in self.complex_places:
-            part, what = "imaginary" if self.imaginary else "real", "inputs" if self.forward else "outputs"
-            prefix = f"While considering the {part} part of complex {what} only, "
+        if (input if self.forward else output) in self.complex_positions:
+            part, side = "imaginary" if self.imaginary else "real", "inputs" if self.forward else "outputs"
+            prefix = f"While considering the {part} part of complex {side} only, "
         mode = "computed with forward mode " if self.forward else ""
         return (
             f"{prefix}Jacobian {mode}mismatch for output {output} with respect to input {input},\n"

@@ -57,9 +57,9 @@ def numerical_jacobians(
 
 
 def _numerical_jacobian(
-    func: Callable[..., Any], inputs: Sequence[Any], place: int, outputs: Sequence[Tensor], eps: float, forward: bool
+    func: Callable[..., Any], inputs: Sequence[Any], position: int, outputs: Sequence[Tensor], eps: float, forward: bool
 ) -> list[Tensor]:
-    x = inputs[place]
+    x = inputs[position]
     jacobians = [
         out.new_zeros((x.numel(), out.numel()), dtype=x.dtype if x.is_complex() else out.dtype)
         for out in outputs
@@ -67,17 +67,17 @@ def _numerical_jacobian(
     ]
     data = x.data
     for row, index in enumerate(product(*map(range, x.shape))):
-        found = _derivatives(func, inputs, data[index], eps, eps, x.is_complex(), f"on index {index} ")
+        derivatives = _derivatives(func, inputs, data[index], eps, eps, x.is_complex(), f"on index {index} ")
         for k, jacobian in enumerate(jacobians):
-            jacobian[row] = found[k]
+            jacobian[row] = derivatives[k]
     return jacobians
 
 
 def numerical_derivatives(
-    func: Callable[..., Any], inputs: Sequence[Any], place: int, direction: Direction, eps: float
+    func: Callable[..., Any], inputs: Sequence[Any], position: int, direction: Direction, eps: float
 ) -> list[Tensor]:
     """The derivative of each output along a direction in the space of an input."""
-    x = inputs[place]
+    x = inputs[position]
     if isinstance(direction, tuple):
         step = tuple([part.reshape(x.shape) * eps for part in direction])
     else:
@@ -107,11 +107,11 @@ def _difference(
     upper = [x.clone() for x in tupled(func(*inputs))]
     data.copy_(before)
     for a, b in zip(lower, upper, strict=True):
-        for what, one, other in (("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)):
+        for name, one, other in (("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)):
             if one != other:
                 raise AssertionError(
-                    f"Expected `func` to return outputs with the same {what} when inputs are perturbed {where}by "
-                    f"{eps}, but got: {what}s {one} and {other}."
+                    f"Expected `func` to return outputs with the same {name} when inputs are perturbed {where}by "
+                    f"{eps}, but got: {name}s {one} and {other}."
                 )
     return [((b - a) / (2 * eps)).detach().reshape(-1) for a, b in zip(lower, upper, strict=True)]
 
@@ -158,25 +158,25 @@ def checked_rows(
         raise GradcheckError("Gradient has dtype mismatch")
     if any(g.shape != x.shape for g, x in given):
         raise GradcheckError("Analytical gradient has incorrect size")
-    once, twice = _side_by_side(first, sources), _side_by_side(second, sources)
-    if any(a.numel() and bool((a - b).abs().max() > tolerance) for a, b in zip(once, twice, strict=True)):
+    jacobians, again = _side_by_side(first, sources), _side_by_side(second, sources)
+    if any(a.numel() and bool((a - b).abs().max() > tolerance) for a, b in zip(jacobians, again, strict=True)):
         raise GradcheckError(
             "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
             "different values, although analytical gradient matches numerical gradient.The tolerance for "
             f"nondeterminism was {tolerance}." + advice
         )
-    return once
+    return jacobians
 
 
 def _side_by_side(rows: Sequence[Sequence[Any]], sources: Sequence[Tensor]) -> list[Tensor]:
-    found = []
+    matrices = []
     for i, x in enumerate(sources):
         matrix = x.new_zeros((x.numel(), len(rows)))
         for j, row in enumerate(rows):
             if row[i] is not None:
                 matrix[:, j] = row[i].reshape(-1)
-        found.append(matrix)
-    return found
+        matrices.append(matrix)
+    return matrices
 
 
 def forward_jacobians(
@@ -193,9 +193,9 @@ def forward_jacobians(
     Raises:
       GradcheckError: a tangent is complex where its output is not, or the other way round.
     """
-    found = []
-    for k, place in enumerate(wanted(inputs)):
-        x = inputs[place]
+    jacobians = []
+    for k, position in enumerate(wanted(inputs)):
+        x = inputs[position]
         if directions is not None:
             tangents = [directions[k].reshape(x.shape)]
         else:
@@ -207,27 +207,27 @@ def forward_jacobians(
         shapes = [out for out in outputs if is_inexact(out)]
         matrices = [out.new_zeros((len(tangents), out.numel())) for out in shapes]
         for row, tangent in enumerate(tangents):
-            for out, value in zip(matrices, _pushed(func, inputs, place, tangent, check_dtypes), strict=True):
+            for out, value in zip(matrices, _pushed(func, inputs, position, tangent, check_dtypes), strict=True):
                 if value is not None:
                     out[row] = value.reshape(-1)
-        found.append([m[0] for m in matrices] if directions is not None else matrices)
-    return found
+        jacobians.append([m[0] for m in matrices] if directions is not None else matrices)
+    return jacobians
 
 
 def _pushed(
-    func: Callable[..., Any], inputs: Sequence[Any], place: int, tangent: Tensor, check_dtypes: bool
+    func: Callable[..., Any], inputs: Sequence[Any], position: int, tangent: Tensor, check_dtypes: bool
 ) -> list[Tensor | None]:
     with dual_level():
         needed = set(wanted(inputs))
         duals = [
-            make_dual(x.detach(), tangent if i == place else ops.zeros_like(x.detach())) if i in needed else x
+            make_dual(x.detach(), tangent if i == position else ops.zeros_like(x.detach())) if i in needed else x
             for i, x in enumerate(inputs)
         ]
-        found: list[Tensor | None] = []
+        tangents: list[Tensor | None] = []
         for out in tupled(func(*duals)):
             if is_inexact(out):
                 primal, pushed = unpack_dual(out)
                 if check_dtypes and pushed is not None and primal.is_complex() != pushed.is_complex():
                     raise GradcheckError("Forward AD gradient has dtype mismatch.")
-                found.append(pushed)
-        return found
+                tangents.append(pushed)
+        return tangents

@@ -33,9 +33,9 @@ def enter_dual_level() -> int:
     if modes.dual_level >= 0:
         raise RuntimeError(NESTED)
     opened = forward.another_level()
-    held = vars(modes)
+    state = vars(modes)
     unusual.enter()
-    held |= opened
+    state |= opened
     return modes.dual_level
 
 
@@ -51,8 +51,8 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
-    held = vars(modes)
-    held |= forward.one_level_less()
+    state = vars(modes)
+    state |= forward.one_level_less()
 
 
 def __getattr__(name: str) -> Any:
@@ -109,9 +109,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
-    for x, what in ((tensor, "primal"), (tangent, "tangent")):
+    for x, name in ((tensor, "primal"), (tangent, "tangent")):
         if not (x.is_floating_point() or x.is_complex()):
-            raise ValueError(f"Expected {what} to be floating point or complex, but got: {x.dtype}")
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {x.dtype}")
     if tangent_of(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "

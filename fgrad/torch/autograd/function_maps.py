@@ -78,36 +78,36 @@ def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:
     leaves, structure = flatten(args)
     mapped = [isinstance(x, Tensor) and is_mapped(x._value(), level) for x in leaves]
     with below(level):
-        whole = [cross_out(x, level) if m else x for x, m in zip(leaves, mapped, strict=True)]
+        batches = [cross_out(x, level) if m else x for x, m in zip(leaves, mapped, strict=True)]
         dims = unflatten([0 if m else None for m in mapped], structure)
-        found = cls.vmap(VmapInfo(level.size, level.randomness), dims, *unflatten(whole, structure))
+        returned = cls.vmap(VmapInfo(level.size, level.randomness), dims, *unflatten(batches, structure))
     expected = (
         "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
         "with the output. "
     )
-    if not isinstance(found, tuple):
-        raise RuntimeError(f"{expected}Got a {type(found)} instead")
-    if len(found) != 2:
-        raise RuntimeError(f"{expected}Got {len(found)} returns instead")
-    output, out_dims = found
+    if not isinstance(returned, tuple):
+        raise RuntimeError(f"{expected}Got a {type(returned)} instead")
+    if len(returned) != 2:
+        raise RuntimeError(f"{expected}Got {len(returned)} returns instead")
+    output, out_dims = returned
     outputs, out_structure = flatten(output)
-    places = spread(out_dims, out_structure)
-    if places is None:
+    mapped_dims = spread(out_dims, out_structure)
+    if mapped_dims is None:
         raise RuntimeError(
             "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
             f"out_dims={out_dims} to be compatible with the structure of `output`. out_dims has structure "
             f"{flatten(out_dims)[1]} but output has structure {out_structure}. {_PAGE}"
         )
     examples = [
-        x if dim is None or not isinstance(x, Tensor) else _examples(x, dim, level, leaves, whole)
-        for x, dim in zip(outputs, places, strict=True)
+        x if dim is None or not isinstance(x, Tensor) else _examples(x, dim, level, leaves, batches)
+        for x, dim in zip(outputs, mapped_dims, strict=True)
     ]
     return unflatten(examples, out_structure)
 
 
-def _examples(output: Tensor, dim: int, level: MapLevel, args: list[Any], whole: list[Any]) -> Tensor:
+def _examples(output: Tensor, dim: int, level: MapLevel, args: list[Any], batches: list[Any]) -> Tensor:
     """An output as single examples; an argument that was returned is that argument."""
-    for arg, batch in zip(args, whole, strict=True):
+    for arg, batch in zip(args, batches, strict=True):
         if output is batch:
             return arg
     return cross_in(output if dim == 0 else ops.movedim(output, dim, 0), level)

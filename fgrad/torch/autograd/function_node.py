@@ -173,23 +173,23 @@ class FunctionNode(Node, FunctionCtx):
         for type, differentiable, grad in zip(self._outputs, self._differentiable, grads, strict=True):
             wanted = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
             given.append(zeros(type) if grad is None and wanted and type is not None else grad)
-        found = backward(self, *given)
-        results = self._checked(list(found) if isinstance(found, tuple | list) else [found])
+        returned = backward(self, *given)
+        results = self._checked(list(returned) if isinstance(returned, tuple | list) else [returned])
         if modes.grad:
             explain.warn_of_lost_history(self, self._saved, results)
         return results
 
-    def _checked(self, found: list[Any]) -> list[Tensor | None]:
+    def _checked(self, grads: list[Any]) -> list[Tensor | None]:
         name = self.name()
         count = len(self._is_tensor)
-        if len(found) > count and all(g is None for g in found[count:]):
-            found = found[:count]
-        if len(found) != count:
+        if len(grads) > count and all(g is None for g in grads[count:]):
+            grads = grads[:count]
+        if len(grads) != count:
             raise RuntimeError(
-                f"function {name} returned an incorrect number of gradients (expected {count}, got {len(found)})"
+                f"function {name} returned an incorrect number of gradients (expected {count}, got {len(grads)})"
             )
         results = []
-        for i, (is_tensor, grad) in enumerate(zip(self._is_tensor, found, strict=True)):
+        for i, (is_tensor, grad) in enumerate(zip(self._is_tensor, grads, strict=True)):
             if not is_tensor:
                 if grad is not None:
                     raise RuntimeError(
@@ -349,13 +349,13 @@ class _Call:
         elif is_tracked(x) and gradient_function(x) is None:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
 
-    def _result(self, place: int, out: Any) -> Any:
+    def _result(self, i: int, out: Any) -> Any:
         """An output as the node's: an input that was written is rebased, one returned as it was becomes a view."""
         if not isinstance(out, Tensor):
             return out
         plain = self._is_plain(out)
         if any(out is x for x in self.ctx.dirty_tensors):
-            return self._written(place, out, plain)
+            return self._written(i, out, plain)
         if any(out is x for x in self.inputs):
             base = out
             if (plain or not self.recorded) and is_tracked(base):
@@ -367,16 +367,16 @@ class _Call:
             out._view = self._view_of(out._view.base, out, out._geometry_of())
         if self.recorded:
             out._requires_grad = False
-            out._grad_fn, out._output_nr = (None, 0) if plain else (self.ctx, place)
+            out._grad_fn, out._output_nr = (None, 0) if plain else (self.ctx, i)
         return out
 
-    def _written(self, place: int, out: Tensor, plain: bool) -> Tensor:
+    def _written(self, i: int, out: Tensor, plain: bool) -> Tensor:
         if plain and is_tracked(out):
             return alias(out)
         if not self.recorded or plain:
             return out
         if out._view is None:
-            out._grad_fn, out._output_nr = self.ctx, place
+            out._grad_fn, out._output_nr = self.ctx, i
             out._backward_hooks = None
         else:
             self.ctx.out_types = (out._type,)

@@ -31,16 +31,16 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
       results: its outputs.
     """
     varying = [i for i, x in enumerate(inputs) if may_vary(x._value())]
-    places = [i for i, derived in enumerate(ctx._differentiable) if derived]
-    if not varying or not places:
+    differentiable = [i for i, derived in enumerate(ctx._differentiable) if derived]
+    if not varying or not differentiable:
         return
     ctx = _copied(ctx)
-    outputs = [results[i] for i in places]
-    held = [(x, _shown_by(x, outputs)) for x in kept_by(ctx)]
-    kept = [x for x, output in held if output is None and is_abstract(x._storage.array)]
-    values = [inputs[i]._value() for i in varying]
-    values += [constant_of(x._value()) for x in outputs]
-    values += [x._storage.array for x in kept]
+    outputs = [results[i] for i in differentiable]
+    shown = [(x, _shown_by(x, outputs)) for x in kept_by(ctx)]
+    kept = [x for x, output in shown if output is None and is_abstract(x._storage.array)]
+    operands = [inputs[i]._value() for i in varying]
+    operands += [constant_of(x._value()) for x in outputs]
+    operands += [x._storage.array for x in kept]
     first, second = len(varying), len(varying) + len(outputs)
 
     @custom_vjp
@@ -48,25 +48,25 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
         return arrays[first:second]
 
     def forward(*arrays: Any) -> Any:
-        found = rule(*arrays)
-        return found, (found, arrays[second:])
+        values = rule(*arrays)
+        return values, (values, arrays[second:])
 
     def backward(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
-        found, arrays = residuals
+        values, arrays = residuals
         cells = [(x, x._storage.holding(a), x._geometry) for x, a in zip(kept, arrays, strict=True)]
-        cells += [(x, Storage(found[k], x._type.dtype), None) for x, k in held if k is not None]
+        cells += [(x, Storage(values[k], x._type.dtype), None) for x, k in shown if k is not None]
         arriving: list[Any] = [None] * len(results)
-        for i, ct in zip(places, cotangents, strict=True):
+        for i, ct in zip(differentiable, cotangents, strict=True):
             arriving[i] = new_tensor(ct, results[i]._type)
         with _Alone():
             grads = _holding(cells, lambda: ctx.apply(arriving))
             grads = [None if grads[i] is None else fitted(ctx, i, grads[i], inputs[i]._type) for i in varying]
-            return (*[None if g is None else g._value() for g in grads], *[None] * (len(values) - first))
+            return (*[None if g is None else g._value() for g in grads], *[None] * (len(operands) - first))
 
     rule.defvjp(forward, backward)
-    types = [array_type(tuple(v.shape), v.dtype) for v in values]
-    found = Routine(recorded(lambda *arrays: list(rule(*arrays)), types))(values)
-    for x, value in zip(outputs, found, strict=True):
+    types = [array_type(tuple(v.shape), v.dtype) for v in operands]
+    values = Routine(recorded(lambda *arrays: list(rule(*arrays)), types))(operands)
+    for x, value in zip(outputs, values, strict=True):
         derive(x, value)
 
 
@@ -96,9 +96,9 @@ class _Alone(capturing):
 
 def _copied(ctx: Any) -> Any:
     """A node that stays when the tape's backward has freed what the other saved."""
-    made = copy.copy(ctx)
-    made._saved = [copy.copy(s) for s in ctx._saved]
-    return made
+    copied = copy.copy(ctx)
+    copied._saved = [copy.copy(s) for s in ctx._saved]
+    return copied
 
 
 def _shown_by(x: Tensor, outputs: Sequence[Tensor]) -> int | None:

@@ -24,10 +24,10 @@ def push(
     versions = {key: None if t is None else t._counter.value for key, t in by_tensor.items()}
     innermost, modes.dual_level = modes.dual_level, level - 1
     try:
-        found = cls.jvp(ctx, *given)
+        returned = cls.jvp(ctx, *given)
     finally:
         modes.dual_level = innermost
-    listed = found if isinstance(found, tuple) else (found,)
+    listed = returned if isinstance(returned, tuple) else (returned,)
     if len(listed) != len(results):
         raise RuntimeError(
             f"Function's jvp returned an invalid number of forward gradients (expected {len(results)} but got "
@@ -44,9 +44,9 @@ def push(
                     "not a differentiable Tensor.You should return None at that position instead."
                 )
             continue
-        written = by_tensor.get(id(out)) if any(out is x for x in ctx.dirty_tensors) else None
-        if written is not None:
-            if tangent is None or tangent is not written or tangent._counter.value == versions[id(out)]:
+        input_tangent = by_tensor.get(id(out)) if any(out is x for x in ctx.dirty_tensors) else None
+        if input_tangent is not None:
+            if tangent is None or tangent is not input_tangent or tangent._counter.value == versions[id(out)]:
                 raise RuntimeError(NOT_IN_PLACE)
         elif tangent is not None:
             _check_tangent(out, tangent, by_tensor, tensors)

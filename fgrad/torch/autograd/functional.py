@@ -75,8 +75,8 @@ def jacobian(
         return _by_columns(func, inputs, strict, vectorize)
     with enable_grad():
         several, given = tupled(inputs, "inputs", "jacobian")
-        made = prepared(given, create_graph, True)
-        several_out, outputs = tupled(func(*made), "outputs of the user-provided function", "jacobian")
+        primals = prepared(given, create_graph, True)
+        several_out, outputs = tupled(func(*primals), "outputs of the user-provided function", "jacobian")
         if strict:
             check_dependent(outputs, "outputs")
         if vectorize and strict:
@@ -84,7 +84,11 @@ def jacobian(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
                 "Please either set `strict=False` or `vectorize=False`."
             )
-        rows = _rows_at_once(outputs, made, create_graph) if vectorize else _rows(outputs, made, create_graph, strict)
+        rows = (
+            _rows_at_once(outputs, primals, create_graph)
+            if vectorize
+            else _rows(outputs, primals, create_graph, strict)
+        )
     rows = released(rows, create_graph)
     return untupled(tuple([untupled(row, several) for row in rows]), several_out)
 
@@ -134,18 +138,18 @@ def hessian(
         if outer_jacobian_strategy == "forward-mode":
             for x in args:
                 x._requires_grad = True
-        found = jacobian(number, args, create_graph=True)
+        grads = jacobian(number, args, create_graph=True)
         if strict:
-            check_dependent(found, "jacobian")
-        return found
+            check_dependent(grads, "jacobian")
+        return grads
 
-    found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
-    return found if several else found[0][0]
+    matrices = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return matrices if several else matrices[0][0]
 
 
 def _rows(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: bool) -> tuple[Tensors, ...]:
     """The Jacobian one row after the other."""
-    found = []
+    matrices = []
     for i, out in enumerate(outputs):
         rows: list[list[Tensor]] = [[] for _ in inputs]
         for j in range(out.nelement()):
@@ -162,32 +166,34 @@ def _rows(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: bool) -
                         "in strict mode when create_graph=True."
                     )
                 rows[k].append(zeros(x._type) if part is None else part)
-        found.append(
+        matrices.append(
             tuple([ops.stack(parts).view(out.size() + x.size()) for parts, x in zip(rows, inputs, strict=True)])
         )
-    return tuple(found)
+    return tuple(matrices)
 
 
 def _basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The standard basis of the space of all elements: a matrix for each tensor, with a row for each vector."""
     sizes = [x.numel() for x in tensors]
-    found = []
+    blocks = []
     begin = 0
     for x, size in zip(tensors, sizes, strict=True):
         block = x.new_zeros(sum(sizes), size)
         block.diagonal(-begin).fill_(1)
-        found.append(block)
+        blocks.append(block)
         begin += size
-    return found
+    return blocks
 
 
 def _rows_at_once(outputs: Tensors, inputs: Tensors, create_graph: bool) -> tuple[Tensors, ...]:
     """The Jacobian by one backward for all rows."""
     sizes = [x.numel() for x in outputs]
     flat = tuple([x.reshape(-1) for x in outputs])
-    found = gradients(flat, inputs, _basis(outputs), create_graph=create_graph, batched=True)
-    whole = [x.new_zeros(sum(sizes), *x.shape) if part is None else part for part, x in zip(found, inputs, strict=True)]
-    parts = [part.split(sizes, dim=0) for part in whole]
+    grads = gradients(flat, inputs, _basis(outputs), create_graph=create_graph, batched=True)
+    batches = [
+        x.new_zeros(sum(sizes), *x.shape) if part is None else part for part, x in zip(grads, inputs, strict=True)
+    ]
+    parts = [part.split(sizes, dim=0) for part in batches]
     return tuple(
         [
             tuple([part[i].view(out.shape + x.shape) for part, x in zip(parts, inputs, strict=True)])
@@ -217,7 +223,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: 
         pairs = [unpack_dual(x) for x in listed]
         columns = [cross_out(zeros(primal._type) if tangent is None else tangent, level) for primal, tangent in pairs]
     # PyTorch gives lists here where it has several of both
-    found: Any = [
+    matrices: Any = [
         [
             part.permute(*range(1, part.ndim), 0).reshape(primal.shape + x.shape)
             for part, x in zip(column.split(sizes, dim=0), given, strict=True)
@@ -225,8 +231,8 @@ def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: 
         for column, (primal, _) in zip(columns, pairs, strict=True)
     ]
     if not several:
-        found = tuple([row[0] for row in found])
-    return untupled(found, several_out)
+        matrices = tuple([row[0] for row in matrices])
+    return untupled(matrices, several_out)
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

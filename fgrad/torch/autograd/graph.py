@@ -142,10 +142,10 @@ def register_multi_grad_hook(
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     if mode == "any":
-        once = _Any(fn)
-        return _Handles([t.register_hook(once) for t in tensors if t.requires_grad])
-    gathered = _All(fn, tensors)
-    return _Handles([t.register_hook(gathered.hook(i)) for i, t in enumerate(tensors)])
+        first_only = _Any(fn)
+        return _Handles([t.register_hook(first_only) for t in tensors if t.requires_grad])
+    collected = _All(fn, tensors)
+    return _Handles([t.register_hook(collected.hook(i)) for i, t in enumerate(tensors)])
 
 
 class _Any:
@@ -168,12 +168,12 @@ class _All:
         self.fn = fn
         self.nodes: list[Any] = [get_gradient_edge(t).node for t in tensors]
 
-    def hook(self, place: int) -> Callable[[Tensor], None]:
+    def hook(self, i: int) -> Callable[[Tensor], None]:
         def inner(grad: Tensor) -> None:
             task = engine.running.tasks[-1]
-            seen = task.notes.setdefault(self, [None] * len(self.nodes))
+            grads = task.notes.setdefault(self, [None] * len(self.nodes))
             left = task.notes.setdefault((self, "left"), [sum(map(task.runs, self.nodes))])
-            seen[place] = grad
+            grads[i] = grad
             left[0] -= 1
             if not left[0]:
                 self.fn(task.notes.pop(self))

@@ -50,8 +50,8 @@ def vjp(
     """
     with enable_grad():
         several, given = tupled(inputs, "inputs", "vjp")
-        made = prepared(given, create_graph, True)
-        several_out, outputs = _called(func, made, "vjp", strict)
+        primals = prepared(given, create_graph, True)
+        several_out, outputs = _called(func, primals, "vjp", strict)
         if v is not None:
             vectors = vector(v, outputs, several_out, "vjp", create_graph)
         else:
@@ -62,8 +62,8 @@ def vjp(
                     "element."
                 )
     with recording(create_graph or is_grad_enabled()):
-        found = gradients(outputs, made, vectors, create_graph=create_graph)
-        products = filled(found, made, strict, create_graph, "back")
+        cotangents = gradients(outputs, primals, vectors, create_graph=create_graph)
+        products = filled(cotangents, primals, strict, create_graph, "back")
     return (
         untupled(released(outputs, create_graph), several_out),
         untupled(released(products, create_graph), several),
@@ -86,24 +86,24 @@ def jvp(
     """
     with enable_grad():
         several, given = tupled(inputs, "inputs", "jvp")
-        made = prepared(given, create_graph, True)
+        primals = prepared(given, create_graph, True)
         if v is not None:
-            vectors = vector(v, made, several, "jvp", create_graph)
+            vectors = vector(v, primals, several, "jvp", create_graph)
         else:
             vectors = None
-            if len(made) != 1 or made[0].nelement() != 1:
+            if len(primals) != 1 or primals[0].nelement() != 1:
                 raise RuntimeError(
                     "The vector v can only be None if the input to the user-provided function is a single Tensor with "
                     "a single element."
                 )
-        several_out, outputs = _called(func, made, "jvp", strict)
-        cotangents = tracked_zeros(outputs)
-        pulled = gradients(outputs, made, cotangents, create_graph=True)
+        several_out, outputs = _called(func, primals, "jvp", strict)
+        zeros = tracked_zeros(outputs)
+        pulled = gradients(outputs, primals, zeros, create_graph=True)
         if strict:
             check_dependent(pulled, "grad_inputs")
     with recording(create_graph or is_grad_enabled()):
-        found = gradients(pulled, cotangents, vectors, create_graph=create_graph)
-        products = filled(found, outputs, strict, create_graph, "back_trick")
+        tangents = gradients(pulled, zeros, vectors, create_graph=create_graph)
+        products = filled(tangents, outputs, strict, create_graph, "back_trick")
     return (
         untupled(released(outputs, create_graph), several_out),
         untupled(released(products, create_graph), several_out),
@@ -124,10 +124,10 @@ def vhp(
     Source: `torch.autograd.functional.vhp
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.vhp.html>`_.
     """
-    several, made, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "vhp")
+    several, primals, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "vhp")
     with recording(create_graph or is_grad_enabled()):
-        found = gradients(jacobian, made, vectors, create_graph=create_graph)
-        products = filled(found, made, strict, create_graph, "double_back")
+        row = gradients(jacobian, primals, vectors, create_graph=create_graph)
+        products = filled(row, primals, strict, create_graph, "double_back")
     return released(outputs, create_graph)[0], untupled(released(products, create_graph), several)
 
 
@@ -145,15 +145,15 @@ def hvp(
     Source: `torch.autograd.functional.hvp
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hvp.html>`_.
     """
-    several, made, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "hvp")
+    several, primals, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "hvp")
     with enable_grad():
-        cotangents = tracked_zeros(made)
-        pulled = gradients(jacobian, made, cotangents, create_graph=True)
+        zeros = tracked_zeros(primals)
+        pulled = gradients(jacobian, primals, zeros, create_graph=True)
         if strict:
             check_dependent(jacobian, "hessian")
     with recording(create_graph or is_grad_enabled()):
-        found = gradients(pulled, cotangents, vectors, create_graph=create_graph)
-        products = filled(found, made, strict, create_graph, "double_back_trick")
+        column = gradients(pulled, zeros, vectors, create_graph=create_graph)
+        products = filled(column, primals, strict, create_graph, "double_back_trick")
     return released(outputs, create_graph)[0], untupled(released(products, create_graph), several)
 
 
@@ -170,22 +170,22 @@ def _jacobian(
     """The first derivative of a function that returns one number, with history; and the arguments made ready."""
     with enable_grad():
         several, given = tupled(inputs, "inputs", name)
-        made = prepared(given, create_graph, True)
+        primals = prepared(given, create_graph, True)
         if v is not None:
-            vectors = vector(v, made, several, name, create_graph)
+            vectors = vector(v, primals, several, name, create_graph)
         else:
             vectors = None
-            if len(made) != 1 or made[0].nelement() != 1:
+            if len(primals) != 1 or primals[0].nelement() != 1:
                 raise RuntimeError(
                     "The vector v can only be None if the input to the user-provided function is a single Tensor with "
                     "a single element."
                 )
-        several_out, outputs = _called(func, made, name, strict)
+        several_out, outputs = _called(func, primals, name, strict)
         if several_out:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if outputs[0].nelement() != 1:
             raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
-        jacobian = gradients(outputs, made, create_graph=True)
+        jacobian = gradients(outputs, primals, create_graph=True)
         if strict:
             check_dependent(jacobian, "jacobian")
-    return several, made, vectors, outputs, jacobian
+    return several, primals, vectors, outputs, jacobian

@@ -28,9 +28,9 @@ def tupled(given: Any, argument: str, function: str) -> tuple[bool, Tensors]:
     return several, listed
 
 
-def untupled(found: Any, several: bool) -> Any:
+def untupled(values: Any, several: bool) -> Any:
     """A tuple as the tuple that was given, or its only part."""
-    return found if several else found[0]
+    return values if several else values[0]
 
 
 def prepared(inputs: Sequence[Tensor], create_graph: bool, need_graph: bool) -> Tensors:
@@ -44,11 +44,11 @@ def prepared(inputs: Sequence[Tensor], create_graph: bool, need_graph: bool) -> 
     )
 
 
-def released(found: Any, create_graph: bool) -> Any:
+def released(values: Any, create_graph: bool) -> Any:
     """Results without history, unless ``create_graph`` asks for it."""
     if create_graph:
-        return found
-    return tuple([x.detach() if isinstance(x, Tensor) else released(x, create_graph) for x in found])
+        return values
+    return tuple([x.detach() if isinstance(x, Tensor) else released(x, create_graph) for x in values])
 
 
 def vector(v: Any, like: Tensors, several: bool, function: str, create_graph: bool) -> Tensors | None:
@@ -58,16 +58,16 @@ def vector(v: Any, like: Tensors, several: bool, function: str, create_graph: bo
       RuntimeError: it does not fit ``like``.
     """
     _, given = tupled(v, "v", function)
-    made = prepared(given, create_graph, False)
-    if len(made) != len(like):
+    vectors = prepared(given, create_graph, False)
+    if len(vectors) != len(like):
         if several:
-            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(made)}.")
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
         raise RuntimeError("The given v should contain a single Tensor.")
-    for i, (x, other) in enumerate(zip(made, like, strict=True)):
+    for i, (x, other) in enumerate(zip(vectors, like, strict=True)):
         if x._type.shape != other._type.shape:
             which = f"Entry {i} in " if several else ""
             raise RuntimeError(f"{which}v has invalid size: should be {other.size()} but got {x.size()}.")
-    return made
+    return vectors
 
 
 _INDEPENDENT = {
@@ -85,16 +85,16 @@ _INDEPENDENT = {
 }
 
 
-def check_dependent(found: Sequence[Tensor | None], what: str) -> None:
+def check_dependent(values: Sequence[Tensor | None], name: str) -> None:
     """For ``strict``: raise if something does not depend on the inputs."""
-    for i, x in enumerate(found):
+    for i, x in enumerate(values):
         if x is None:
             raise RuntimeError(
                 f"The output of the user-provided function is independent of input {i}. This is not allowed in strict "
                 "mode."
             )
         if not is_tracked(x):
-            raise RuntimeError(_INDEPENDENT[what].format(i=i))
+            raise RuntimeError(_INDEPENDENT[name].format(i=i))
 
 
 def gradients(
@@ -135,14 +135,14 @@ _UNREACHED = {
 }
 
 
-def filled(found: Sequence[Tensor | None], like: Tensors, strict: bool, create_graph: bool, step: str) -> Tensors:
+def filled(grads: Sequence[Tensor | None], like: Tensors, strict: bool, create_graph: bool, step: str) -> Tensors:
     """Gradients with zeros where there are none.
 
     Raises:
       RuntimeError: with ``strict``, there is none, or one that is to be differentiated again has no history.
     """
     results = []
-    for i, (g, x) in enumerate(zip(found, like, strict=True)):
+    for i, (g, x) in enumerate(zip(grads, like, strict=True)):
         if g is None and strict:
             raise RuntimeError(_UNREACHED[step].format(i=i))
         if g is not None and strict and create_graph and not is_tracked(g):
@@ -156,7 +156,7 @@ def filled(found: Sequence[Tensor | None], like: Tensors, strict: bool, create_g
 
 def tracked_zeros(like: Sequence[Tensor]) -> Tensors:
     """Zeros that require grad."""
-    made = tuple([alias(zeros(x._type)) for x in like])
-    for x in made:
+    tensors = tuple([alias(zeros(x._type)) for x in like])
+    for x in tensors:
         x._requires_grad = True
-    return made
+    return tensors

@@ -47,6 +47,6 @@ class Variable(metaclass=_VariableMeta):
             raise TypeError(f"Variable data has to be a tensor, but got {type_name(data)}")
         if requires_grad and not data._type.inexact:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        made = cut(alias(data))
-        made._requires_grad = bool(requires_grad)
-        return made
+        tensor = cut(alias(data))
+        tensor._requires_grad = bool(requires_grad)
+        return tensor

@@ -404,24 +404,24 @@ class _Symmetric(_Square):
     """A matrix that is its own transpose, but for rounding."""
 
     def check(self, value: Tensor) -> Tensor:
-        found = super().check(value)
-        return ops.isclose(value, value.mT, atol=1e-6).all(-1).all(-1) if bool(found.all()) else found
+        square = super().check(value)
+        return ops.isclose(value, value.mT, atol=1e-6).all(-1).all(-1) if bool(square.all()) else square
 
 
 class _PositiveSemidefinite(_Symmetric):
     """Symmetric, without negative eigenvalues."""
 
     def check(self, value: Tensor) -> Tensor:
-        found = super().check(value)
-        return eigvalsh(value).ge(0).all(-1) if bool(found.all()) else found
+        symmetric = super().check(value)
+        return eigvalsh(value).ge(0).all(-1) if bool(symmetric.all()) else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
     """Symmetric, with positive eigenvalues only."""
 
     def check(self, value: Tensor) -> Tensor:
-        found = super().check(value)
-        return cholesky_ex(value).info.eq(0) if bool(found.all()) else found
+        symmetric = super().check(value)
+        return cholesky_ex(value).info.eq(0) if bool(symmetric.all()) else symmetric
 
 
 # -- their names -----------------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ class Distribution:
     def __repr__(self) -> str:
         shown = [name for name in self.arg_constraints if name in self.__dict__]
         values = [self.__dict__[name] for name in shown]
-        written = [value if value.numel() == 1 else value.size() for value in values]
+        printed = [value if value.numel() == 1 else value.size() for value in values]
         return (
-            f"{type(self).__name__}({', '.join(f'{name}: {each}' for name, each in zip(shown, written, strict=True))})"
+            f"{type(self).__name__}({', '.join(f'{name}: {each}' for name, each in zip(shown, printed, strict=True))})"
         )

@@ -99,14 +99,14 @@ class LowRankMultivariateNormal(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)
         away = (value - self.loc).unsqueeze(-1)
-        small = self._capacitance_tril
+        capacitance = self._capacitance_tril
         column = self._scaled @ away
-        small_column = solve_triangular(small.expand(column.shape[:-2] + small.shape[-2:]), column, upper=False)
-        distance = (away.squeeze(-1).pow(2) / self.cov_diag).sum(-1) - small_column.squeeze(-1).pow(2).sum(-1)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det(small) + distance)
+        solved = solve_triangular(capacitance.expand(column.shape[:-2] + capacitance.shape[-2:]), column, upper=False)
+        distance = (away.squeeze(-1).pow(2) / self.cov_diag).sum(-1) - solved.squeeze(-1).pow(2).sum(-1)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det(capacitance) + distance)
 
-    def _log_det(self, small: Tensor) -> Tensor:
-        return 2 * half_log_det(small) + self.cov_diag.log().sum(-1)
+    def _log_det(self, capacitance: Tensor) -> Tensor:
+        return 2 * half_log_det(capacitance) + self.cov_diag.log().sum(-1)
 
     def entropy(self) -> Tensor:
         half = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det(self._capacitance_tril))

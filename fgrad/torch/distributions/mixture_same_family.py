@@ -36,12 +36,12 @@ class MixtureSameFamily(Distribution):
             raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
         if not isinstance(component_distribution, Distribution):
             raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
-        weights, places = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
-        for i, j in zip(reversed(weights), reversed(places), strict=False):
+        mixture_shape, batch_shape = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
+        for i, j in zip(reversed(mixture_shape), reversed(batch_shape), strict=False):
             if i != 1 and j != 1 and i != j:
                 raise ValueError(
-                    f"`mixture_distribution.batch_shape` ({weights}) is not compatible with "
-                    f"`component_distribution.batch_shape`({places})"
+                    f"`mixture_distribution.batch_shape` ({mixture_shape}) is not compatible with "
+                    f"`component_distribution.batch_shape`({batch_shape})"
                 )
         count, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if count is not None and components is not None and count != components:
@@ -52,7 +52,7 @@ class MixtureSameFamily(Distribution):
         self._num_component = components
         event_shape = component_distribution.event_shape
         self._event_ndims = len(event_shape)
-        super().__init__(batch_shape=places, event_shape=event_shape, validate_args=validate_args)
+        super().__init__(batch_shape=batch_shape, event_shape=event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Iterable[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(MixtureSameFamily, _instance)

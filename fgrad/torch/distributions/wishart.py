@@ -143,8 +143,8 @@ class Wishart(ExponentialFamily):
             again = again.index_put((again.clone(),), self._any_of_batch(~self.support.check(drawn)))
         return sample.squeeze(0) if lone else sample
 
-    def _any_of_batch(self, found: Tensor) -> Tensor:
-        return found.flatten(-len(self._batch_shape)).any(-1) if self._batch_shape else found
+    def _any_of_batch(self, flags: Tensor) -> Tensor:
+        return flags.flatten(-len(self._batch_shape)).any(-1) if self._batch_shape else flags
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)

@@ -17,12 +17,12 @@ def positions(argnums: Any, count: int) -> tuple[int, ...]:
     """
     if not isinstance(argnums, int | tuple):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
-    found = tuple([_position(i, count) for i in (argnums if isinstance(argnums, tuple) else (argnums,))])
-    if not found:
+    indices = tuple([_position(i, count) for i in (argnums if isinstance(argnums, tuple) else (argnums,))])
+    if not indices:
         raise RuntimeError("argnums must be non-empty")
-    if len(set(found)) != len(found):
-        raise RuntimeError(f"argnums elements must be unique, got {found}")
-    return found
+    if len(set(indices)) != len(indices):
+        raise RuntimeError(f"argnums elements must be unique, got {indices}")
+    return indices
 
 
 def _position(argnum: Any, count: int) -> int:
@@ -35,8 +35,8 @@ def _position(argnum: Any, count: int) -> int:
 
 def chosen(args: tuple[Any, ...], argnums: Any) -> Any:
     """The argument meant by an integer, or the tuple of those meant by a tuple."""
-    found = tuple([args[i] for i in positions(argnums, len(args))])
-    return found[0] if isinstance(argnums, int) else found
+    arguments = tuple([args[i] for i in positions(argnums, len(args))])
+    return arguments[0] if isinstance(argnums, int) else arguments
 
 
 def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
@@ -88,10 +88,10 @@ def check_outputs(outputs: Sequence[Any], function: str) -> None:
             )
 
 
-def check_real(function: str, leaves: Sequence[Any], what: str) -> None:
+def check_real(function: str, leaves: Sequence[Any], role: str) -> None:
     """Raise PyTorch's error if a tensor is complex."""
     for i, x in enumerate(leaves):
         if isinstance(x, Tensor) and x._type.dtype.is_complex:
             raise RuntimeError(
-                f"{function}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+                f"{function}: Expected all {role} to be real but received complex tensor at flattened input idx: {i}"
             )

@@ -45,8 +45,8 @@ class TensorPrograms:
             if not outputs:
                 return results, [None] * len(given), {}
             seeds = [new_tensor(weights(x._type.array), x._type) for x in outputs]
-            found = grad(outputs, [*given, *others.values()], seeds, allow_unused=True)
-            return results, list(found[: len(given)]), dict(zip(others, found[len(given) :], strict=True))
+            gradients = grad(outputs, [*given, *others.values()], seeds, allow_unused=True)
+            return results, list(gradients[: len(given)]), dict(zip(others, gradients[len(given) :], strict=True))
 
         return both
 
@@ -81,7 +81,7 @@ def _is_ours(value: Any) -> bool:
 def _closed_over(outputs: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
     """The leaves that outputs were computed from, with their names."""
     todo: list[Node] = [node for node in map(gradient_function, outputs) if node is not None]
-    seen = set(todo)
+    visited = set(todo)
     while todo:
         node = todo.pop()
         if isinstance(node, AccumulateGrad):
@@ -91,8 +91,8 @@ def _closed_over(outputs: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
                 yield _plain(name), leaf
             continue
         for edge in node.next_edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
+            if edge is not None and edge[0] not in visited:
+                visited.add(edge[0])
                 todo.append(edge[0])
 
 

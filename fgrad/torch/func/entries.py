@@ -90,8 +90,8 @@ class GradLevel(Scope):
         edge = gradient_edge(tensor) if self.recording and is_tracked(tensor) else None
         if edge is None:
             return False
-        seen = {edge[0]} - self.dead
-        stack = list(seen)
+        visited = {edge[0]} - self.dead
+        stack = list(visited)
         while stack:
             node = stack.pop()
             if isinstance(node, AccumulateGrad) or node.sequence < self.start:
@@ -99,24 +99,24 @@ class GradLevel(Scope):
             if isinstance(node, Entry) and node.level is not self and node.level in modes.differentiating:
                 return True
             for following in node.next_edges:
-                if following is not None and following[0] not in seen and following[0] not in self.dead:
-                    seen.add(following[0])
+                if following is not None and following[0] not in visited and following[0] not in self.dead:
+                    visited.add(following[0])
                     stack.append(following[0])
-        self.dead |= seen
+        self.dead |= visited
         return False
 
     def reaches(self, tensor: Tensor) -> bool:
         """Whether a tensor depends on what was entered."""
         edge = gradient_edge(tensor) if is_tracked(tensor) else None
         stack = [] if edge is None else [edge[0]]
-        seen = set(stack)
+        visited = set(stack)
         while stack:
             node = stack.pop()
             if isinstance(node, Entry) and node.level is self:
                 return True
             for following in node.next_edges:
-                if following is not None and following[0] not in seen:
-                    seen.add(following[0])
+                if following is not None and following[0] not in visited:
+                    visited.add(following[0])
                     stack.append(following[0])
         return False
 
@@ -152,8 +152,8 @@ class GradLevel(Scope):
         ]
         inference, modes.inference = modes.inference, False
         try:
-            found = engine.run_backward(roots, retain_graph, create_graph, edges, False)
-            return [zeros(x._type) if g is None else g for g, x in zip(found, entered, strict=True)]
+            grads = engine.run_backward(roots, retain_graph, create_graph, edges, False)
+            return [zeros(x._type) if g is None else g for g, x in zip(grads, entered, strict=True)]
         finally:
             modes.inference = inference
 

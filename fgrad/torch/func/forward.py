@@ -100,8 +100,8 @@ def jvp_at(
         check_outputs(outputs, _JVP)
         pairs = [_unpacked(x, strict) for x in outputs]
         aux = undone(lambda x: unpack_dual(x).primal, aux) if has_aux else None
-    found = unflatten([p for p, _ in pairs], out_structure), unflatten([t for _, t in pairs], out_structure)
-    return (*found, aux) if has_aux else found
+    pair = unflatten([p for p, _ in pairs], out_structure), unflatten([t for _, t in pairs], out_structure)
+    return (*pair, aux) if has_aux else pair
 
 
 def _dual(primal: Tensor, tangent: Tensor) -> Tensor:
@@ -161,18 +161,18 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                 f"Expected the tangents {given_structure} to have the same argspec as the primals {structure}"
             )
         for i, (t, p) in enumerate(zip(given, leaves, strict=True)):
-            for what, one, other in (
+            for name, one, other in (
                 ("shape", t.shape, p.shape),
                 ("device", t.device, p.device),
                 ("dtype", t.dtype, p.dtype),
             ):
                 if one != other:
                     raise RuntimeError(
-                        f"tangent:{i} with {what} {one} in flattened pytree doesn't match the {what} {other} of the "
+                        f"tangent:{i} with {name} {one} in flattened pytree doesn't match the {name} {other} of the "
                         "corresponding primal."
                     )
         create = modes.grad and (recorded or any(t.requires_grad for t in given))
-        found = outer.gradients(pulled, cotangents, given, True, create)
-        return unflatten([outer.leave(x) for x in found], out_structure)
+        pushed = outer.gradients(pulled, cotangents, given, True, create)
+        return unflatten([outer.leave(x) for x in pushed], out_structure)
 
     return values, derivative

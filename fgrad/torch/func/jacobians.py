@@ -59,8 +59,8 @@ def jacrev(
 
         def rows(basis: Sequence[Tensor]) -> list[Tensor]:
             if chunk_size == 1:
-                found = pull_back(unflatten([x.squeeze(0) for x in basis], out_structure))
-                return [x.unsqueeze(0) for x in flatten(found)[0]]
+                pulled = pull_back(unflatten([x.squeeze(0) for x in basis], out_structure))
+                return [x.unsqueeze(0) for x in flatten(pulled)[0]]
             return flatten(vmap(pull_back)(unflatten(basis, out_structure)))[0]
 
         blocks = [rows(basis) for basis in _bases(outputs, chunk_size)]
@@ -69,12 +69,12 @@ def jacrev(
         by_input = [
             [
                 part.view((*out.shape, *primal.shape))
-                for part, out in zip(ops.split(whole, sizes, 0), outputs, strict=True)
+                for part, out in zip(ops.split(stack, sizes, 0), outputs, strict=True)
             ]
-            for whole, primal in zip(stacked, primals, strict=True)
+            for stack, primal in zip(stacked, primals, strict=True)
         ]
-        found = unflatten([unflatten(row, structure) for row in zip(*by_input, strict=True)], out_structure)
-        return (found, *aux) if has_aux else found
+        jacobian = unflatten([unflatten(row, structure) for row in zip(*by_input, strict=True)], out_structure)
+        return (jacobian, *aux) if has_aux else jacobian
 
     return wrapper
 
@@ -117,7 +117,7 @@ def jacfwd(
             aux = unflatten([x[0] for x in leaves], aux_structure)
         outputs, out_structure = flatten(columns)
         sizes = [x.numel() for x in primals]
-        found = unflatten(
+        jacobian = unflatten(
             [
                 unflatten(
                     [
@@ -130,7 +130,7 @@ def jacfwd(
             ],
             out_structure,
         )
-        return (found, aux) if has_aux else found
+        return (jacobian, aux) if has_aux else jacobian
 
     return wrapper
 

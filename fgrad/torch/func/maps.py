@@ -142,8 +142,8 @@ class _Call:
                 f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(output)}. Did you mean to set "
                 "out_dims= to None for output?"
             )
-        whole = cross_out(output, level)
-        return whole if dim == 0 else ops.movedim(whole, 0, dim)
+        batch = cross_out(output, level)
+        return batch if dim == 0 else ops.movedim(batch, 0, dim)
 
 
 def _matched(

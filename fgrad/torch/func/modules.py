@@ -97,7 +97,7 @@ def _untied(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
     names: dict[Tensor, list[str]] = {}
     for name, tensor in _named(module).items():
         names.setdefault(tensor, []).append(name)
-    found = dict(state)
+    values = dict(state)
     for tied in names.values():
         given = [name for name in tied if name in state]
         if len(tied) == 1 or not given:
@@ -107,15 +107,15 @@ def _untied(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
                 f"functional_call got multiple values for keys {sorted(tied)}, which are tied. Consider using "
                 "tie_weights=False"
             )
-        found |= dict.fromkeys(tied, state[given[0]])
-    return found
+        values |= dict.fromkeys(tied, state[given[0]])
+    return values
 
 
 def _check_names(module: Any, state: dict[str, Tensor]) -> None:
     valid = set(_named(module))
     problems = [
-        f"{what} key(s): {', '.join(map(repr, sorted(keys)))}."
-        for what, keys in (("Unexpected", set(state) - valid), ("Missing", valid - set(state)))
+        f"{problem} key(s): {', '.join(map(repr, sorted(keys)))}."
+        for problem, keys in (("Unexpected", set(state) - valid), ("Missing", valid - set(state)))
         if keys
     ]
     if problems:
@@ -175,15 +175,15 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _stacked(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    found = {}
+    parameters = {}
     for name in states[0]:
         tensors = [state[name] for state in states]
         require = {x.requires_grad for x in tensors}
         if len(require) > 1:
             raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
         stacked = ops.stack(tensors)
-        found[name] = stacked.detach().requires_grad_() if require == {True} else stacked
-    return found
+        parameters[name] = stacked.detach().requires_grad_() if require == {True} else stacked
+    return parameters
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:

@@ -66,15 +66,15 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 def _grad_and_value(
     func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:
-    what = "grad_and_value(f)(*args)"
+    call = "grad_and_value(f)(*args)"
     with GradLevel() as level:
         entered = map_leaves(level.enter, chosen(args, argnums))
-        output, aux = split_aux(func(*replaced(args, argnums, entered), **kwargs), has_aux, what)
+        output, aux = split_aux(func(*replaced(args, argnums, entered), **kwargs), has_aux, call)
         if not isinstance(output, Tensor):
-            raise RuntimeError(f"{what}: Expected f(*args) to return a Tensor, got {type(output)}")
+            raise RuntimeError(f"{call}: Expected f(*args) to return a Tensor, got {type(output)}")
         if output._type.shape:
             raise RuntimeError(
-                f"{what}: Expected f(*args) to return a scalar Tensor, got tensor with {len(output._type.shape)} dims. "
+                f"{call}: Expected f(*args) to return a scalar Tensor, got tensor with {len(output._type.shape)} dims. "
                 "Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
         if is_tracked(output) and not output._type.dtype.is_floating_point:
@@ -83,8 +83,8 @@ def _grad_and_value(
             )
         leaves, structure = flatten(entered)
         out = level.leads_out(output)
-        found = level.gradients([output], leaves, [output.new_ones(())], out, out)
-        gradient = unflatten([level.leave(g) for g in found], structure)
+        gradients = level.gradients([output], leaves, [output.new_ones(())], out, out)
+        gradient = unflatten([level.leave(g) for g in gradients], structure)
         value = level.leave(output)
         return gradient, (value, undone(level.leave, aux)) if has_aux else value
 
@@ -118,13 +118,13 @@ def vjp_at(
     func: Callable[..., Any], primals: tuple[Any, ...], argnums: Argnums | None, has_aux: bool
 ) -> tuple[Any, ...]:
     """``vjp`` with respect to some of the primals, of all if ``argnums`` is None."""
-    what = "vjp(f, *primals)"
+    call = "vjp(f, *primals)"
     with GradLevel() as level:
         entered = map_leaves(level.enter, primals if argnums is None else chosen(primals, argnums))
         args = entered if argnums is None else replaced(primals, argnums, entered)
-        output, aux = split_aux(func(*args), has_aux, what)
+        output, aux = split_aux(func(*args), has_aux, call)
         outputs, structure = flatten(output)
-        check_outputs(outputs, what)
+        check_outputs(outputs, call)
         for x in outputs:
             if not x._type.inexact:
                 raise RuntimeError(
@@ -150,7 +150,7 @@ def vjp_at(
         recorded = any(level.leads_out(x) for x in outputs)
         wanted = modes.grad if create_graph is None else create_graph
         create = wanted and (recorded or any(x is not None and is_tracked(x) for x in starts))
-        found = level.gradients(varied, leaves, starts, retain_graph or recorded, create)
-        return unflatten([level.leave(g) for g in found], entered_structure)
+        gradients = level.gradients(varied, leaves, starts, retain_graph or recorded, create)
+        return unflatten([level.leave(g) for g in gradients], entered_structure)
 
     return (value, pull_back, aux) if has_aux else (value, pull_back)

@@ -66,8 +66,8 @@ class _Call:
 
     def result(self, leaves: Any) -> Any:
         """The results as the operator gives them."""
-        found = tuple(_gathered(leaves, self.result_counts))
-        return found if self.several else found[0]
+        results = tuple(_gathered(leaves, self.result_counts))
+        return results if self.several else results[0]
 
 
 def _count(value: Any) -> int | None:
@@ -132,16 +132,18 @@ class CustomOpDef:
 
     def _run(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         """Run the kernel, which must not give what it was given."""
-        found = self._kernel(*args, **keywords)
+        result = self._kernel(*args, **keywords)
         mutated = [p.name for p in self._signature.parameters if p.mutated]
         if mutated:
             names = [p.name for p in self._signature.parameters]
             for x in [x for name, x in zip(names, args, strict=False) if name in mutated]:
                 for each in x if isinstance(x, list) else [x]:
                     each._bump(self._qualname, here(2))
-        given = [x for value in args for x in (value if isinstance(value, list) else [value]) if isinstance(x, Tensor)]
-        storages = {id(x._storage) for x in given}
-        for value in _as_tuple(found):
+        tensors = [
+            x for value in args for x in (value if isinstance(value, list) else [value]) if isinstance(x, Tensor)
+        ]
+        storages = {id(x._storage) for x in tensors}
+        for value in _as_tuple(result):
             for x in value if isinstance(value, list) else [value]:
                 if isinstance(x, Tensor):
                     if id(x._storage) in storages:
@@ -149,7 +151,7 @@ class CustomOpDef:
                             f"{self._name} (with implementation in {inspect.getmodule(self._kernel)}): {_ALIASED}"
                         )
                     storages.add(id(x._storage))
-        return found
+        return result
 
     def register_kernel(
         self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /
@@ -278,28 +280,28 @@ def _function_of(definition: CustomOpDef) -> Any:
         needed = ctx.needs_input_grad
         ctx.needs_input_grad = tuple(_gathered(needed[:-1], call.counts))
         try:
-            found = _as_tuple(definition._backward_fn(ctx, *_gathered(grads, call.result_counts)))
+            gradients = _as_tuple(definition._backward_fn(ctx, *_gathered(grads, call.result_counts)))
         finally:
             ctx.needs_input_grad = needed
-        if any(n is not None for n in call.counts) and [_listed(x) for x in found] != call.counts:
+        if any(n is not None for n in call.counts) and [_listed(x) for x in gradients] != call.counts:
             raise RuntimeError(
                 "Expected the return from backward to be of the same structure as the inputs. Got lists of "
-                f"{[_listed(x) for x in found]} (return from backward), {call.counts} (inputs)"
+                f"{[_listed(x) for x in gradients]} (return from backward), {call.counts} (inputs)"
             )
-        return (*[g for x in found for g in (x if isinstance(x, list) else [x])], None)
+        return (*[g for x in gradients for g in (x if isinstance(x, list) else [x])], None)
 
     def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[Any, Any]:
         *leaves, call = args
         dims, given = tuple(_gathered(in_dims[:-1], call.counts)), _gathered(leaves, call.counts)
         rule = definition._vmap_fn or _one_by_one(definition)
-        found, out_dims = rule(info, dims, *given, **call.keywords)
-        flat = call.flattened(found)
+        result, out_dims = rule(info, dims, *given, **call.keywords)
+        flat = call.flattened(result)
         several = isinstance(out_dims, tuple)
-        places = list(out_dims) if several else [out_dims] * len(call.result_counts)
+        result_dims = list(out_dims) if several else [out_dims] * len(call.result_counts)
         spread = [
             d
-            for place, n in zip(places, call.result_counts, strict=True)
-            for d in (place if isinstance(place, list) else [place] * (1 if n is None else n))
+            for dim, n in zip(result_dims, call.result_counts, strict=True)
+            for d in (dim if isinstance(dim, list) else [dim] * (1 if n is None else n))
         ]
         return flat, tuple(spread)
 
@@ -328,13 +330,13 @@ def _one_by_one(definition: CustomOpDef) -> Callable[..., Any]:
             UserWarning,
         )
 
-        found = [
+        results = [
             definition(*[example(x, d, i) for x, d in zip(args, in_dims, strict=True)], **keywords)
             for i in range(info.batch_size)
         ]
-        if not isinstance(found[0], tuple):
-            return _stacked(found), 0
-        return tuple([_stacked(each) for each in zip(*found, strict=True)]), 0
+        if not isinstance(results[0], tuple):
+            return _stacked(results), 0
+        return tuple([_stacked(each) for each in zip(*results, strict=True)]), 0
 
     return rule
 
@@ -378,8 +380,8 @@ def custom_op(
     def make(function: Callable[..., Any]) -> CustomOpDef:
         schema = schema_of(function, mutates_args)
         namespace, own = name.split("::")
-        made = CustomOpDef(namespace, own, schema, function)
-        _enter(made)
-        return made
+        definition = CustomOpDef(namespace, own, schema, function)
+        _enter(definition)
+        return definition
 
     return make if fn is None else make(fn)

@@ -32,8 +32,8 @@ def register_autograd(
 
 def register_fake(op: CustomOpDef | str, func: Callable[..., Any] | None = None, /) -> Any:
     """Say what the results of an operator look like: see ``CustomOpDef.register_fake``."""
-    found = _operator(op)
-    return found.register_fake if func is None else found.register_fake(func)
+    definition = _operator(op)
+    return definition.register_fake if func is None else definition.register_fake(func)
 
 
 def register_kernel(

@@ -27,7 +27,7 @@ def _sequences(of: Any) -> tuple[Any, ...]:
 
 def _parameter_types() -> dict[Any, str]:
     """The annotations that parameters may have, and what stands for them in a schema."""
-    found: dict[Any, str] = {}
+    names: dict[Any, str] = {}
     # a type, its name, and whether there are lists of it, lists of it or None, and lists or None
     for base, name, lists, of_optional, optional in (
         (Tensor, "Tensor", True, True, False),
@@ -39,15 +39,15 @@ def _parameter_types() -> dict[Any, str]:
         (Dtype, "ScalarType", False, False, False),
         (Device, "Device", False, False, False),
     ):
-        found[base] = name
-        found[base | None] = f"{name}?"
+        names[base] = name
+        names[base | None] = f"{name}?"
         if lists:
-            found.update(dict.fromkeys(_sequences(base), f"{name}[]"))
+            names.update(dict.fromkeys(_sequences(base), f"{name}[]"))
         if of_optional:
-            found.update(dict.fromkeys(_sequences(base | None), f"{name}?[]"))
+            names.update(dict.fromkeys(_sequences(base | None), f"{name}?[]"))
         if optional:
-            found.update({each | None: f"{name}[]?" for each in _sequences(base)})
-    return found
+            names.update({each | None: f"{name}[]?" for each in _sequences(base)})
+    return names
 
 
 _PARAMETERS = _parameter_types()
@@ -116,11 +116,11 @@ class Schema:
                 raise RuntimeError(f"Unknown keyword argument '{key}' for operator '{name}'. Schema: {declared}")
             given[key] = value
         values: dict[str, Any] = {}
-        for place, p in enumerate(self.parameters):
+        for position, p in enumerate(self.parameters):
             value = given.get(p.name, p.default)
             if value is inspect.Parameter.empty:
                 raise RuntimeError(f"{name}() is missing value for argument '{p.name}'. Declaration: {declared}")
-            values[p.name] = value if value is p.default else _converted(p, place, value, name, declared)
+            values[p.name] = value if value is p.default else _converted(p, position, value, name, declared)
         while positional and _is_default(positional[-1], values[positional[-1].name]):
             positional.pop()
         named = {
@@ -143,7 +143,7 @@ def _is_default(parameter: Parameter, value: Any) -> bool:
     )
 
 
-def _converted(parameter: Parameter, place: int, value: Any, name: str, declared: str) -> Any:
+def _converted(parameter: Parameter, position: int, value: Any, name: str, declared: str) -> Any:
     """An argument as the kernel is given it."""
     kind = re.sub(r"\(a\d+!\)", "", parameter.kind)
     base = kind.rstrip("?[]")
@@ -166,7 +166,7 @@ def _converted(parameter: Parameter, place: int, value: Any, name: str, declared
     )
     raise RuntimeError(
         f"{name}() Expected a value of type '{wanted}' for argument '{parameter.name}' but instead found type "
-        f"'{type_name(value)}'.\nPosition: {place}\nValue: {value!r}\nDeclaration: {declared}\n"
+        f"'{type_name(value)}'.\nPosition: {position}\nValue: {value!r}\nDeclaration: {declared}\n"
         f"Cast error details: {why}"
     )
 
@@ -206,11 +206,11 @@ def schema_of(function: Callable[..., Any], mutates_args: str | Iterable[str]) -
     signature = inspect.signature(function)
     mutated = mutates_args if isinstance(mutates_args, str) else tuple(mutates_args)
 
-    def refuse(what: str) -> ValueError:
-        return ValueError(f"infer_schema(func): {what} Got func with signature {signature})")
+    def refuse(complaint: str) -> ValueError:
+        return ValueError(f"infer_schema(func): {complaint} Got func with signature {signature})")
 
     parameters = []
-    for place, (name, parameter) in enumerate(signature.parameters.items()):
+    for position, (name, parameter) in enumerate(signature.parameters.items()):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise refuse("We do not support positional-only args, varargs, or varkwargs.")
         if parameter.annotation is parameter.empty:
@@ -222,8 +222,8 @@ def schema_of(function: Callable[..., Any], mutates_args: str | Iterable[str]) -
                 f"Parameter {name} has an unsupported default value type {type(default)}. Please file an issue on "
                 "GitHub so we can prioritize this."
             )
-        found = Parameter(name, kind, default, parameter.kind is parameter.KEYWORD_ONLY, False)
-        parameters.append(_mutated(found, place, mutated, refuse))
+        entry = Parameter(name, kind, default, parameter.kind is parameter.KEYWORD_ONLY, False)
+        parameters.append(_mutated(entry, position, mutated, refuse))
     unknown = set() if isinstance(mutated, str) else set(mutated) - set(signature.parameters)
     if unknown:
         raise refuse(
@@ -255,7 +255,7 @@ def _as_list(kind: Any) -> Any:
 
 
 def _mutated(
-    parameter: Parameter, place: int, mutated: str | tuple[str, ...], refuse: Callable[[str], ValueError]
+    parameter: Parameter, position: int, mutated: str | tuple[str, ...], refuse: Callable[[str], ValueError]
 ) -> Parameter:
     """A parameter with the mark of those that are written."""
     tensors = parameter.kind.startswith("Tensor")
@@ -265,17 +265,17 @@ def _mutated(
                 "mutates_args must either be a sequence of the names of the arguments that are mutated or the string "
                 "'unknown'. "
             )
-        written = tensors
+        is_mutated = tensors
     else:
-        written = parameter.name in mutated
-        if written and not tensors:
+        is_mutated = parameter.name in mutated
+        if is_mutated and not tensors:
             raise refuse(
                 f"Parameter {parameter.name} is in mutable_args but only Tensors or collections of Tensors can be "
                 "mutated"
             )
-    if not written:
+    if not is_mutated:
         return parameter
-    return evolve(parameter, kind=f"Tensor(a{place}!){parameter.kind.removeprefix('Tensor')}", mutated=True)
+    return evolve(parameter, kind=f"Tensor(a{position}!){parameter.kind.removeprefix('Tensor')}", mutated=True)
 
 
 def _evaluated(function: Any, annotation: Any, refuse: Callable[[str], ValueError]) -> Any:

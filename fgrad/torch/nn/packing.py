@@ -123,8 +123,8 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """
     if permutation is None:
         return None
-    places = ops.arange(0, permutation.numel(), device=permutation.device)
-    return ops.empty_like(permutation).scatter_(0, permutation, places)
+    positions = ops.arange(0, permutation.numel(), device=permutation.device)
+    return ops.empty_like(permutation).scatter_(0, permutation, positions)
 
 
 @overload("_pack_padded_sequence", "PackPaddedSequenceBackward0")
@@ -137,9 +137,9 @@ def _rows(input: Array, rows: Fixed) -> Any:
 @overload("_pad_packed_sequence", "PadPackedSequenceBackward0")
 def _spread(data: Array, rows: Fixed, padding_value: Number) -> Any:
     """Rows at their places, a value where there is none (-1)."""
-    found = data.at[jnp.maximum(rows, 0)].get(mode="promise_in_bounds")
-    there = lax.expand_dims(rows >= 0, range(rows.ndim, found.ndim))
-    return jnp.where(there, found, padding_value.astype(data.dtype))
+    values = data.at[jnp.maximum(rows, 0)].get(mode="promise_in_bounds")
+    there = lax.expand_dims(rows >= 0, range(rows.ndim, values.ndim))
+    return jnp.where(there, values, padding_value.astype(data.dtype))
 
 
 def pack_padded_sequence(

@@ -60,9 +60,9 @@ def _on_one_device(parameters: Iterable[Tensor]) -> Iterator[Tensor]:
     first = None
     for parameter in parameters:
         # all devices but GPUs count as one
-        place = parameter.get_device() if parameter.device.type == "cuda" else -1
+        device = parameter.get_device() if parameter.device.type == "cuda" else -1
         if first is None:
-            first = place
-        elif place != first:
+            first = device
+        elif device != first:
             raise TypeError("Found two parameters on different devices, this is currently not supported.")
         yield parameter

@@ -71,13 +71,13 @@ def _type_suffixes(values: np.ndarray | None, shape: tuple[int, ...], dtype: dty
     if values is None or values.size == 0:
         if values is None or len(shape) != 1:
             yield f"size={tuple(shape)}"
-        told = dtype is default
+        is_default = dtype is default
     else:
         if not current().edgeitems:
             yield f"size={tuple(shape)}"
         complex_default = dtypes.complex128 if default is dtypes.float64 else dtypes.complex64
-        told = dtype in (default, complex_default, dtypes.int64, dtypes.bool_)
-    if not told:
+        is_default = dtype in (default, complex_default, dtypes.int64, dtypes.bool_)
+    if not is_default:
         yield f"dtype={dtype}"
 
 

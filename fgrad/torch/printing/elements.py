@@ -39,10 +39,10 @@ class _Real:
 
     width: int
     specification: str
-    whole: bool = False
+    integral: bool = False
 
     def text(self, number: complex) -> str:
-        point = "." if self.whole and math.isfinite(number.real) else ""
+        point = "." if self.integral and math.isfinite(number.real) else ""
         return (format(number.real, self.specification) + point).rjust(self.width)
 
 
@@ -72,16 +72,16 @@ def _form(values: np.ndarray, options: PrintOptions) -> _Form:
         return _Discrete(max(map(len, map(str, numbers)), default=1))
     telling = [number for number in numbers if number != 0 and math.isfinite(number)]
     if not telling:
-        return _Real(width=1, specification=".0f", whole=True)
+        return _Real(width=1, specification=".0f", integral=True)
     scientific = options.sci_mode
     if scientific is None:
         sizes = [abs(number) for number in telling]
         largest, smallest = max(sizes), min(sizes)
         scientific = largest / smallest > 1000 or largest > 1e8 or smallest < 1e-4
-    whole = not scientific and all(number.is_integer() for number in telling)
-    specification = f".{options.precision}e" if scientific else ".0f" if whole else f".{options.precision}f"
+    integral = not scientific and all(number.is_integer() for number in telling)
+    specification = f".{options.precision}e" if scientific else ".0f" if integral else f".{options.precision}f"
     width = max(len(format(number, specification)) for number in telling)
-    return _Real(width + whole, specification, whole)
+    return _Real(width + integral, specification, integral)
 
 
 def _shown(length: int, options: PrintOptions) -> np.ndarray | None:

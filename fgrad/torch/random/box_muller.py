@@ -67,9 +67,9 @@ def _log_single(x: Array) -> Array:
     # x = m * 2**exponent with m in [1/2, 1), then moved to [sqrt(1/2), sqrt(2))
     exponent = (bits >> 23) - 126
     m = ((bits & 0x007FFFFF) | 0x3F000000).view(FLOAT32)
-    small = m < _SQRT_HALF
-    exponent = (exponent - small).astype(FLOAT32)
-    m = (m - _F(1)) + m * small
+    below = m < _SQRT_HALF
+    exponent = (exponent - below).astype(FLOAT32)
+    m = (m - _F(1)) + m * below
     square = m * m
     value = _fused((_polynomial(_LOG_P, m) * m).astype(FLOAT64), square, exponent * _LOG2_LOW)
     value = value - square * _F(0.5)
@@ -126,14 +126,14 @@ class _Compiled:
         if self.routine is None:
             graph = recorded(lambda rows: _halves(jnp, rows), [array_type((self.rows, 16), FLOAT32)])
             self.routine = Routine(graph, pieces)
-        given = len(uniform)
-        if given != self.rows:
+        count = len(uniform)
+        if count != self.rows:
             filled = np.zeros((self.rows, 16), FLOAT32)
-            filled[:given] = uniform
+            filled[:count] = uniform
             uniform = filled
         with eval_context():
-            found = self.routine([uniform])
-        return [concrete(x)[:given] for x in found]
+            halves = self.routine([uniform])
+        return [concrete(x)[:count] for x in halves]
 
 
 #: few programs serve arrays of every size but small ones, on which NumPy is done before the program has begun
@@ -148,10 +148,10 @@ _FIRST, _LATER, AHEAD = 16 * _SMALL, 16 * 4096, 16 * 512
 def _standard_single(uniform: Array) -> None:
     """Replaces blocks of float32 uniform numbers by standard normal ones."""
     if len(uniform) <= _SMALL:
-        found = _halves(np, uniform)
+        halves = _halves(np, uniform)
     else:
-        found = next(each for each in _SIZES if len(uniform) <= each.rows)(uniform)
-    uniform[:, :8], uniform[:, 8:] = found
+        halves = next(each for each in _SIZES if len(uniform) <= each.rows)(uniform)
+    uniform[:, :8], uniform[:, 8:] = halves
 
 
 def _scaled_single(numbers: Array, mean: float, std: float) -> Array:
@@ -177,17 +177,17 @@ def following(generator: Generator, count: int, mean: float, std: float) -> Arra
     with generator.lock:
         ahead = generator.ahead
         if ahead is None:
-            made, then = generator.floats(count), Ahead(np.empty(0, FLOAT32), _FIRST)
-            _standard_single(made.reshape(-1, 16))
+            values, left = generator.floats(count), Ahead(np.empty(0, FLOAT32), _FIRST)
+            _standard_single(values.reshape(-1, 16))
         else:
             if len(ahead.numbers) < count:
                 numbers = generator.peeked(max(count, ahead.following))
                 _standard_single(numbers.reshape(-1, 16))
                 ahead = Ahead(numbers, min(8 * ahead.following, _LATER))
             generator.skip(count)
-            made, then = ahead.numbers[:count], Ahead(ahead.numbers[count:], ahead.following)
-        generator.ahead = then
-    return _scaled_single(made, mean, std)
+            values, left = ahead.numbers[:count], Ahead(ahead.numbers[count:], ahead.following)
+        generator.ahead = left
+    return _scaled_single(values, mean, std)
 
 
 def _blocks_double(uniform: Array, mean: float, std: float) -> None:

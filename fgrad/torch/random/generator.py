@@ -277,7 +277,7 @@ class Generator:
         with self.lock:
             start, unused = self._position(), self._unused
             block = 32
-            taken = 0
+            drawn = 0
 
             def blocks() -> Iterator[list[float]]:
                 nonlocal block
@@ -288,15 +288,15 @@ class Generator:
             numbers = chain.from_iterable(blocks())
 
             def draw() -> float:
-                nonlocal taken
-                taken += 1
+                nonlocal drawn
+                drawn += 1
                 return next(numbers)
 
             try:
                 yield draw
             finally:
                 self._return(start, unused)
-                self.words(2 * taken)
+                self.words(2 * drawn)
 
     def _position(self) -> dict[str, Any]:
         return cast(dict[str, Any], self._engine.state)["state"]

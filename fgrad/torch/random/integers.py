@@ -217,18 +217,18 @@ def _shuffled(count: int, generator: Generator) -> Array:
         return _swapped(count, behind)
     partners = behind.tolist()
     order = list(range(count))
-    for place, partner in enumerate(partners):
-        order[place], order[partner] = order[partner], order[place]
+    for i, partner in enumerate(partners):
+        order[i], order[partner] = order[partner], order[i]
     return np.array(order, np.int64)
 
 
 def _swapped(count: int, partners: Any) -> Any:
     """The integers below ``count`` when each place has been swapped with its partner: traced."""
 
-    def swapped(place: Any, order: Any) -> Any:
-        partner = partners[place]
-        one, other = order[place], order[partner]
-        return order.at[place].set(other).at[partner].set(one)
+    def swapped(i: Any, order: Any) -> Any:
+        partner = partners[i]
+        one, other = order[i], order[partner]
+        return order.at[i].set(other).at[partner].set(one)
 
     return lax.fori_loop(0, count - 1, swapped, jnp.arange(count))
 
@@ -240,8 +240,8 @@ def _shuffled_inside_out(count: int, generator: Generator) -> Array:
     block = 2**20
     with generator.lock:
         for start in range(0, count, block):
-            places = np.arange(start, min(start + block, count), dtype=np.uint64)
-            partners = generator.long_words(len(places)) % (places + np.uint64(1))
-            for place, partner in enumerate(partners.tolist(), start):
-                order[place], order[partner] = order[partner], place
+            indices = np.arange(start, min(start + block, count), dtype=np.uint64)
+            partners = generator.long_words(len(indices)) % (indices + np.uint64(1))
+            for i, partner in enumerate(partners.tolist(), start):
+                order[i], order[partner] = order[partner], i
     return np.frombuffer(order, np.int64)

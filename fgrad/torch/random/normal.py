@@ -53,15 +53,15 @@ def _blocks(generator: Generator, count: int, dtype: np.dtype[Any], mean: float,
     if dtype == FLOAT32 and count % 16 == 0 and count <= AHEAD and generator.engine is None:
         return following(generator, count, mean, std)
     draw = generator.doubles if dtype == FLOAT64 else generator.floats
-    whole = count - count % 16
+    in_blocks = count - count % 16
     with generator.lock:
         # the 16-bit types draw block by block, the others fill the whole array first
-        values = draw(whole if dtype.itemsize == 2 else count)[:whole]
-        if count == whole:
+        values = draw(in_blocks if dtype.itemsize == 2 else count)[:in_blocks]
+        if count == in_blocks:
             return blocks_of_sixteen(values, mean, std)
         values = np.concatenate([values, draw(16)])
     values = blocks_of_sixteen(values, mean, std)
-    return np.concatenate([values[: count - 16], values[whole:]])
+    return np.concatenate([values[: count - 16], values[in_blocks:]])
 
 
 def normal(

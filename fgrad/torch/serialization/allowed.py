@@ -93,8 +93,8 @@ def _name(each: Any) -> str:
 
 def added(name: str) -> Any:
     """What the user has added under a name; ``KeyError`` if nothing."""
-    found = _added[name]
-    return found[0] if isinstance(found, tuple) else found
+    entry = _added[name]
+    return entry[0] if isinstance(entry, tuple) else entry
 
 
 def is_added(value: Any) -> bool:
@@ -118,13 +118,13 @@ def _bytearray(*given: Any) -> bytearray:
 
 
 def _made_of(make: type, *kinds: type) -> Global:
-    def made(*given: Any) -> Any:
-        if len(given) > 1 or any(type(each) not in kinds for each in given):
-            shown = ", ".join(type(each).__name__ for each in given)
+    def construct(*args: Any) -> Any:
+        if len(args) > 1 or any(type(each) not in kinds for each in args):
+            shown = ", ".join(type(each).__name__ for each in args)
             raise pickle.UnpicklingError(f"a file makes {make.__name__} of one container, not of ({shown})")
-        return make(*given)
+        return make(*args)
 
-    return made
+    return construct
 
 
 def _size(sizes: Any = ()) -> Size:
@@ -146,8 +146,8 @@ def _parameter(data: Any, requires_grad: Any = True) -> Any:
 
 
 def _rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any, *state: Any) -> Any:
-    made = _parameter(data, requires_grad)
-    return _utils._set_obj_state(made, *state) if state else made
+    parameter = _parameter(data, requires_grad)
+    return _utils._set_obj_state(parameter, *state) if state else parameter
 
 
 def _rebuild_from_type(rebuild: Any, new_type: Any, args: Any, state: Any) -> Any:
@@ -160,9 +160,9 @@ def _rebuild_from_type(rebuild: Any, new_type: Any, args: Any, state: Any) -> An
     return _utils._rebuild_from_type_v2(rebuild, new_type, args, state)
 
 
-def _refused(what: str) -> Global:
+def _refused(name: str) -> Global:
     def refuse(*args: Any) -> Any:
-        raise pickle.UnpicklingError(f"fgrad.torch has no {what}, and the file holds one.")
+        raise pickle.UnpicklingError(f"fgrad.torch has no {name}, and the file holds one.")
 
     return refuse
 

@@ -21,8 +21,8 @@ _PADDING = b"FB"
 MAGIC = b"PK\x03\x04"
 
 
-def _failed(what: str) -> RuntimeError:
-    return RuntimeError(f"PytorchStreamReader failed reading zip archive: {what}")
+def _failed(reason: str) -> RuntimeError:
+    return RuntimeError(f"PytorchStreamReader failed reading zip archive: {reason}")
 
 
 class Reader:
@@ -68,10 +68,10 @@ class Reader:
 
     def byte_order(self) -> str:
         """That of the elements."""
-        found = self.read("byteorder") if "byteorder" in self else b"little"
-        if found not in (b"little", b"big"):
-            raise ValueError(f"Unknown endianness type: {found[:20]!r}")
-        return found.decode()
+        order = self.read("byteorder") if "byteorder" in self else b"little"
+        if order not in (b"little", b"big"):
+            raise ValueError(f"Unknown endianness type: {order[:20]!r}")
+        return order.decode()
 
 
 class Writer:

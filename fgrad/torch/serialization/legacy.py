@@ -53,10 +53,10 @@ def load(content: bytes, kind: Any, map_location: Any, named: dict[str, Any]) ->
         raise RuntimeError(f"Invalid protocol version: {version!r:.60}")
     system = _plain(stream)
     mentions = _Mentions(len(content), map_location)
-    found = kind(stream, mentions.find, **named).load()
+    value = kind(stream, mentions.find, **named).load()
     big = isinstance(system, dict) and system.get("little_endian") is False
     mentions.fill(stream, _plain(stream), "big" if big else "little")
-    return found
+    return value
 
 
 def _plain(stream: IO[bytes]) -> Any:

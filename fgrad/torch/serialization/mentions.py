@@ -52,8 +52,8 @@ def checked(mention: Any, length: int) -> Any:
     match mention:
         case ("storage" | b"storage" as tag, kind, str(name), str() | bytes() as location, int(count), *rest):
             if count >= 0 and len(mention) == length and (kind is UntypedStorage or kind in FORMER.values()):
-                place = location.decode("ascii") if isinstance(location, bytes) else location
-                return (tag, kind, name, place, count, *rest)
+                device = location.decode("ascii") if isinstance(location, bytes) else location
+                return (tag, kind, name, device, count, *rest)
     raise RuntimeError(f"the file mentions a storage in a way that is not PyTorch's: {mention!r:.200}")
 
 

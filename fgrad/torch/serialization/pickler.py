@@ -61,8 +61,8 @@ class Pickler(_WRITTEN_IN_PYTHON):
             raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         count = cell.count * cell.dtype.itemsize // dtype.itemsize
         kind = UntypedStorage if isinstance(obj, UntypedStorage) or dtype is not obj.dtype else former_class(dtype)
-        found = ("storage", kind, str(number), str(place_of(cell.array)), count)
-        return (*found, None) if self._views else found
+        mention = ("storage", kind, str(number), str(place_of(cell.array)), count)
+        return (*mention, None) if self._views else mention
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
@@ -75,16 +75,16 @@ class Pickler(_WRITTEN_IN_PYTHON):
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         """Write a name; PyTorch's own where it has the thing."""
-        found = _name(obj, name)
-        if found is None:
+        names = _name(obj, name)
+        if names is None:
             super().save_global(obj, name)
         elif self.proto >= 4:
-            self.save(found[0])
-            self.save(found[1])
+            self.save(names[0])
+            self.save(names[1])
             self.write(pickle.STACK_GLOBAL)
             self.memoize(obj)
         else:
-            self.write(pickle.GLOBAL + "\n".join((*found, "")).encode())
+            self.write(pickle.GLOBAL + "\n".join((*names, "")).encode())
             self.memoize(obj)
 
     dispatch[FunctionType] = save_global
@@ -119,10 +119,10 @@ def _parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     """The function of PyTorch's that makes a tensor, and its arguments."""
     geometry = tensor._geometry_of()
     requires_grad = is_tracked(tensor)
-    place = tuple(geometry.sizes), tuple(geometry.strides)
+    shape = tuple(geometry.sizes), tuple(geometry.strides)
     if tensor.is_meta:  # type: ignore[attr-defined]
-        return _utils._rebuild_meta_tensor_no_storage, (geometry.dtype, *place, requires_grad)
-    parts = (_Memory(tensor._storage, geometry.dtype), geometry.offset, *place, requires_grad, OrderedDict())
+        return _utils._rebuild_meta_tensor_no_storage, (geometry.dtype, *shape, requires_grad)
+    parts = (_Memory(tensor._storage, geometry.dtype), geometry.offset, *shape, requires_grad, OrderedDict())
     signs = {name: True for name in ("conj", "neg") if getattr(geometry, name)}
     if geometry.dtype in _FORMER_TYPES:
         return _utils._rebuild_tensor_v2, (*parts, signs) if signs else parts

@@ -72,10 +72,10 @@ class Unpickler:
             action(self)
 
     def _read(self, count: int) -> bytes:
-        found = self._stream.read(count)
-        if len(found) < count:
+        data = self._stream.read(count)
+        if len(data) < count:
             raise pickle.UnpicklingError("pickle data was truncated")
-        return found
+        return data
 
     def _number(self, form: str) -> Any:
         return struct.unpack(form, self._read(struct.calcsize(form)))[0]
@@ -110,15 +110,15 @@ class Unpickler:
 
     def _new(self) -> None:
         arguments = self._stack.pop()
-        made = self._stack.pop()
-        if made is CALLABLE["torch.nn.parameter.Parameter"] or made is CALLABLE["collections.OrderedDict"]:
-            self._stack.append(made(*arguments))
-        elif is_added(made):
-            self._stack.append(made.__new__(made, *arguments))
+        cls = self._stack.pop()
+        if cls is CALLABLE["torch.nn.parameter.Parameter"] or cls is CALLABLE["collections.OrderedDict"]:
+            self._stack.append(cls(*arguments))
+        elif is_added(cls):
+            self._stack.append(cls.__new__(cls, *arguments))
         else:
             raise pickle.UnpicklingError(
                 "Can only create new object for nn.Parameter or classes allowlisted via `add_safe_globals` but got "
-                + _shown(made)
+                + _shown(cls)
             )
 
     def _build(self) -> None:
@@ -158,9 +158,9 @@ class Unpickler:
     def _appends(self) -> None:
         self._extend(self._items(), "extend")
 
-    def _extend(self, items: list[Any], what: str) -> None:
+    def _extend(self, items: list[Any], verb: str) -> None:
         if type(self._stack[-1]) is not list:
-            raise pickle.UnpicklingError(f"Can only {what} lists, but got {_shown(type(self._stack[-1]))}")
+            raise pickle.UnpicklingError(f"Can only {verb} lists, but got {_shown(type(self._stack[-1]))}")
         self._stack[-1].extend(items)
 
     def _set_item(self) -> None:
@@ -170,11 +170,11 @@ class Unpickler:
     def _set_items(self) -> None:
         self._set(self._items(), "SETITEMS")
 
-    def _set(self, items: list[Any], what: str) -> None:
+    def _set(self, items: list[Any], action: str) -> None:
         target = self._stack[-1]
         if type(target) not in (dict, OrderedDict, Counter):
             raise pickle.UnpicklingError(
-                f"Can only {what} for dict, collections.OrderedDict, collections.Counter, but got "
+                f"Can only {action} for dict, collections.OrderedDict, collections.Counter, but got "
                 + _shown(type(target))
             )
         for key, value in zip(items[::2], items[1::2], strict=True):
@@ -195,13 +195,13 @@ class Unpickler:
         self._tuple_of(items)
 
     def _tuple_of(self, items: list[Any]) -> None:
-        found = tuple(items)
+        result = tuple(items)
         inner = [self._depths.get(id(each), (1, None))[0] for each in items if type(each) is tuple]
         if inner:
             if max(inner) >= _DEEPEST:
                 raise pickle.UnpicklingError(f"tuples lie in tuples more than {_DEEPEST} deep")
-            self._depths[id(found)] = (max(inner) + 1, found)
-        self._stack.append(found)
+            self._depths[id(result)] = (max(inner) + 1, result)
+        self._stack.append(result)
 
     # ----------------------------------------------------------------------------------------------------------------
     # leaves
@@ -210,8 +210,8 @@ class Unpickler:
         self._stack.append(str(self._read(self._number("<I")), "utf-8", "surrogatepass"))
 
     def _short_bytes(self) -> None:
-        found = self._read(self._number("B"))
-        self._stack.append(found if self._encoding == "bytes" else found.decode(self._encoding))
+        data = self._read(self._number("B"))
+        self._stack.append(data if self._encoding == "bytes" else data.decode(self._encoding))
 
     def _long(self) -> None:
         self._stack.append(int.from_bytes(self._read(self._number("B")), "little", signed=True))
@@ -223,9 +223,9 @@ class Unpickler:
         self._memo[self._number(form)] = self._stack[-1]
 
     def _protocol(self) -> None:
-        found = self._number("B")
-        if found != 2:
-            raise pickle.UnpicklingError(f"the pickle is of protocol {found}, and only data of protocol 2 are read")
+        protocol = self._number("B")
+        if protocol != 2:
+            raise pickle.UnpicklingError(f"the pickle is of protocol {protocol}, and only data of protocol 2 are read")
 
 
 def _meaning(module: str, name: str) -> Any:

@@ -72,8 +72,8 @@ def loads(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     return {entry.name: entry.array(block) for entry in entries}, metadata
 
 
-def _wrong(what: str) -> TensorFileError:
-    return TensorFileError(f"This is no safetensors file: {what}.")
+def _wrong(reason: str) -> TensorFileError:
+    return TensorFileError(f"This is no safetensors file: {reason}.")
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
@@ -96,10 +96,10 @@ def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("a name occurs twice")
-    return found
+    return mapping
 
 
 def _no_constant(text: str) -> None:
@@ -151,8 +151,8 @@ def _check_cover(entries: list[_Entry], length: int) -> None:
     end = 0
     for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
         if entry.start != end:
-            what = "overlaps another tensor" if entry.start < end else "comes after bytes that belong to none"
-            raise _wrong(f"{entry.name!r} {what}")
+            reason = "overlaps another tensor" if entry.start < end else "comes after bytes that belong to none"
+            raise _wrong(f"{entry.name!r} {reason}")
         end = entry.end
     if end != length:
         raise _wrong(f"its tensors have {end:,} bytes, and it holds {length:,}")

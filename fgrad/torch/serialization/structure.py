@@ -61,10 +61,10 @@ def decode(code: Code, make: Make) -> Any:
         case {"dict": list(items), **rest} if not rest:
             return dict(_pairs(items, make))
         case {"OrderedDict": list(items), **rest} if rest.keys() <= {"_metadata"}:
-            found = OrderedDict(_pairs(items, make))
+            mapping = OrderedDict(_pairs(items, make))
             if rest:
-                found._metadata = decode(rest["_metadata"], make)  # type: ignore[attr-defined]
-            return found
+                mapping._metadata = decode(rest["_metadata"], make)  # type: ignore[attr-defined]
+            return mapping
     raise ValueError(f"unknown structure {str(code)[:60]}")
 
 

@@ -44,11 +44,11 @@ def load_tensors(content: bytes, map_location: Any) -> Any:
         document = json.loads(metadata[_STRUCTURE])
         if not isinstance(document, dict) or document.get("version") != _VERSION or "value" not in document:
             raise ValueError(f"it is not of version {_VERSION}")
-        found = decode(document["value"], tensors.make)
+        value = decode(document["value"], tensors.make)
         tensors.check_complete()
     except (ValueError, RecursionError) as error:
         raise TensorFileError(f"The file's metadata do not tell the structure of what was saved: {error}") from error
-    return found
+    return value
 
 
 class _Loaded:
@@ -86,8 +86,8 @@ class _Loaded:
             array = _complex(name, self._arrays[name]) if complex else self._arrays[name]
             tensor = new_tensor(constant(array), type_of(array), _dense(name, array, strides))
             self._first[name] = _moved(tensor, place_for(array, tensor._type.dtype, device, self._map_location))
-        whole = self._first[name]
-        tensor = alias(whole if part is None else _part(name, whole, part), VersionCounter())
+        stored = self._first[name]
+        tensor = alias(stored if part is None else _part(name, stored, part), VersionCounter())
         if (requires_grad or parameter) and not tensor._type.inexact:
             raise ValueError(f"tensor {name!r} of {tensor._type.dtype} cannot require gradients")
         if parameter is not None:
@@ -124,14 +124,14 @@ def _dense(name: str, array: np.ndarray, strides: Sequence[int] | None) -> tuple
     return tuple(strides)
 
 
-def _part(name: str, whole: Tensor, part: Sequence[Any]) -> Tensor:
+def _part(name: str, stored: Tensor, part: Sequence[Any]) -> Tensor:
     """A view of a flat tensor by its sizes, strides and offset."""
     match part:
         case [list(sizes), list(strides), int(offset)] if len(sizes) == len(strides) and all(
             type(n) is int and n >= 0 for n in (*sizes, *strides, offset)
         ):
-            if whole.dim() == 1 and (0 in sizes or extent(tuple(sizes), tuple(strides), offset) <= whole.numel()):
-                return as_strided(whole.detach(), sizes, strides, offset)
+            if stored.dim() == 1 and (0 in sizes or extent(tuple(sizes), tuple(strides), offset) <= stored.numel()):
+                return as_strided(stored.detach(), sizes, strides, offset)
     raise ValueError(f"tensor {name!r} has a part that does not lie in it")
 
 
@@ -142,5 +142,5 @@ def _complex(name: str, array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(np.complex128)[..., 0]
 
 
-def _moved(tensor: Tensor, place: "devices.device") -> Tensor:
-    return tensor if place.type == "cpu" else tensor.to(place)
+def _moved(tensor: Tensor, device: "devices.device") -> Tensor:
+    return tensor if device.type == "cpu" else tensor.to(device)

@@ -99,8 +99,8 @@ class _Pair:
 
 
 def _loosest(tolerances: dict[Any, tuple[float, float]], *types: Dtype) -> tuple[float, float]:
-    found = [tolerances.get(dtype, (0.0, 0.0)) for dtype in types]
-    return max(rtol for rtol, _ in found), max(atol for _, atol in found)
+    pairs = [tolerances.get(dtype, (0.0, 0.0)) for dtype in types]
+    return max(rtol for rtol, _ in pairs), max(atol for _, atol in pairs)
 
 
 class _NonePair(_Pair):

@@ -8,12 +8,12 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 
 def _difference(kind: str, size: Any, index: tuple[int, ...] | None, tolerance: float, exact: bool) -> str:
-    found = (
+    text = (
         f"{kind.title()} difference: {size}"
         if index is None
         else f"Greatest {kind} difference: {size} at index {index}"
     )
-    return found if exact else f"{found} (up to {tolerance} allowed)"
+    return text if exact else f"{text} (up to {tolerance} allowed)"
 
 
 def of_scalars(actual: Any, expected: Any, rtol: float, atol: float) -> str:
@@ -44,8 +44,8 @@ def of_tensors(actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, a
         f"Tensor-likes are not {'equal' if exact else 'close'}!\n",
         f"Mismatched elements: {wrong} / {count} ({wrong / count:.1%})",
     ]
-    for kind, found, tolerance in (("absolute", absolute, atol), ("relative", relative, rtol)):
-        size, place = found.flatten().max(0)
-        index = tuple([int(i) for i in np.unravel_index(int(place), tuple(matches.shape))])
+    for kind, differences, tolerance in (("absolute", absolute, atol), ("relative", relative, rtol)):
+        size, position = differences.flatten().max(0)
+        index = tuple([int(i) for i in np.unravel_index(int(position), tuple(matches.shape))])
         text.append(_difference(kind, size.item(), index, tolerance, exact))
     return "\n".join(text)

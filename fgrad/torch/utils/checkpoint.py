@@ -183,8 +183,8 @@ class CheckpointFunction(Function):
         ctx.random_state = default_generator.get_state() if preserve_rng_state else None
         ctx.casting = present_autocast()
         ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
-        ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
-        ctx.save_for_backward(*[args[i] for i in ctx.places])
+        ctx.tensor_positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        ctx.save_for_backward(*[args[i] for i in ctx.tensor_positions])
         with no_grad():
             return run_function(*args)
 
@@ -197,11 +197,11 @@ class CheckpointFunction(Function):
                 ".backward() without passing the `inputs` argument."
             )
         inputs = list(ctx.inputs)
-        for i, x in zip(ctx.places, ctx.saved_tensors, strict=True):
+        for i, x in zip(ctx.tensor_positions, ctx.saved_tensors, strict=True):
             inputs[i] = x.detach().requires_grad_(x.requires_grad)
         with _random_state(ctx.random_state), ctx.casting, enable_grad():
-            found = ctx.run_function(*inputs)
-        outputs = found if isinstance(found, tuple) else (found,)
+            returned = ctx.run_function(*inputs)
+        outputs = returned if isinstance(returned, tuple) else (returned,)
         pairs = [(x, g) for x, g in zip(outputs, grads, strict=False) if isinstance(x, Tensor) and x.requires_grad]
         if not pairs:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")

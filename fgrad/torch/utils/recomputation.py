@@ -105,15 +105,15 @@ class Frame:
         task = running.tasks[-1] if running.tasks else object()
         if task not in self.done:
             self._run(task)
-        found = holder.values.get(task)
-        if found is None:
+        value = holder.values.get(task)
+        if value is None:
             raise CheckpointError(
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you "
                 "are calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an "
                 "issue with details on your use case."
             )
         holder.values[task] = None
-        return found
+        return value
 
     def _run(self, task: Any) -> None:
         args = [x.unpack(self.node) if isinstance(x, SavedTensor) else x for x in self.inputs]
@@ -127,9 +127,9 @@ class Frame:
     def _keep(self, task: Any, tensor: Tensor) -> Tensor:
         """What the recomputation saves: for the graph of the forward, and for its own."""
         value = tensor.detach() if tensor.requires_grad else tensor
-        place = self.counts[task]
+        index = self.counts[task]
         self.counts[task] += 1
-        if place >= len(self.holders):
+        if index >= len(self.holders):
             if not self.forward_completed:
                 self.may_differ: bool = True
                 return value
@@ -137,7 +137,7 @@ class Frame:
                 "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
                 f"forward pass.\n{TIP}"
             )
-        holder = self.holders[place]()
+        holder = self.holders[index]()
         if holder is not None:
             holder.values[task] = value
         if self.early_stop and self.counts[task] == len(self.holders):

@@ -76,10 +76,10 @@ class _Keeping(_Intercepting):
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         outs = plan.routine(values)
         function = _function(operation)
-        place = self.counts[function]
+        index = self.counts[function]
         self.counts[function] += 1
-        answer = self.policy(SelectiveCheckpointContext(False, outs), function, *operands)
-        self.kept[function, place] = None if answer is False or answer in _RECOMPUTED else outs
+        decision = self.policy(SelectiveCheckpointContext(False, outs), function, *operands)
+        self.kept[function, index] = None if decision is False or decision in _RECOMPUTED else outs
         return outs
 
 
@@ -102,16 +102,16 @@ class _Taking(_Intercepting):
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         function = _function(operation)
-        place = self.counts[function]
+        index = self.counts[function]
         self.counts[function] += 1
         if (function, 0) not in self.kept:
             raise RuntimeError(f"{operation.name} encountered during backward but not found in storage. {_MISMATCH}")
-        if (function, place) not in self.kept:
+        if (function, index) not in self.kept:
             raise RuntimeError(
-                f"{operation.name} invocation index {place} encountered during backward but not found in storage. "
+                f"{operation.name} invocation index {index} encountered during backward but not found in storage. "
                 f"{_MISMATCH}"
             )
-        outs = self.kept[function, place]
+        outs = self.kept[function, index]
         if outs is None:
             return plan.routine(values)
         if outs is _TAKEN:
@@ -119,7 +119,7 @@ class _Taking(_Intercepting):
                 "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
                 "selective activation checkpoint."
             )
-        self.kept[function, place] = _TAKEN
+        self.kept[function, index] = _TAKEN
         return outs
 
 
@@ -173,26 +173,29 @@ class _Log(_Intercepting):
     """Notes every operation and the user's line that ran it."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
+        self.entries: list[tuple[str, str]] = []
 
     def values(self) -> dict[str, Any]:
-        self.lines.clear()
+        self.entries.clear()
         return super().values()
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         types = ", ".join([repr(t) for t in plan.out_types])
         source = here(3)
         where = None if source is None else Source(*source)
-        self.lines.append((f"{types} = {operation.name}", "" if where is None else f"{where.file}:{where.line}"))
+        self.entries.append((f"{types} = {operation.name}", "" if where is None else f"{where.file}:{where.line}"))
         return plan.routine(values)
 
     def operations(self) -> str:
-        return "\n".join([line for line, _ in self.lines])
+        return "\n".join([line for line, _ in self.entries])
 
     def traces(self, label: str) -> str:
-        total = len(self.lines)
+        total = len(self.entries)
         return "".join(
-            [f"{line}   ({i + 1} of {total} in {label})\n\n{where}\n\n\n" for i, (line, where) in enumerate(self.lines)]
+            [
+                f"{line}   ({i + 1} of {total} in {label})\n\n{where}\n\n\n"
+                for i, (line, where) in enumerate(self.entries)
+            ]
         )
 
 

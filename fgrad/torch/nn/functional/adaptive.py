@@ -32,8 +32,8 @@ def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:
     dtype = from_numpy(input.dtype)
     # with an empty batch there is nothing to do; in three dimensions the kernel is asked all the same
     if not dtype.is_floating_point and (dims == 3 or 0 not in shape):
-        asked = f"{function}_cpu" if dims == 3 else function
-        raise NotImplementedError(f"\"{asked}\" not implemented for '{dtype.scalar_name}'")
+        kernel_name = f"{function}_cpu" if dims == 3 else function
+        raise NotImplementedError(f"\"{kernel_name}\" not implemented for '{dtype.scalar_name}'")
 
 
 def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
@@ -44,10 +44,10 @@ def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
             raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
         own = shape[len(shape) - len(output_size) :]
         output_size = [n if n is not None else d for n, d in zip(output_size, own, strict=True)]
-    found = expanded(output_size, dims)
-    if found is None:
+    sizes = expanded(output_size, dims)
+    if sizes is None:
         raise RuntimeError(f"{misfit} must be {dims}")
-    return found
+    return sizes
 
 
 # -- the mean --------------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def _adaptive_avg_pool(input: Array, output_size: Ints) -> Any:
         axis = input.ndim - dims + i
         size = input.shape[axis]
         table = windows.table((size,), [windows.adaptive(size, count)])
-        covered = table.taken(jnp.moveaxis(input, axis, -1), 0)
+        covered = table.gather(jnp.moveaxis(input, axis, -1), 0)
         lengths = np.maximum(table.inside.sum(-1), 1).astype(input.dtype)
         input = jnp.moveaxis(covered.sum(-1) / lengths, -1, axis)
     return input
@@ -158,8 +158,8 @@ def adaptive_max_pool1d_with_indices(
 ) -> tuple[Tensor, Tensor]:
     """The largest elements of so many windows along the last axis, and their places."""
     sizes = _along(input, output_size, "adaptive_max_pool1d")
-    found, places = apply(_ADAPTIVE_MAX, (input.unsqueeze(-2),), ((1, *sizes),))
-    return found.squeeze(-2), places.squeeze(-2)
+    outputs, indices = apply(_ADAPTIVE_MAX, (input.unsqueeze(-2),), ((1, *sizes),))
+    return outputs.squeeze(-2), indices.squeeze(-2)
 
 
 @composite(method=False, name="adaptive_max_pool1d")
@@ -196,8 +196,8 @@ def adaptive_max_pool3d_with_indices(
 @takes("adaptive_max_pool1d(input)")
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of so many windows along the last axis."""
-    found = adaptive_max_pool1d_with_indices(input, output_size)
-    return found if return_indices else found[0]
+    results = adaptive_max_pool1d_with_indices(input, output_size)
+    return results if return_indices else results[0]
 
 
 @functional
@@ -207,12 +207,12 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     Source: `torch.nn.functional.adaptive_max_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool2d.html>`_.
     """
-    found = adaptive_max_pool2d_with_indices(input, output_size)
-    return found if return_indices else found[0]
+    results = adaptive_max_pool2d_with_indices(input, output_size)
+    return results if return_indices else results[0]
 
 
 @functional(autocast="fp32")
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows of volumes: see ``adaptive_max_pool2d``."""
-    found = adaptive_max_pool3d_with_indices(input, output_size)
-    return found if return_indices else found[0]
+    results = adaptive_max_pool3d_with_indices(input, output_size)
+    return results if return_indices else results[0]

@@ -34,17 +34,17 @@ def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: i
             f"Input type ({cpp_name(input.dtype)}) and bias type ({cpp_name(bias.dtype)}) should be the same"
         )
     large = groups > 1 or min(weight.shape[-2:]) > 3 or input.shape[0] > 1 or math.prod(input.shape[:4]) > 20480
-    for what, given in (("weight", of_weight), ("bias", of_bias)):
-        if given in (None, of_input):
+    for name, dtype in (("weight", of_weight), ("bias", of_bias)):
+        if dtype in (None, of_input):
             continue
-        assert of_input is not None and given is not None
-        differ = f"Input type ({native_name(of_input)}) and {what} type ({native_name(given)}) should be the same"
+        assert of_input is not None and dtype is not None
+        differ = f"Input type ({native_name(of_input)}) and {name} type ({native_name(dtype)}) should be the same"
         if of_input.is_complex:
             raise RuntimeError(differ)
         if of_input is float32 and large:
-            raise RuntimeError(f"{differ} or input should be a MKLDNN tensor and {what} is a dense tensor")
-        if what == "weight":
-            raise RuntimeError(f"expected scalar type {of_input.scalar_name} but found {given.scalar_name}")
+            raise RuntimeError(f"{differ} or input should be a MKLDNN tensor and {name} is a dense tensor")
+        if name == "weight":
+            raise RuntimeError(f"expected scalar type {of_input.scalar_name} but found {dtype.scalar_name}")
 
 
 def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints, groups: int) -> None:
@@ -115,9 +115,9 @@ def _check_output_padding(stride: Ints, dilation: Ints, output_padding: Ints) ->
     if any(o >= s and o >= d for o, s, d in zip(output_padding, stride, dilation, strict=True)):
         axes = ("depth", "height", "width")[-max(len(stride), 2) :]
 
-        def shown(what: str, values: Ints) -> str:
+        def shown(name: str, values: Ints) -> str:
             values = values if len(values) > 1 else values * 2
-            return " ".join(f"{what}_{axis}: {v}" for axis, v in zip(axes, values, strict=True))
+            return " ".join(f"{name}_{axis}: {v}" for axis, v in zip(axes, values, strict=True))
 
         raise RuntimeError(
             "output padding must be smaller than either stride or dilation, but got "
@@ -155,16 +155,16 @@ def _convolved(
         weight = lax.rev(weight, tuple(range(2, dims + 2)))
         reach = [d * (k - 1) for k, d in zip(kernel_size, dilation, strict=True)]
         ends = [(r - p, r - p + o) for r, p, o in zip(reach, padding, output_padding, strict=True)]
-        found = lax.conv_general_dilated(
+        output = lax.conv_general_dilated(
             input, weight, (1,) * dims, ends, lhs_dilation=stride, rhs_dilation=dilation, dimension_numbers=numbers,
             feature_group_count=groups,
         )  # fmt: skip
     else:
-        found = lax.conv_general_dilated(
+        output = lax.conv_general_dilated(
             input, weight, stride, [(p, p) for p in padding], rhs_dilation=dilation, dimension_numbers=numbers,
             feature_group_count=groups,
         )  # fmt: skip
-    return found if bias is None else found + bias.astype(found.dtype).reshape((-1,) + (1,) * dims)
+    return output if bias is None else output + bias.astype(output.dtype).reshape((-1,) + (1,) * dims)
 
 
 _CONVOLUTION = operation_of(_convolution)
@@ -199,13 +199,13 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
 def _each(value: Any, dims: int, of_weight: int, name: str) -> Ints:
     """One number for each spatial axis of the weight, from one for each of the function's ``dims`` or one for all."""
     given = (value,) * dims if isinstance(value, int) else value
-    found = expanded(given, of_weight)
-    if found is None:
+    expanded_value = expanded(given, of_weight)
+    if expanded_value is None:
         raise RuntimeError(
             f"expected {name} to be a single integer value or a list of {of_weight} values to match the convolution "
             f"dimensions, but got {name}={[int(x) for x in given]}"
         )
-    return found
+    return expanded_value
 
 
 def _batched(input: Any, weight: Any, function: str, dims: int) -> bool:
@@ -238,8 +238,8 @@ def _plain(
         x, ends = _same_padding(x, weight, spread)
     else:
         ends = _each(0 if padding == "valid" else padding, dims, of_weight, "padding")
-    found = run_convolution(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
-    return found if batched else found.squeeze(0)
+    output = run_convolution(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
+    return output if batched else output.squeeze(0)
 
 
 def _no_tensors(function: str, *args: Any) -> TypeError:
@@ -284,8 +284,8 @@ def _transposed(
     x = input if batched else input.unsqueeze(0)
     given = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
     steps, ends, spread, more = [_each(value, dims, len(weight._type.shape) - 2, name) for value, name in given]
-    found = run_convolution(x, weight, bias, steps, ends, spread, True, more, groups)
-    return found if batched else found.squeeze(0)
+    output = run_convolution(x, weight, bias, steps, ends, spread, True, more, groups)
+    return output if batched else output.squeeze(0)
 
 
 @composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
@@ -372,8 +372,8 @@ def conv_transpose3d(
 
 @kernel("ConvTbcBackward0", kept=("self", "weight", "bias"))
 def _conv_tbc(input: Array, weight: Array, bias: Array, pad: int) -> Any:
-    found = lax.conv_general_dilated(input, weight, (1,), [(pad, pad)], dimension_numbers=("HNC", "HIO", "HNC"))
-    return found + bias
+    output = lax.conv_general_dilated(input, weight, (1,), [(pad, pad)], dimension_numbers=("HNC", "HIO", "HNC"))
+    return output + bias
 
 
 @composite(method=False, autocast="lower_precision_fp")

@@ -34,5 +34,5 @@ class CrossMapLRN2d(Function):
         ops.mul(grad_output, output, out=ratio)
         ratio.div_(ctx.scale)
         factor = 2 * ctx.alpha * ctx.beta / ctx.size
-        found = ctx.scale.pow(-ctx.beta).mul(grad_output)
-        return found.addcmul(input, padded.unfold(1, ctx.size, 1).sum(-1), value=-factor), None, None, None, None
+        gradient = ctx.scale.pow(-ctx.beta).mul(grad_output)
+        return gradient.addcmul(input, padded.unfold(1, ctx.size, 1).sum(-1), value=-factor), None, None, None, None

@@ -53,14 +53,14 @@ def _probability_slope(log_probs: Any, counted: Any, impossible: Any) -> Any:
     kept=("log_probs", "targets", "result0"),
 )  # fmt: skip
 def _ctc_loss(
-    log_probs: Array, targets: Fixed, places: Fixed, input_lengths: Fixed, target_lengths: Fixed, blank: int,
+    log_probs: Array, targets: Fixed, positions: Fixed, input_lengths: Fixed, target_lengths: Fixed, blank: int,
     zero_infinity: bool,
 ) -> Any:  # fmt: skip
     check_wide("ctc_loss_cpu", log_probs)
     steps, batch, _ = log_probs.shape
-    width = places.shape[1]
-    asked = jnp.take(targets.reshape(-1), places, mode="clip")
-    labels = jnp.full((batch, 2 * width + 1), blank, np.int64).at[:, 1::2].set(asked)
+    width = positions.shape[1]
+    target_labels = jnp.take(targets.reshape(-1), positions, mode="clip")
+    labels = jnp.full((batch, 2 * width + 1), blank, np.int64).at[:, 1::2].set(target_labels)
     before = jnp.pad(labels, ((0, 0), (2, 0)), constant_values=-1)[:, :-2]
     skips = (labels != blank) & (labels != before)
     emitted = jnp.take_along_axis(log_probs, jnp.broadcast_to(labels, (steps, *labels.shape)), 2)
@@ -79,11 +79,11 @@ def _ctc_loss(
     ends = 2 * target_lengths[:, None]
     final = jnp.take_along_axis(last, ends, 1)
     label = jnp.where(ends > 0, jnp.take_along_axis(last, jnp.maximum(ends - 1, 0), 1), -jnp.inf)
-    found = -_log_add(final, label, jnp.full_like(final, -jnp.inf))[:, 0]
-    found = jnp.where(input_lengths > 0, found, jnp.where(target_lengths == 0, 0, jnp.inf))
-    impossible = jnp.zeros(batch, bool) if zero_infinity else found == jnp.inf
-    found = found + _probability_slope(log_probs, np.arange(steps)[:, None] < input_lengths, impossible)
-    return jnp.where(found == jnp.inf, 0, found) if zero_infinity else found
+    losses = -_log_add(final, label, jnp.full_like(final, -jnp.inf))[:, 0]
+    losses = jnp.where(input_lengths > 0, losses, jnp.where(target_lengths == 0, 0, jnp.inf))
+    impossible = jnp.zeros(batch, bool) if zero_infinity else losses == jnp.inf
+    losses = losses + _probability_slope(log_probs, np.arange(steps)[:, None] < input_lengths, impossible)
+    return jnp.where(losses == jnp.inf, 0, losses) if zero_infinity else losses
 
 
 def _lengths(given: Any) -> np.ndarray:
@@ -127,8 +127,8 @@ def _torch_ctc_loss(
             f"Expected input_lengths to have value at most {steps}, but got value {inputs[at]} (while checking "
             "arguments for ctc_loss_allocate_outputs)"
         )
-    places = starts[:, None] + np.arange(width)
-    operands = (x, targets, _tensor(places), _tensor(inputs), _tensor(wanted))
+    positions = starts[:, None] + np.arange(width)
+    operands = (x, targets, _tensor(positions), _tensor(inputs), _tensor(wanted))
     losses = apply(operation_of(_ctc_loss), operands, (blank, bool(zero_infinity)))
     if zero_infinity:
         losses = ops.where(losses == math.inf, ops.zeros_like(losses), losses)

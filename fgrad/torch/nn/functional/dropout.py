@@ -46,8 +46,8 @@ def drop(
             raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}")
 
         def draw(batch: Ints) -> np.ndarray:
-            made = dropout_noise((*batch, *(shape[i] for i in order)), dtype, default_generator, p)
-            return np.moveaxis(made, range(-len(shape), 0), [i - len(shape) for i in order])
+            noise = dropout_noise((*batch, *(shape[i] for i in order)), dtype, default_generator, p)
+            return np.moveaxis(noise, range(-len(shape), 0), [i - len(shape) for i in order])
 
         return multiply(_noise(draw, input, shape))
     precision = FLOAT64 if dtype == FLOAT64 else FLOAT32
@@ -57,8 +57,8 @@ def drop(
         return x.astype(dtype).astype(precision)
 
     def saturating(batch: Ints) -> np.ndarray:
-        made = bernoulli((*batch, *(shape[i] for i in order)), dtype, default_generator, 1 - p)
-        wide = np.moveaxis(made, range(-len(shape), 0), [i - len(shape) for i in order]).astype(precision)
+        noise = bernoulli((*batch, *(shape[i] for i in order)), dtype, default_generator, 1 - p)
+        wide = np.moveaxis(noise, range(-len(shape), 0), [i - len(shape) for i in order]).astype(precision)
         below = rounded(rounded(wide - 1) * precision.type(_SATURATION * scale))
         below = rounded(below + precision.type(_SATURATION * scale * p))
         return np.stack([wide * precision.type(scale), below], axis=len(batch)).astype(dtype)

@@ -107,9 +107,9 @@ def _torch_embedding(
 
 @kernel("EmbeddingRenormBackward0")
 def _embedding_renorm(self: Array, indices: Fixed, max_norm: float, norm_type: float) -> Any:
-    asked = _counts(indices, self.shape[0]) > 0
+    used = _counts(indices, self.shape[0]) > 0
     norms = jnp.linalg.norm(self, norm_type, axis=1)
-    scale = jnp.where(asked & (norms > max_norm), max_norm / (norms + 1e-7), 1)
+    scale = jnp.where(used & (norms > max_norm), max_norm / (norms + 1e-7), 1)
     return self * scale[:, None].astype(self.dtype)
 
 
@@ -226,8 +226,8 @@ def _bag_maxima(rows: Any, bag: Any, counted: Any, bags: int) -> tuple[Any, Any]
     largest = jnp.full((bags, width), -jnp.inf, rows.dtype).at[bag].max(plain)
     numbers = jnp.where((plain == largest[bag]) & counted[:, None], jnp.arange(count)[:, None], count)
     first = jnp.full((bags, width), count, numbers.dtype).at[bag].min(numbers)
-    found = jnp.take_along_axis(rows, jnp.minimum(first, count - 1), 0)
-    return jnp.where(first < count, found, 0), first
+    maxima = jnp.take_along_axis(rows, jnp.minimum(first, count - 1), 0)
+    return jnp.where(first < count, maxima, 0), first
 
 
 _EMBEDDING_BAG = operation_of(_embedding_bag)
@@ -332,8 +332,8 @@ def embedding_bag(
         )
     _check_bags(weight, input, offsets, include_last_offset)
     params = (_MODES[mode], -1 if padding_idx is None else padding_idx % rows, scale_grad_by_freq, include_last_offset)
-    found = apply(_EMBEDDING_BAG, (weight, per_sample_weights, input, offsets), params)
-    return found[0] if isinstance(found, tuple) else found
+    results = apply(_EMBEDDING_BAG, (weight, per_sample_weights, input, offsets), params)
+    return results[0] if isinstance(results, tuple) else results
 
 
 # -- one hot ---------------------------------------------------------------------------------------------------------

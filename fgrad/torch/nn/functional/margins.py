@@ -53,9 +53,9 @@ def margin_ranking_loss(
 def _hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = NONE) -> Tensor:
     """``torch.nn.functional.hinge_embedding_loss`` with the reduction as a number."""
     zeros = ops.zeros_like(input)
-    apart = ops.where(target != 1, (margin - input).clamp_min(0), zeros)
-    together = ops.where(target != -1, input, zeros)
-    return reduced_tensor(apart + together, reduction)
+    dissimilar = ops.where(target != 1, (margin - input).clamp_min(0), zeros)
+    similar = ops.where(target != -1, input, zeros)
+    return reduced_tensor(dissimilar + similar, reduction)
 
 
 @functional(autocast="fp32")
@@ -83,9 +83,9 @@ def _cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float 
     squares = [shifted_by((x * x).sum(rank), _COSINE_EPS) for x in (input1, input2)]
     cosine = products / (squares[0] * squares[1]).sqrt()
     zeros = ops.zeros_like(cosine)
-    together = ops.where(target == 1, 1 - cosine, zeros)
-    apart = ops.where(target == -1, (cosine - margin).clamp_min(0), zeros)
-    return reduced_tensor(together + apart, reduction)
+    similar = ops.where(target == 1, 1 - cosine, zeros)
+    dissimilar = ops.where(target == -1, (cosine - margin).clamp_min(0), zeros)
+    return reduced_tensor(similar + dissimilar, reduction)
 
 
 @functional(autocast="fp32")
@@ -184,11 +184,11 @@ def multi_margin_loss(
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     check_constant("multi_margin_loss", weight=weight)
-    asked = _known(target)
-    if asked is not None and asked.ndim < 2 and input.dim() in (1, 2):
-        fits = asked.size == (1 if input.dim() < 2 else input.size(0)) and asked.dtype == np.int64
+    classes = _known(target)
+    if classes is not None and classes.ndim < 2 and input.dim() in (1, 2):
+        fits = classes.size == (1 if input.dim() < 2 else input.size(0)) and classes.dtype == np.int64
         fits = fits and input.size(-1) > 0 and (weight is None or weight.size(0) == input.size(-1))
-        if fits and asked.size and not (asked.min() >= 0 and asked.max() < input.size(-1)):
+        if fits and classes.size and not (classes.min() >= 0 and classes.max() < input.size(-1)):
             raise RuntimeError("target out of range")
     return apply(operation_of(_multi_margin_loss), (input, target, weight), (p, margin, enum))
 

@@ -51,19 +51,20 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
     rank = query.dim()
     if rank not in (2, 3):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
-    what = f"For {'batched' if rank == 3 else 'unbatched'} ({rank}-D) `query`, expected"
+    prefix = f"For {'batched' if rank == 3 else 'unbatched'} ({rank}-D) `query`, expected"
     _require(
         key.dim() == rank and value.dim() == rank,
-        f"{what} `key` and `value` to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively",
+        f"{prefix} `key` and `value` to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively",
     )
     if padding is not None:
         _require(
             padding.dim() == rank - 1,
-            f"{what} `key_padding_mask` to be `None` or {rank - 1}-D but found {padding.dim()}-D tensor instead",
+            f"{prefix} `key_padding_mask` to be `None` or {rank - 1}-D but found {padding.dim()}-D tensor instead",
         )
     if mask is not None:
         _require(
-            mask.dim() in (2, 3), f"{what} `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead"
+            mask.dim() in (2, 3),
+            f"{prefix} `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead",
         )
         if rank == 2 and mask.dim() == 3:
             expected = (heads, query.shape[0], key.shape[0])

@@ -31,8 +31,8 @@ def native_layer_norm(
     >>> torch.native_layer_norm(torch.tensor([[1., 3.]]), (2,), None, None, 0.0)
     (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
     """
-    found = layer_norm(input, normalized_shape, weight, bias, eps)
-    return found, *_statistics(input, tuple(range(-len(normalized_shape), 0)), eps)
+    output = layer_norm(input, normalized_shape, weight, bias, eps)
+    return output, *_statistics(input, tuple(range(-len(normalized_shape), 0)), eps)
 
 
 @overload("native_group_norm", "NativeGroupNormBackward0", outputs=("mean", "rstd"), single=True)
@@ -61,8 +61,8 @@ def native_group_norm(
         raise RuntimeError(_UNEXPECTED.format("X.is_contiguous(memory_format)"))
     if input.numel() != N * C * HxW:
         raise RuntimeError(_UNEXPECTED.format("X.numel() == N * C * HxW"))
-    found = _torch_group_norm(input, group, weight, bias, eps)
-    return found, *apply(_group_statistics.operation, (input,), ((N, group, C // group * HxW), eps))
+    output = _torch_group_norm(input, group, weight, bias, eps)
+    return output, *apply(_group_statistics.operation, (input,), ((N, group, C // group * HxW), eps))
 
 
 @composite(method=False)
@@ -75,10 +75,10 @@ def native_batch_norm(
     >>> torch.native_batch_norm(torch.tensor([[1.], [3.]]), None, None, None, None, True, 0.1, 0.0)[1:]
     (tensor([2.]), tensor([1.]))
     """
-    found = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    output = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     if not training:
-        return found, input.detach().new_empty(0), input.detach().new_empty(0)
+        return output, input.detach().new_empty(0), input.detach().new_empty(0)
     shape = input.shape
     flat = input.detach().transpose(0, 1).reshape(shape[1], shape[0] * math.prod(shape[2:]))
     mean, scale = _statistics(flat, -1, eps)
-    return found, mean.squeeze(-1), scale.squeeze(-1)
+    return output, mean.squeeze(-1), scale.squeeze(-1)

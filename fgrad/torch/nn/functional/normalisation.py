@@ -137,7 +137,7 @@ def _running_statistics(input: Fixed, mean: Fixed, var: Fixed, momentum: Number)
     new, biased = [lax.reshape(x, mean.shape) for x in _moments(lax.convert_element_type(input, mean.dtype), axes)]
     unbiased = lax.mul(biased, lax.full_like(biased, count / max(count - 1, 1)))
     pairs = (mean, new), (var, unbiased)
-    return tuple([lax.add(lax.mul(others, old), lax.mul(weight, found)) for old, found in pairs])
+    return tuple([lax.add(lax.mul(others, old), lax.mul(weight, batch)) for old, batch in pairs])
 
 
 _BATCH_NORM, _STATISTICS = operation_of(_native_batch_norm), operation_of(_running_statistics)
@@ -155,11 +155,11 @@ def _batch_norm(
 ) -> Tensor:
     if not input.numel():
         # without the statistics, and of weight and bias the first stands for all: their gradients are zeros
-        found = input.clone()
-        found = found if weight is None else found * weight.select(0, 0)
-        return found if bias is None else found + bias.select(0, 0)
+        output = input.clone()
+        output = output if weight is None else output * weight.select(0, 0)
+        return output if bias is None else output + bias.select(0, 0)
     check_constant("native_batch_norm", running_mean=running_mean, running_var=running_var)
-    found = apply(_BATCH_NORM, (input, weight, bias, running_mean, running_var), (bool(training), float(eps)))
+    output = apply(_BATCH_NORM, (input, weight, bias, running_mean, running_var), (bool(training), float(eps)))
     if training and running_mean is not None:
         # the kernel writes these behind the version counter's back, in PyTorch too
         mean, var = apply(_STATISTICS, (input, running_mean, running_var, float(momentum)))
@@ -167,7 +167,7 @@ def _batch_norm(
             raise RuntimeError(_SHARED_STATISTICS)
         running_mean._write(without_history(running_mean, mean._value()))
         running_var._write(without_history(running_var, var._value()))
-    return found
+    return output
 
 
 def _check_running(running_mean: Any, running_var: Any) -> None:
@@ -247,11 +247,11 @@ def _instance_norm(
     of_channels = [None if x is None else x.repeat(batch) for x in (weight, bias)]
     mean, var = [None if x is None else x.repeat(batch) for x in (running_mean, running_var)]
     flat = input.contiguous().view(1, batch * channels, *shape[2:])
-    found = _batch_norm(flat, of_channels[0], of_channels[1], mean, var, use_input_stats, momentum, eps)
+    output = _batch_norm(flat, of_channels[0], of_channels[1], mean, var, use_input_stats, momentum, eps)
     for running, moved in ((running_mean, mean), (running_var, var)):
         if running is not None and moved is not None and use_input_stats:
             alias(running).copy_(moved.view(batch, channels).mean(0))
-    return found.view(shape)
+    return output.view(shape)
 
 
 # -- layers and groups -----------------------------------------------------------------------------------------------
@@ -343,20 +343,20 @@ def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape {shape} and "
             f"num_groups={group}"
         )
-    for name, given in (("weight", weight), ("bias", bias)):
-        if given is not None and given.shape != (shape[1],):
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter.shape != (shape[1],):
             # the shape that the message names is the weight's for both, as in PyTorch
-            of = list(weight.shape) if weight is not None else list(given.shape)
+            named_shape = list(weight.shape) if weight is not None else list(parameter.shape)
             raise RuntimeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
-                f"shape {of} and input of shape {shape}"
+                f"shape {named_shape} and input of shape {shape}"
             )
     _check_mixed("GroupNormKernelImpl", input, weight, bias)
 
     def normed(x: Any, w: Any, b: Any) -> Any:
         grouped = lax.reshape(x, (shape[0], group, shape[1] // group, *shape[2:]))
-        found = normalised(grouped, tuple(range(2, grouped.ndim)), eps)
-        return _affine(lax.reshape(found, x.shape), w, b, (1,))
+        output = normalised(grouped, tuple(range(2, grouped.ndim)), eps)
+        return _affine(lax.reshape(output, x.shape), w, b, (1,))
 
     return single(normed)(input, weight, bias)
 
@@ -408,10 +408,10 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     x = input.to(float32) if wide else input
     least = finfo(x.dtype).eps if eps is None else eps
     scale = ops.rsqrt(shifted_by(x.pow(2).mean(tuple(range(-len(shape), 0)), keepdim=True), least))
-    found = x.mul(scale)
+    output = x.mul(scale)
     if weight is not None:
-        found = found.mul(weight)
-    return found.to(dtype) if wide else found
+        output = output.mul(weight)
+    return output.to(dtype) if wide else output
 
 
 @functional

@@ -31,15 +31,15 @@ def _each(value: Any, dims: int, function: str, name: str, single: bool = True) 
             f"{function}(): argument '{name}' (position {_POSITIONS[name]}) must be tuple of ints, not "
             f"{type_name(value)}"
         )
-    found = expanded(value, dims)
-    if found is None:
+    values = expanded(value, dims)
+    if values is None:
         either = (
             "either be a single int, or"
             if name in ("kernel_size", "padding", "dilation")
             else "either be omitted, a single int, or"
         )
         raise RuntimeError(f"{function}: {name} must {either} a tuple of {_COUNTS[dims]}")
-    return found
+    return values
 
 
 def _check(
@@ -58,9 +58,9 @@ def _check(
                 f"dilation={d}"
             )
     settings = (("kernel size", "k", kernel), ("stride", "d", stride), ("dilation", "dilation", dilation))
-    for what, letter, values in settings:
+    for setting, letter, values in settings:
         if min(values) <= 0:
-            raise RuntimeError(f"{what} should be greater than zero, but got {_named(letter, values)}")
+            raise RuntimeError(f"{setting} should be greater than zero, but got {_named(letter, values)}")
     outer = len(shape) - dims - 1
     if dims == 3 and 0 in shape[outer:]:
         caller = "max_pool3d_with_indices_out_cpu_template" if function == "max_pool3d" else function
@@ -74,11 +74,11 @@ def _check(
             f"got:{list(shape)}"
         )
     if any(p > k // 2 for k, p in zip(kernel, padding, strict=True)):
-        given = "padW = {1}, padH = {0}, kW = {3}, kH = {2}"
+        text = "padW = {1}, padH = {0}, kW = {3}, kH = {2}"
         if dims == 3:
-            given = "kT: {3} kW: {5} kH: {4} padT: {0} padW: {2} padH: {1}"
+            text = "kT: {3} kW: {5} kH: {4} padT: {0} padW: {2} padH: {1}"
         raise RuntimeError(
-            f"pad should be smaller than or equal to half of kernel size, but got {given.format(*padding, *kernel)}"
+            f"pad should be smaller than or equal to half of kernel size, but got {text.format(*padding, *kernel)}"
         )
     sizes = tuple(
         [
@@ -88,16 +88,16 @@ def _check(
     )
     if min(sizes) < 1:
         channels = shape[-dims - 1]
-        given = "x".join(map(str, (channels, *shape[-dims:])))
+        text = "x".join(map(str, (channels, *shape[-dims:])))
         raise RuntimeError(
-            f"Given input size: ({given}). Calculated output size: ({'x'.join(map(str, (channels, *sizes)))}). "
+            f"Given input size: ({text}). Calculated output size: ({'x'.join(map(str, (channels, *sizes)))}). "
             "Output size is too small"
         )
     return sizes
 
 
-def _named(what: str, values: Ints) -> str:
-    return " ".join(f"{what}{axis}: {v}" for axis, v in zip("THW"[3 - len(values) :], values, strict=True))
+def _named(name: str, values: Ints) -> str:
+    return " ".join(f"{name}{axis}: {v}" for axis, v in zip("THW"[3 - len(values) :], values, strict=True))
 
 
 def _settings(
@@ -135,15 +135,15 @@ def pooled(input: Any, table: windows.Table, sizes: Ints) -> tuple[Any, Any]:
     outer = input.shape[: input.ndim - len(sizes)]
     image = lax.reshape(input, (*outer, math.prod(input.shape[len(outer) :])))
     shaped = table.shaped(sizes)
-    place = shaped.largest(shaped.taken(lax.stop_gradient(image), windows.lowest(input.dtype)))
+    indices = shaped.largest(shaped.gather(lax.stop_gradient(image), windows.lowest(input.dtype)))
     # read through the places that are a result, so that these are what backward saves
-    return picked(image, place), place
+    return picked(image, indices), indices
 
 
-def picked(image: Any, place: Any) -> Any:
+def picked(image: Any, indices: Any) -> Any:
     """The elements of flattened images at places, in the places' shape."""
-    flat = lax.reshape(place, (*image.shape[:-1], math.prod(place.shape[image.ndim - 1 :])))
-    return lax.reshape(jnp.take_along_axis(image, flat, -1), place.shape)
+    flat = lax.reshape(indices, (*image.shape[:-1], math.prod(indices.shape[image.ndim - 1 :])))
+    return lax.reshape(jnp.take_along_axis(image, flat, -1), indices.shape)
 
 
 _MAX_POOL = operation_of(_max_pool)
@@ -159,10 +159,10 @@ def _max_pooled(
 
 
 def _one(value: Any, name: str, kinds: str) -> int:
-    found = expanded(value, 1)
-    if found is None:
+    values = expanded(value, 1)
+    if values is None:
         raise RuntimeError(f"max_pool1d() {name} must be {kinds} or tuple of ints of size 1 but got size {len(value)}")
-    return found[0]
+    return values[0]
 
 
 @functional
@@ -184,10 +184,10 @@ def max_pool1d_with_indices(
         if expanded(value, 1) is None:
             raise RuntimeError(f"max_pool1d() argument '{name}' should contain one int (got {len(value)})")
     kernel, step, ends, spread = [expanded(value, 1)[0] for value in given.values()]  # type: ignore[index]
-    found, places = apply(
+    outputs, indices = apply(
         _MAX_POOL, (input.unsqueeze(-2),), ((1, kernel), (1, step), (0, ends), (1, spread), bool(ceil_mode))
     )
-    return found.squeeze(-2), places.squeeze(-2)
+    return outputs.squeeze(-2), indices.squeeze(-2)
 
 
 def _check_max_pool1d(input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> None:
@@ -245,8 +245,8 @@ def max_pool1d(
         _check_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
         if not input.dtype.is_floating_point:  # PyTorch has a kernel of its own for what needs no places
             raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{input.dtype.scalar_name}'")
-    found = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    results = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return results if return_indices else results[0]
 
 
 @functional
@@ -271,8 +271,8 @@ def max_pool2d(
     Source: `torch.nn.functional.max_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html>`_.
     """
-    found = _max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    results = _max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return results if return_indices else results[0]
 
 
 def _pools_in_fp32(*args: Any, return_indices: bool = False, **kwargs: Any) -> bool:
@@ -287,11 +287,11 @@ def max_pool3d(
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """The largest element of each window of volumes: see ``max_pool2d``."""
-    found = _max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    results = _max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return results if return_indices else results[0]
 
 
-def _enter_in_torch(name: str, pool: Any, **said: Unpack[Said]) -> None:
+def _enter_in_torch(name: str, pool: Any, **options: Unpack[Said]) -> None:
     """``torch``'s own functions of these names take no ``return_indices``."""
 
     def plain(
@@ -300,7 +300,7 @@ def _enter_in_torch(name: str, pool: Any, **said: Unpack[Said]) -> None:
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     plain.__doc__ = pool.__doc__
-    composite(method=False, name=name, **said)(plain)
+    composite(method=False, name=name, **options)(plain)
 
 
 for _pool in (max_pool1d, max_pool2d, max_pool1d_with_indices):
@@ -328,8 +328,8 @@ def _avg_pool(
     sizes = _check(name, input.shape, kernel_size, stride, padding, (1,) * dims, ceil_mode)
     dtype = from_numpy(input.dtype)
     if (not dtype.is_floating_point and input.dtype != np.int64) or (dims == 3 and is_half(input.dtype)):
-        asked = "avg_pool3d_out_frame" if dims == 3 else name
-        raise NotImplementedError(f"\"{asked}\" not implemented for '{dtype.scalar_name}'")
+        kernel_name = "avg_pool3d_out_frame" if dims == 3 else name
+        raise NotImplementedError(f"\"{kernel_name}\" not implemented for '{dtype.scalar_name}'")
     return single(_window_means)(
         input,
         kernel_size=kernel_size,

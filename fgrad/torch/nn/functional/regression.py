@@ -22,8 +22,8 @@ def _broadcast(input: Any, target: Any) -> tuple[Tensor, Tensor]:
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
         )
-        found = ops.broadcast_tensors(input, target)
-        return found[0], found[1]
+        tensors = ops.broadcast_tensors(input, target)
+        return tensors[0], tensors[1]
     return input, target
 
 

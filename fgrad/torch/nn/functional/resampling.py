@@ -29,11 +29,11 @@ from fgrad.torch.ops.table.table import Array, operation_of
 class Taps:
     """For each element of a resampled axis the places of its taps and their weights, an axis of taps last."""
 
-    places: np.ndarray
+    indices: np.ndarray
     weights: np.ndarray
 
     def resampled(self, array: Any, axis: int) -> Any:
-        taps = [jnp.take(array, self.places[:, i], axis) for i in range(self.places.shape[1])]
+        taps = [jnp.take(array, self.indices[:, i], axis) for i in range(self.indices.shape[1])]
         if len(taps) == 1:
             return taps[0]
         shape = [1] * array.ndim
@@ -43,9 +43,9 @@ class Taps:
             return sum(tap * jnp.asarray(weights[:, i].reshape(shape), array.dtype) for i, tap in enumerate(taps))
         # in fixed point: as many bits behind the point as let the largest weight fit into 16 bits
         bits = next(n for n in range(22) if int(0.5 + weights.max() * 2 ** (n + 1)) >= 2**15)
-        whole = np.trunc(weights * 2**bits + np.copysign(0.5, weights)).astype(np.int32)
-        found = sum(tap.astype(np.int32) * jnp.asarray(whole[:, i].reshape(shape)) for i, tap in enumerate(taps))
-        return jnp.clip((found + (1 << (bits - 1))) >> bits, 0, 255).astype(np.uint8)
+        fixed_point = np.trunc(weights * 2**bits + np.copysign(0.5, weights)).astype(np.int32)
+        total = sum(tap.astype(np.int32) * jnp.asarray(fixed_point[:, i].reshape(shape)) for i, tap in enumerate(taps))
+        return jnp.clip((total + (1 << (bits - 1))) >> bits, 0, 255).astype(np.uint8)
 
 
 def _step(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> Any:
@@ -65,8 +65,8 @@ def _sources(size: int, count: int, align_corners: bool, factor: float | None, r
 def _nearest(size: int, count: int, factor: float | None, exact: bool) -> Taps:
     step = _step(size, count, False, factor, np.float32)
     at = np.arange(count).astype(np.float32)
-    places = np.floor((at + np.float32(0.5)) * step if exact else at * step).astype(np.int64)
-    return Taps(np.minimum(places, size - 1)[:, None], np.ones((count, 1)))
+    indices = np.floor((at + np.float32(0.5)) * step if exact else at * step).astype(np.int64)
+    return Taps(np.minimum(indices, size - 1)[:, None], np.ones((count, 1)))
 
 
 def _linear(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
@@ -94,8 +94,8 @@ def cubic_weights(t: Any, stack: Callable[..., Any]) -> Any:
 def _cubic(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
     source = _sources(size, count, align_corners, factor, real)
     low = np.floor(source)
-    places = low.astype(np.int64)[:, None] + np.arange(-1, 3)
-    return Taps(np.clip(places, 0, size - 1), cubic_weights(source - low, np.stack))
+    indices = low.astype(np.int64)[:, None] + np.arange(-1, 3)
+    return Taps(np.clip(indices, 0, size - 1), cubic_weights(source - low, np.stack))
 
 
 def _triangle(x: np.ndarray) -> np.ndarray:
@@ -129,11 +129,11 @@ def _filtered(size: int, count: int, align_corners: bool, factor: float | None, 
     centres = step * (np.arange(count) + 0.5)
     first = np.maximum((centres - support + 0.5).astype(np.int64), 0)
     stop = np.minimum((centres + support + 0.5).astype(np.int64), size)
-    places = first[:, None] + np.arange(max(int((stop - first).max()), 1))
-    inside = places < stop[:, None]
-    weights = np.where(inside, filter((places - centres[:, None] + 0.5) / stretch), 0)
+    indices = first[:, None] + np.arange(max(int((stop - first).max()), 1))
+    inside = indices < stop[:, None]
+    weights = np.where(inside, filter((indices - centres[:, None] + 0.5) / stretch), 0)
     total = weights.sum(1, keepdims=True)
-    return Taps(np.where(inside, places, 0), weights / np.where(total == 0, 1, total))
+    return Taps(np.where(inside, indices, 0), weights / np.where(total == 0, 1, total))
 
 
 _NAMES = {"nearest": "Nearest", "nearest-exact": "NearestExact", "linear": "Linear", "bilinear": "Bilinear",

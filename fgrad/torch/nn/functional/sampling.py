@@ -49,15 +49,15 @@ def _inside(x: Any, size: int, padding: int, align_corners: bool) -> Any:
     return x if padding == ZEROS else _clipped(x, size)
 
 
-def _read(image: Any, places: Any, sizes: Ints) -> Any:
+def _read(image: Any, indices: Any, sizes: Ints) -> Any:
     """Elements of flattened images (N, C, ...) at whole coordinates (N, points) for each axis; zero outside."""
     flat: Any = 0
     within: Any = True
-    for place, size in zip(places, sizes, strict=True):
-        within = within & (place >= 0) & (place < size)
-        flat = flat * size + jnp.clip(place, 0, size - 1)
-    found = jnp.take_along_axis(image, flat[:, None, :], 2)
-    return jnp.where(within[:, None, :], found, 0)
+    for index, size in zip(indices, sizes, strict=True):
+        within = within & (index >= 0) & (index < size)
+        flat = flat * size + jnp.clip(index, 0, size - 1)
+    pixels = jnp.take_along_axis(image, flat[:, None, :], 2)
+    return jnp.where(within[:, None, :], pixels, 0)
 
 
 def _named(end: str) -> Callable[..., str]:
@@ -86,12 +86,12 @@ def _grid_sampler(input: Array, grid: Array, interpolation_mode: int, padding_mo
             scaled if interpolation_mode == BICUBIC else _inside(scaled, size, padding_mode, align_corners)
         )
     if interpolation_mode == NEAREST:
-        found = _read(image, [jnp.round(x).astype(np.int64) for x in coordinates], tuple(sizes))
+        sampled = _read(image, [jnp.round(x).astype(np.int64) for x in coordinates], tuple(sizes))
     elif interpolation_mode == BILINEAR:
-        found = _interpolated(image, coordinates, tuple(sizes))
+        sampled = _interpolated(image, coordinates, tuple(sizes))
     else:
-        found = _cubic(image, coordinates, tuple(sizes), padding_mode, align_corners)
-    return found.reshape(batch, channels, *grid.shape[1:-1])
+        sampled = _cubic(image, coordinates, tuple(sizes), padding_mode, align_corners)
+    return sampled.reshape(batch, channels, *grid.shape[1:-1])
 
 
 def _interpolated(image: Any, coordinates: list[Any], sizes: Ints) -> Any:
@@ -99,11 +99,11 @@ def _interpolated(image: Any, coordinates: list[Any], sizes: Ints) -> Any:
     lows = [jnp.floor(x) for x in coordinates]
     total: Any = 0
     for corner in np.ndindex(*(2,) * len(sizes)):
-        places = [low.astype(np.int64) + c for low, c in zip(lows, corner, strict=True)]
+        indices = [low.astype(np.int64) + c for low, c in zip(lows, corner, strict=True)]
         weight: Any = 1
         for x, low, c in zip(coordinates, lows, corner, strict=True):
             weight = weight * (x - low if c else low + 1 - x)
-        total = total + _read(image, places, sizes) * weight[:, None, :]
+        total = total + _read(image, indices, sizes) * weight[:, None, :]
     return total
 
 
@@ -123,8 +123,8 @@ def _cubic(image: Any, coordinates: list[Any], sizes: Ints, padding: int, align_
 def _check(input: Any, grid: Any, mode: int) -> None:
     dims = input.ndim - 2
     if input.dtype != grid.dtype:
-        expected, found = from_numpy(input.dtype).scalar_name, from_numpy(grid.dtype).scalar_name
-        raise RuntimeError(f"expected scalar type {expected} but found {found}")
+        expected, actual = from_numpy(input.dtype).scalar_name, from_numpy(grid.dtype).scalar_name
+        raise RuntimeError(f"expected scalar type {expected} but found {actual}")
     if input.ndim not in (4, 5) or input.ndim != grid.ndim:
         raise RuntimeError(
             f"grid_sampler(): expected {dims + 2}D input and grid with same number of dimensions, but got input with "
@@ -208,8 +208,8 @@ def _affine_grid(theta: Array, size: Ints, align_corners: bool) -> Any:
         axes.append(ends if align_corners else ends * theta.dtype.type(n - 1) / theta.dtype.type(n))
     ones = np.ones(size[2:], theta.dtype)
     points = np.stack([*reversed(np.meshgrid(*axes, indexing="ij")), ones], -1).reshape(-1, len(axes) + 1)
-    found = jnp.einsum("pk,njk->npj", points, theta)
-    return found.reshape(theta.shape[0], *size[2:], len(axes))
+    grid = jnp.einsum("pk,njk->npj", points, theta)
+    return grid.reshape(theta.shape[0], *size[2:], len(axes))
 
 
 @composite(method=False)

@@ -47,54 +47,54 @@ def adaptive(size: int, count: int) -> Windows:
 class Table:
     """The windows of an image: ``places`` has a row for each output, ``inside`` says which entries of it count."""
 
-    places: np.ndarray
+    flat_indices: np.ndarray
     inside: np.ndarray
 
     def shaped(self, sizes: Ints) -> "Table":
         """The table with the outputs in the axes of an image."""
-        shape = (*sizes, self.places.shape[-1])
-        return Table(self.places.reshape(shape), self.inside.reshape(shape))
+        shape = (*sizes, self.flat_indices.shape[-1])
+        return Table(self.flat_indices.reshape(shape), self.inside.reshape(shape))
 
-    def taken(self, image: Any, filling: Any) -> Any:
+    def gather(self, image: Any, filling: Any) -> Any:
         """The elements of each window: axes (..., outputs, window) from images whose flattened axis is the last one."""
-        found = jnp.take(image, self.places, axis=-1)
-        return found if self.inside.all() else jnp.where(self.inside, found, filling)
+        elements = jnp.take(image, self.flat_indices, axis=-1)
+        return elements if self.inside.all() else jnp.where(self.inside, elements, filling)
 
     def largest(self, window: Any) -> Any:
         """The places of the largest of the elements that were taken: the first of several, or the last NaN."""
-        *outputs, width = self.places.shape
+        *outputs, width = self.flat_indices.shape
         if not 0 < width <= SMALL:
             rows = np.arange(math.prod(outputs)).reshape(outputs)
-            return jnp.take(self.places.reshape(-1), rows * width + largest(window), mode="clip")
-        best, place = window[..., 0], jnp.broadcast_to(self.places[..., 0], window.shape[:-1])
+            return jnp.take(self.flat_indices.reshape(-1), rows * width + largest(window), mode="clip")
+        best, index = window[..., 0], jnp.broadcast_to(self.flat_indices[..., 0], window.shape[:-1])
         for i in range(1, width):  # one that is not itself is a NaN
             other = window[..., i]
             better = (other > best) | (other != other)
-            best, place = jnp.where(better, other, best), jnp.where(better, self.places[..., i], place)
-        return place
+            best, index = jnp.where(better, other, best), jnp.where(better, self.flat_indices[..., i], index)
+        return index
 
 
 def table(sizes: Ints, windows: Sequence[Windows]) -> Table:
     """The windows of an image from those of its axes."""
     steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
     rows = [
-        [sum(p * s for p, s in zip(place, steps, strict=True)) for place in itertools.product(*window)]
+        [sum(p * s for p, s in zip(position, steps, strict=True)) for position in itertools.product(*window)]
         for window in itertools.product(*windows)
     ]
     widest = max(map(len, rows), default=0)
     inside = np.array([[i < len(row) for i in range(widest)] for row in rows], bool).reshape(len(rows), widest)
-    places = np.zeros((len(rows), widest), np.int64)
-    places[inside] = np.array([p for row in rows for p in row], np.int64)
-    return Table(places, inside)
+    flat_indices = np.zeros((len(rows), widest), np.int64)
+    flat_indices[inside] = np.array([p for row in rows for p in row], np.int64)
+    return Table(flat_indices, inside)
 
 
 def largest(window: Any) -> Any:
     """Where in each window (the last axis) its largest element is: the first of several, or the last NaN."""
-    found = place_of_largest(window, window.ndim - 1)
+    index = place_of_largest(window, window.ndim - 1)
     if not jnp.issubdtype(window.dtype, np.floating):
-        return found
+        return index
     last = jnp.max(jnp.where(jnp.isnan(window), np.arange(window.shape[-1]), -1), -1)
-    return jnp.where(last >= 0, last, found)
+    return jnp.where(last >= 0, last, index)
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:

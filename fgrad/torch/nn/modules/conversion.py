@@ -81,10 +81,10 @@ class Conversion(Traversal):
         >>> torch.nn.BatchNorm1d(1).to(torch.float64).num_batches_tracked.dtype
         torch.int64
         """
-        place, dtype, non_blocking, copy, memory_format = to_arguments(args, kwargs)
+        target, dtype, non_blocking, copy, memory_format = to_arguments(args, kwargs)
         if copy is not None:
             raise RuntimeError(".to() does not accept copy argument")
-        device = None if place is None else device_type(place)
+        device = None if target is None else device_type(target)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"

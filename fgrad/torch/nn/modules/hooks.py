@@ -225,8 +225,8 @@ class BackwardHook:
         self.hooks = hooks
         self.pre_hooks = pre_hooks
         self.grad_outputs: Any = None
-        self.inputs: _Places | None = None
-        self.outputs: _Places | None = None
+        self.inputs: _TensorPositions | None = None
+        self.outputs: _TensorPositions | None = None
         self.n_inputs = 0
 
     def around_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -257,8 +257,8 @@ class BackwardHook:
     def _behind_outputs(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
         """What is called with the gradients of the outputs."""
         tables, name = (everywhere.backward_pre, self.module._backward_pre_hooks), type(self.module).__name__
-        found = [("module pre-hook", hook, name, _handle(hook, tables)) for hook in self.pre_hooks]
-        return found + self._behind_inputs() if self.inputs is None else found
+        calls = [("module pre-hook", hook, name, _handle(hook, tables)) for hook in self.pre_hooks]
+        return calls + self._behind_inputs() if self.inputs is None else calls
 
     def _on_grad_inputs(self, grad_input: tuple[Any, ...]) -> Any:
         # without gradients of the outputs, the gradient came to the inputs past the module, as in double backward
@@ -320,7 +320,7 @@ def _handle(hook: Any, tables: tuple[_Table, ...]) -> int | None:
 
 
 @define
-class _Places:
+class _TensorPositions:
     """Where the tensors stand among a call's arguments or results."""
 
     size: int
@@ -329,26 +329,28 @@ class _Places:
     def spread(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """One value for each argument: None where it is no tensor."""
         spread: list[Any] = [None] * self.size
-        for place, value in zip(self.tensors, values, strict=True):
-            spread[place] = value
+        for position, value in zip(self.tensors, values, strict=True):
+            spread[position] = value
         return tuple(spread)
 
     def collect(self, values: Any) -> tuple[Any, ...]:
-        return tuple(values[place] for place in self.tensors)
+        return tuple(values[position] for position in self.tensors)
 
 
-def _through_identity(values: tuple[Any, ...], hook: Callable[..., Any]) -> tuple[tuple[Any, ...], _Places | None]:
+def _through_identity(
+    values: tuple[Any, ...], hook: Callable[..., Any]
+) -> tuple[tuple[Any, ...], _TensorPositions | None]:
     """``values``, the tensors among them sent through an identity whose node has ``hook``; None where no node is."""
-    places = _Places(len(values), [i for i, value in enumerate(values) if isinstance(value, Tensor)])
-    tensors = places.collect(values)
+    positions = _TensorPositions(len(values), [i for i, value in enumerate(values) if isinstance(value, Tensor)])
+    tensors = positions.collect(values)
     if not (is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
         return values, None
     new = BackwardHookFunction.apply(*tensors)
     node = next(tensor.grad_fn for tensor in new if tensor.grad_fn is not None)
     node.register_hook(hook)
     changed = list(values)
-    for place, value in zip(places.tensors, new, strict=True):
-        changed[place] = value
+    for position, value in zip(positions.tensors, new, strict=True):
+        changed[position] = value
     if type(values) is tuple:
-        return tuple(changed), places
-    return type(values)(*changed), places  # a named tuple
+        return tuple(changed), positions
+    return type(values)(*changed), positions  # a named tuple

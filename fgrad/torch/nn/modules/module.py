@@ -65,16 +65,16 @@ class Module(State):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # see NOTE [Signals] and NOTE [Names in the mutable layer]
-        held = vars(modes)
-        outer = held.get("module")
+        state = vars(modes)
+        outer = state.get("module")
         try:
-            held["module"] = (weakref.ref(self), outer)
+            state["module"] = (weakref.ref(self), outer)
             return (self.forward if self._is_unhooked() else _Call(self).run)(*args, **kwargs)
         except Exception as error:
             PASSING.call(error, (*args, *kwargs.values()), self)
             raise
         finally:
-            held["module"] = outer
+            state["module"] = outer
 
     def _is_unhooked(self) -> bool:
         return not (

@@ -175,9 +175,9 @@ class Registry:
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
-            held = own.get(table)
-            if held is not None and name in held:
-                return held[name]
+            members = own.get(table)
+            if members is not None and name in members:
+                return members[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -246,10 +246,10 @@ class Registry:
         super().__delattr__(name)
 
     def __dir__(self) -> list[str]:
-        held = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
+        names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
         # the children of a Sequential are called 0, 1, ..., which no attribute access can spell
-        return sorted(name for name in held if not name[0].isdigit())
+        return sorted(name for name in names if not name[0].isdigit())
 
 
-def _refuse(value: Any, place: str) -> NoReturn:
-    raise TypeError(f"cannot assign '{typename(value)}' as {place}")
+def _refuse(value: Any, role: str) -> NoReturn:
+    raise TypeError(f"cannot assign '{typename(value)}' as {role}")

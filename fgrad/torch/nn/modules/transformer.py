@@ -339,14 +339,14 @@ class TransformerEncoderLayer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.linear1: Linear = Linear(d_model, dim_feedforward, **made)
+        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **options)
         self.dropout: Dropout = Dropout(dropout)
-        self.linear2: Linear = Linear(dim_feedforward, d_model, **made)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **options)
         self.norm_first = norm_first
-        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1: Dropout = Dropout(dropout)
         self.dropout2: Dropout = Dropout(dropout)
         self.activation: Callable[[Any], Any] = _get_activation_fn(activation)
@@ -398,16 +398,16 @@ class TransformerDecoderLayer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.linear1: Linear = Linear(d_model, dim_feedforward, **made)
+        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **options)
         self.dropout: Dropout = Dropout(dropout)
-        self.linear2: Linear = Linear(dim_feedforward, d_model, **made)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **options)
         self.norm_first = norm_first
-        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1: Dropout = Dropout(dropout)
         self.dropout2: Dropout = Dropout(dropout)
         self.dropout3: Dropout = Dropout(dropout)

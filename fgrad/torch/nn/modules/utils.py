@@ -12,9 +12,9 @@ from fgrad.torch.nn.modules.sizes import each
 
 def _ntuple(count: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
     """The function that gives a value for each of ``count`` dimensions."""
-    found = partial(each, count=count)
-    found.__name__ = name  # type: ignore[attr-defined]
-    return found
+    parse = partial(each, count=count)
+    parse.__name__ = name  # type: ignore[attr-defined]
+    return parse
 
 
 _single = _ntuple(1, "_single")

@@ -91,8 +91,8 @@ class _Orthogonal(Module):
         wide = weight.size(-2) < weight.size(-1)
         q = weight.mT if wide else weight
         if not self.trivialized:
-            found = self._reflections(q)
-            return found.mT if wide else found
+            reflections = self._reflections(q)
+            return reflections.mT if wide else reflections
         n, k = q.shape[-2:]
         if n != k:
             q = _orthogonalized(
@@ -154,5 +154,5 @@ def orthogonal(
         raise ValueError(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
-    made = _Orthogonal(weight, orthogonal_map, trivialized=use_trivialization)
-    return register_parametrization(module, name, made, unsafe=True)
+    parametrization = _Orthogonal(weight, orthogonal_map, trivialized=use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)

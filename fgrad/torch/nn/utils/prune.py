@@ -210,8 +210,8 @@ class _Amount(BasePruningMethod):
     def __init__(self, amount: Any):
         if not isinstance(amount, numbers.Real):
             raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-        whole = isinstance(amount, numbers.Integral)
-        if (whole and amount < 0) or (not whole and not 0.0 <= float(amount) <= 1.0):
+        is_count = isinstance(amount, numbers.Integral)
+        if (is_count and amount < 0) or (not is_count and not 0.0 <= float(amount) <= 1.0):
             raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
         self.amount = amount
 
@@ -381,8 +381,8 @@ def global_unstructured(
     if not isinstance(scores, dict):
         raise TypeError("global_unstructured(): importance_scores must be of type dict")
     pairs: Sequence[tuple[Module, str]] = [(module, name) for module, name in parameters]
-    given: list[Any] = [scores.get((module, name), getattr(module, name)) for module, name in pairs]
-    relevant = parameters_to_vector(given)
+    importances: list[Any] = [scores.get((module, name), getattr(module, name)) for module, name in pairs]
+    relevant = parameters_to_vector(importances)
     defaults: list[Any] = [
         getattr(module, name + "_mask", ops.ones_like(getattr(module, name))) for module, name in pairs
     ]
@@ -397,12 +397,12 @@ def global_unstructured(
             f"{pruning_method} of type {method.PRUNING_TYPE}"
         )
     with no_grad():
-        whole = container.compute_mask(relevant, parameters_to_vector(defaults))
+        mask = container.compute_mask(relevant, parameters_to_vector(defaults))
     start = 0
     for module, name in pairs:
         parameter = getattr(module, name)
         count = parameter.numel()
-        custom_from_mask(module, name, mask=whole[start : start + count].view_as(parameter))
+        custom_from_mask(module, name, mask=mask[start : start + count].view_as(parameter))
         start += count
 
 

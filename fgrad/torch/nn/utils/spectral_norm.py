@@ -73,10 +73,10 @@ class SpectralNorm:
           RuntimeError: that was done before.
           ValueError: there is no weight, or it is not initialised.
         """
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, SpectralNorm) and hook.name == name:
+        for each in module._forward_pre_hooks.values():
+            if isinstance(each, SpectralNorm) and each.name == name:
                 raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
-        made = SpectralNorm(name, n_power_iterations, dim, eps)
+        hook = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
@@ -86,7 +86,7 @@ class SpectralNorm:
                 "forward before applying spectral normalization"
             )
         with no_grad():
-            sizes = made.reshape_weight_to_matrix(weight).size()
+            sizes = hook.reshape_weight_to_matrix(weight).size()
             u, v = (F.normalize(weight.new_empty(n).normal_(0, 1), dim=0, eps=eps) for n in sizes)
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
@@ -94,10 +94,10 @@ class SpectralNorm:
         setattr(module, name, weight.data)
         module.register_buffer(f"{name}_u", u)
         module.register_buffer(f"{name}_v", v)
-        module.register_forward_pre_hook(made)
-        module._register_state_dict_hook(SpectralNormStateDictHook(made))
-        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(made))
-        return made
+        module.register_forward_pre_hook(hook)
+        module._register_state_dict_hook(SpectralNormStateDictHook(hook))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(hook))
+        return hook
 
 
 @frozen(eq=False)

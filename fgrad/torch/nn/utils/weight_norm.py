@@ -31,10 +31,10 @@ class WeightNorm:
             "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
             FutureWarning,
         )
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, WeightNorm) and hook.name == name:
+        for each in module._forward_pre_hooks.values():
+            if isinstance(each, WeightNorm) and each.name == name:
                 raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
-        made = WeightNorm(name, dim)
+        hook = WeightNorm(name, dim)
         weight = getattr(module, name)
         if isinstance(weight, UninitializedParameter):
             raise ValueError(
@@ -42,11 +42,11 @@ class WeightNorm:
                 "forward before applying weight normalization"
             )
         del module._parameters[name]
-        module.register_parameter(f"{name}_g", Parameter(ops.norm_except_dim(weight, 2, made.dim).data))
+        module.register_parameter(f"{name}_g", Parameter(ops.norm_except_dim(weight, 2, hook.dim).data))
         module.register_parameter(f"{name}_v", Parameter(weight.data))
-        setattr(module, name, made.compute_weight(module))
-        module.register_forward_pre_hook(made)
-        return made
+        setattr(module, name, hook.compute_weight(module))
+        module.register_forward_pre_hook(hook)
+        return hook
 
     def remove(self, module: Any) -> None:
         """Make the weight a parameter again."""

@@ -16,9 +16,9 @@ from fgrad.torch.ops.views.joining import stack
 _NO_NUMBERS = re.compile(r"[SaUO]")
 
 
-def _refusal(found: Any) -> TypeError:
+def _refusal(element: Any) -> TypeError:
     return TypeError(
-        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {found}"
+        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {element}"
     )
 
 
@@ -26,10 +26,10 @@ def _rebuilt(like: Any, entries: dict[Any, Any] | list[Any]) -> Any:
     """Entries in a container of the same type, if it can be made; else in a plain one."""
     try:
         if isinstance(like, MutableMapping | MutableSequence):
-            made: Any = copy.copy(like)
+            rebuilt: Any = copy.copy(like)
             for key, entry in entries.items() if isinstance(entries, dict) else enumerate(entries):
-                made[key] = entry
-            return made
+                rebuilt[key] = entry
+            return rebuilt
         return type(like)(entries)
     except TypeError:
         return entries
@@ -54,8 +54,8 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Mapping):
         return _rebuilt(data, {key: default_convert(data[key]) for key in data})
     if isinstance(data, tuple):
-        found = [default_convert(each) for each in data]
-        return type(data)(*found) if hasattr(data, "_fields") else found
+        elements = [default_convert(each) for each in data]
+        return type(data)(*elements) if hasattr(data, "_fields") else elements
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         return _rebuilt(data, [default_convert(each) for each in data])
     return data

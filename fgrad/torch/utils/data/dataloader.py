@@ -90,7 +90,7 @@ class _Batches(Iterator[Any]):
         return self._fetch(next(self._indices))
 
     def __next__(self) -> Any:
-        found = self._load()
+        batch = self._load()
         self._yielded += 1
         expected = self._loader._length_told
         if expected is not None and self._yielded > expected:
@@ -105,7 +105,7 @@ class _Batches(Iterator[Any]):
                     "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
                 )
             warn(text)
-        return found
+        return batch
 
     def __len__(self) -> int:
         return len(self._loader._index_sampler)

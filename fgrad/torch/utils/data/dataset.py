@@ -86,8 +86,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             return None
         if not all(isinstance(index, int) for index in indices):
             return None
-        places = tensor(indices)
-        return [each[places] for each in self.tensors]
+        rows = tensor(indices)
+        return [each[rows] for each in self.tensors]
 
     def __len__(self) -> int:
         return self.tensors[0].size(0)
