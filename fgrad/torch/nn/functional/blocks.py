@@ -1,4 +1,4 @@
-"""Sliding blocks: images cut into columns and put together again, and maxima put back to where they were."""
+"""Sliding blocks: images cut into columns and reassembled, and max pooling undone."""
 
 import math
 from typing import Any
@@ -43,7 +43,7 @@ def _counts(sizes: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: In
 
 
 def _table(sizes: Ints, counts: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> windows.Table:
-    """For each element of the kernel (rows) the places it meets in the image, block by block; outside, none count."""
+    """The flat indices of each block's elements: a row for each element of the kernel, a column for each block."""
     along = [
         np.arange(count) * s - p + np.arange(k)[:, None] * d
         for count, k, d, p, s in zip(counts, kernel, dilation, padding, stride, strict=True)
@@ -125,7 +125,7 @@ def _pair(value: Any, name: str) -> Ints:
 @functional
 @takes("im2col(input)")
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """The blocks that a kernel meets as it slides over images, each as a column.
+    """The blocks under a kernel as it slides over images, each as a column.
 
     Source: `torch.nn.functional.unfold
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.unfold.html>`_.
@@ -176,7 +176,7 @@ def _max_unpool(input: Array, indices: Fixed, output_size: Ints) -> Any:
         return jnp.take_along_axis(ct, flat_indices, -1).reshape(values.shape), None
 
     def jvp(tangents: Any, out: Any, values: Any, flat_indices: Any) -> Any:
-        # of several for one place the last stays, as of the values
+        # of several for one index the last wins, as for the values
         return put(tangents[0], flat_indices)
 
     return define_rule(put, vjp=vjp, jvp=jvp)(input, flat_indices).reshape(*outer, *output_size)
@@ -207,7 +207,7 @@ def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:
 
 
 def _sizes(input: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
-    """The sizes to unpool to: those asked for, if they can be; else the least that pooling could have started from."""
+    """The sizes to unpool to: those given, if possible; else the least that pooling could have started from."""
     dims = len(kernel)
     own = input.size()[-dims:]
     least = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(own, kernel, stride, padding, strict=True)]

@@ -28,7 +28,7 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
     """The loss and the sum of the weights of the classes that were asked for."""
     counted = target != ignore_index
     index = jnp.expand_dims(jnp.where(counted, target, 0), classes_axis)
-    # the caller has looked whether the classes are there
+    # the caller has checked the range of the classes
     values = jnp.squeeze(jnp.take_along_axis(input, index, classes_axis, mode="promise_in_bounds"), classes_axis)
     if weight is None:
         weights = counted.astype(input.dtype)
@@ -95,7 +95,7 @@ _NLL, _NLL_2D = operation_of(_nll_loss), operation_of(_nll_loss2d)
 
 
 def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
-    """Raise PyTorch's error for a class that is not there, if the classes are known."""
+    """Raise PyTorch's error for a class out of range, if the classes are known."""
     value = target._value()
     if is_abstract(value):
         return
@@ -107,7 +107,7 @@ def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
 
 
 def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Tensor:
-    """The negative log-likelihood for inputs of any rank, by way of those of two and of four axes."""
+    """The negative log-likelihood for inputs of any rank, through those of two and of four axes."""
     shape, target_shape = input._type.shape, target._type.shape
     rank = len(shape)
     check_constant("nll_loss_forward" if rank <= 2 else "nll_loss2d_forward", weight=weight)
@@ -157,7 +157,7 @@ def nll_loss(
       ignore_index: a target that does not count.
 
     Raises:
-      IndexError: there is no such class.
+      IndexError: a class is out of range.
 
     Source: `torch.nn.functional.nll_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html>`_.
@@ -297,13 +297,13 @@ def linear_cross_entropy(
 
 @kernel("DivBackward1")
 def _divided_by(self: Array, other: Number) -> Any:
-    """The quotient by a number, as PyTorch's own functions write it."""
+    """Division by a number, as PyTorch's own functions record it."""
     return self / other.astype(self.dtype)
 
 
 # -- probabilities ---------------------------------------------------------------------------------------------------
 
-#: what the logarithms are kept above, and the variance in the gradient
+#: lower bounds of the logarithms, and of the variance in the gradient
 _LOWEST_LOG, _LEAST_VARIANCE = -100, 1e-12
 
 

@@ -26,7 +26,7 @@ from fgrad.torch.random.scalars import cpp_name
 
 
 def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: int) -> None:
-    """Raise PyTorch's error for operands of several types, which depends on the library that would do the work."""
+    """Raise PyTorch's error for operands of several dtypes, which depends on the library that would run."""
     types = [None if x is None else from_numpy(x.dtype) for x in (input, weight, bias)]
     of_input, of_weight, of_bias = types
     if not transposed and of_bias not in (None, of_input):
@@ -174,7 +174,7 @@ def run_convolution(
     input: Tensor, weight: Tensor, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
     output_padding: Ints, groups: int,
 ) -> Tensor:  # fmt: skip
-    """The convolution; of complex numbers PyTorch makes three of real ones."""
+    """The convolution; PyTorch computes a complex one as three real ones."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
     if not input.is_complex():
         return apply(_CONVOLUTION, (input, weight, bias), settings)
@@ -243,7 +243,7 @@ def _plain(
 
 
 def _no_tensors(function: str, *args: Any) -> TypeError:
-    """PyTorch's error for operands that are no tensors: it lists the arguments, as far as they are not the defaults."""
+    """PyTorch's error for operands that are not tensors: it lists the arguments that are not the defaults."""
     defaults = (None, 1, 0, 1, 1)
     count = max([i for i, default in enumerate(defaults, 1) if args[i + 1] is not default], default=0)
     rest = "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, "
@@ -253,7 +253,7 @@ def _no_tensors(function: str, *args: Any) -> TypeError:
 
 
 def _check_same(shape: Ints, weight: Ints, stride: Any, dilation: Any) -> None:
-    """Raise PyTorch's errors of convolutions whose result has the size of the input."""
+    """Raise PyTorch's errors for ``padding="same"``."""
     _check_ranks(shape, weight)
     steps = expanded(stride, len(weight) - 2)
     if steps is None:
@@ -308,7 +308,7 @@ def conv2d(
       input: of shape (N, C, H, W), or (C, H, W).
       weight: of shape (outputs, C / groups, kernel height, kernel width).
       bias: a number for each output.
-      padding: zeros at both ends of the axes; or "valid" (none), or "same" (so many that the size stays).
+      padding: zeros at both ends of the axes; or "valid" (none), or "same" (the size stays).
 
     Raises:
       RuntimeError: the shapes or types do not fit.

@@ -15,7 +15,7 @@ class CrossMapLRN2d(Function):
         reach = int((size - 1) / 2 + 1)
         to = ops.arange(input.size(1))
         at = to.unsqueeze(1)
-        # each sums its neighbours, and the first channel besides, which is never taken out
+        # each sums its neighbours, and the first channel, which is never subtracted
         summed = (to < at + reach) & ((to > at - reach) | (to == 0))
         sums = ops.einsum("oc,nchw->nohw", summed.to(input.dtype), input.pow(2))
         ctx.scale = sums.mul(alpha / size).add(k)
@@ -30,7 +30,7 @@ class CrossMapLRN2d(Function):
         shape = (input.size(0), channels + ctx.size - 1, input.size(2), input.size(3))
         padded = input.new_zeros(shape)
         ratio = padded.narrow(1, int(ctx.size - (ctx.size - 1) / 2), channels)
-        # written in place, as in PyTorch: no derivative can be had of this one
+        # in place, as in PyTorch: this gradient cannot be differentiated
         ops.mul(grad_output, output, out=ratio)
         ratio.div_(ctx.scale)
         factor = 2 * ctx.alpha * ctx.beta / ctx.size

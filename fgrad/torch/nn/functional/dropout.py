@@ -19,14 +19,14 @@ from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64
 from fgrad.torch.random.uniform import bernoulli, dropout_noise
 
-#: minus the value that ``selu`` approaches far below zero
+#: minus the limit of ``selu`` at minus infinity
 _SATURATION = 1.7580993408473766
 
 
 def drop(
     input: Tensor, p: float, train: bool, inplace: bool = False, by_channel: bool = False, alpha: bool = False
 ) -> Tensor:
-    """The random multiplication behind all of them (aten/src/ATen/native/Dropout.cpp)."""
+    """The random multiplication behind every dropout (aten/src/ATen/native/Dropout.cpp)."""
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     if p == 0 or not train or not input.numel():
@@ -181,7 +181,7 @@ def _by_channel(input: Tensor, p: float, training: bool, inplace: bool, batched:
 
 
 def _enter_in_torch(name: str, by_channel: bool, alpha: bool) -> None:
-    """``torch``'s own functions of these names, and their twins in place."""
+    """``torch``'s own functions of these names, and their in-place twins."""
     for inplace in (False, True):
 
         def entered(input: Any, p: float, train: bool, *, _inplace: bool = inplace) -> Tensor:

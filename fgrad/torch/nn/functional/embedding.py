@@ -1,4 +1,4 @@
-"""Rows of a matrix by their numbers: ``embedding``, sums of such rows, and ``one_hot``."""
+"""Rows of a matrix by index: ``embedding``, bags of rows, and ``one_hot``."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def _check_type(given: Tensor, name: str, position: int, function: str, allowed:
 
 
 def _known(tensor: Tensor) -> np.ndarray | None:
-    """The elements, if they are known now."""
+    """The elements, if they are concrete."""
     value = tensor._value()
     return None if is_abstract(value) else concrete(value)
 
@@ -57,7 +57,7 @@ def _rows(weight: Any, indices: Any) -> Any:
 
 
 def _counts(indices: Any, size: int) -> Any:
-    """How often each row is asked for."""
+    """How often each row is used."""
     return jnp.zeros(size, np.int64).at[indices.reshape(-1)].add(1)
 
 
@@ -81,7 +81,7 @@ def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_fr
         frequency = _counts(indices, weight.shape[0]) if scale_grad_by_freq else None
         return _scattered(ct, weight, indices, padding_idx, frequency), None
 
-    # only the gradient leaves the padding out and knows of frequencies
+    # padding and frequencies affect the gradient only
     return define_rule(_rows, vjp=vjp, jvp=lambda tangents, out, weight, indices: _rows(tangents[0], indices))(
         weight, indices
     )
@@ -115,7 +115,7 @@ def _embedding_renorm(self: Array, indices: Fixed, max_norm: float, norm_type: f
 
 @composite(method=False)
 def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Tensor:
-    """Shorten, in place, those of the rows named that are longer than ``max_norm``.
+    """Scale down, in place, the indexed rows whose norm exceeds ``max_norm``.
 
     Source: `torch.nn.functional.embedding
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html>`_.
@@ -141,12 +141,12 @@ def embedding(
     input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of ``weight`` that ``input`` numbers.
+    """The rows of ``weight`` at the indices ``input``.
 
     Arguments:
       padding_idx: a row that gets no gradient.
-      max_norm: rows that are asked for and longer than this are first shortened to it, in place.
-      scale_grad_by_freq: divide each row's gradient by how often it was asked for.
+      max_norm: rows that are used and have a larger norm are first scaled down to it, in place.
+      scale_grad_by_freq: divide each row's gradient by how often it was used.
       sparse: refused where a gradient is wanted: there are no sparse tensors here.
 
     >>> import fgrad.torch as torch
@@ -209,8 +209,8 @@ def _embedding_bag(
 def _bag_frequency(indices: Any, size: int) -> Any:
     """What PyTorch divides the gradient of each row by for ``scale_grad_by_freq`` of bags.
 
-    Not how often the row itself is asked for: its kernel takes the count of another one, the one that stands in the
-    sorted indices where this row would if each were there once (aten/src/ATen/native/EmbeddingBag.cpp).
+    Not how often the row itself is used: the kernel indexes the sorted indices by the row's rank among the distinct ones
+    (aten/src/ATen/native/EmbeddingBag.cpp).
     """
     counts = _counts(indices, size)
     order = jnp.maximum(jnp.cumsum(counts > 0) - 1, 0)
@@ -267,8 +267,8 @@ def embedding_bag(
     """The sum, mean or largest of bags of rows of ``weight``.
 
     Arguments:
-      input: the numbers of the rows: a bag in each row of it, or all bags one after the other.
-      offsets: where each bag starts, if they stand one after the other.
+      input: the indices of the rows: a bag in each row of it, or all bags concatenated.
+      offsets: where each bag starts, if they are concatenated.
       mode: "sum", "mean" or "max".
       per_sample_weights: a factor for each row, for "sum".
       include_last_offset: whether ``offsets`` ends with the end of the last bag.
@@ -347,7 +347,7 @@ def _one_hot(tensor: Fixed, num_classes: int) -> Any:
 @functional(dispatch=OF_NN)
 @takes("one_hot(input)")
 def one_hot(input: Any, num_classes: int = -1) -> Tensor:
-    """For each number of a class, a row of zeros with a one at that number.
+    """For each class, a row of zeros with a one at its index.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.functional.one_hot(torch.tensor([0, 2]))

@@ -1,4 +1,4 @@
-"""Fractional max pooling: windows whose places are drawn at random (Graham, "Fractional Max-Pooling")."""
+"""Fractional max pooling: windows at random positions (Graham, "Fractional Max-Pooling")."""
 
 import math
 from typing import Any
@@ -62,7 +62,7 @@ def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints,
     covered = flat.reshape(*outer, *output_size, math.prod(kernel_size))
     pixels = image.reshape(*outer, math.prod(sizes))
     at = windows.largest(picked(lax.stop_gradient(pixels), covered))
-    # a maximum, for it ends with no reshaping: backward saves the result itself
+    # a maximum, because it ends without reshaping: backward saves the result itself
     indices = jnp.max(jnp.where(np.arange(covered.shape[-1]) == at[..., None], covered, -1), -1)
     if not batched:
         indices, pixels = indices[0], pixels[0]
@@ -103,7 +103,7 @@ def fractional_max_pool2d_with_indices(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest elements of windows at random places of images, and their places in the flattened image."""
+    """The largest elements of windows at random positions of images, and their flat indices."""
     return _pooled(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -112,7 +112,7 @@ def fractional_max_pool3d_with_indices(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest elements of windows at random places of volumes, and their places in the flattened volume."""
+    """The largest elements of windows at random positions of volumes, and their flat indices."""
     return _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -121,7 +121,7 @@ def fractional_max_pool2d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest elements of windows at random places of images.
+    """The largest elements of windows at random positions of images.
 
     Source: `torch.nn.functional.fractional_max_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fractional_max_pool2d.html>`_.
@@ -135,6 +135,6 @@ def fractional_max_pool3d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest elements of windows at random places of volumes: see ``fractional_max_pool2d``."""
+    """The largest elements of windows at random positions of volumes: see ``fractional_max_pool2d``."""
     results = _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return results if return_indices else results[0]

@@ -1,4 +1,4 @@
-"""Activations that let negative numbers through with a slope of their own: ``leaky_relu``, ``prelu``, ``rrelu``."""
+"""Activations with another slope for negative numbers: ``leaky_relu``, ``prelu``, ``rrelu``."""
 
 from typing import Any
 

@@ -64,7 +64,7 @@ def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Distances of what is alike (target 1), and what distances of what is not (-1) lack to a margin."""
+    """Distances of similar pairs (target 1), and how far those of others (-1) fall short of a margin."""
     return _hinge_embedding_loss(input, target, margin, number(current(reduction, size_average, reduce)))
 
 
@@ -94,7 +94,7 @@ def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """One less the cosine of what is alike (target 1), and the cosine above a margin of what is not (-1)."""
+    """One minus the cosine of similar pairs (target 1), and how far that of others (-1) exceeds a margin."""
     return _cosine_embedding_loss(input1, input2, target, margin, number(current(reduction, size_average, reduce)))
 
 
@@ -173,7 +173,7 @@ def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """What the right class lacks to be above each other one by a margin, summed and divided by their number.
+    """How far the target class is from exceeding each other one by a margin, averaged over the classes.
 
     Source: `torch.nn.functional.multi_margin_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multi_margin_loss.html>`_.
@@ -221,7 +221,7 @@ def _check_labels(labels: np.ndarray, classes: int) -> None:
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """What the labels given (up to the first -1) lack to be above each other class by one.
+    """How far the labels (up to the first -1) are from exceeding each other class by one.
 
     Source: `torch.nn.functional.multilabel_margin_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_margin_loss.html>`_.
@@ -286,7 +286,7 @@ def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """What the negative lacks to be farther from the anchor than the positive by a margin.
+    """How far the negative is from being farther from the anchor than the positive by a margin.
 
     Source: `torch.nn.functional.triplet_margin_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.triplet_margin_loss.html>`_.
@@ -302,7 +302,7 @@ def triplet_margin_with_distance_loss(
     anchor: Any, positive: Any, negative: Any, *, distance_function: Callable[[Any, Any], Any] | None = None,
     margin: float = 1.0, swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """``triplet_margin_loss`` with a distance of the caller's own."""
+    """``triplet_margin_loss`` with a custom distance."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:

@@ -25,7 +25,7 @@ def _require(holds: bool, text: str) -> None:
 def _canonical_mask(
     mask: Any, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
 ) -> Any:
-    """A mask of booleans as what is added to scores; masks of numbers as they are."""
+    """A boolean mask as an additive one; masks of numbers as they are."""
     if mask is None:
         return None
     is_float = mask.is_floating_point()

@@ -1,4 +1,4 @@
-"""``torch.embedding_bag``: the bags of ``torch.nn.functional.embedding_bag`` and what was found on the way."""
+"""``torch.embedding_bag``: the results of ``torch.nn.functional.embedding_bag`` with PyTorch's auxiliary outputs."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def embedding_bag(
         positions = ops.arange(indices.size(0), dtype=offsets.dtype)
         bag = ops.searchsorted(starts, positions, right=True) - 1
         if mode == SUM:
-            # PyTorch's kernels for sums alone leave these out
+            # PyTorch's fast kernels for sums skip these
             fast = weight.dtype is not float64 and padding_idx is None
             sizes = ops.zeros((starts if recorded else offsets).size(0), dtype=int64)
             return output, bag.new_empty(0) if fast else bag, sizes, sizes.clone()
@@ -45,7 +45,7 @@ def embedding_bag(
 
 
 def _largest(weight: Any, indices: Any, bag: Any, counted: Any, output: Any) -> Tensor:
-    """The row that each number of each bag is of, the first of several; zero for bags that are empty."""
+    """The row that each element of each bag comes from, the first of several; zero for empty bags."""
     count = indices.size(0)
     if not count:
         return ops.zeros_like(output, dtype=indices.dtype)

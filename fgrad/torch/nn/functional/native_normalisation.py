@@ -51,7 +51,7 @@ _UNEXPECTED = (
 def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``torch.nn.functional.group_norm`` of ``N`` instances of ``C`` channels, and what it used for each group.
+    """``torch.nn.functional.group_norm`` of ``N`` instances of ``C`` channels, and the statistics of each group.
 
     >>> import fgrad.torch as torch
     >>> torch.native_group_norm(torch.tensor([[1., 3.]]), None, None, 1, 2, 1, 1, 0.0)
@@ -69,7 +69,7 @@ def native_group_norm(
 def native_batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``torch.nn.functional.batch_norm``, and what it used for each channel; outside training tensors without elements.
+    """``torch.nn.functional.batch_norm``, and the statistics of each channel; empty tensors outside training.
 
     >>> import fgrad.torch as torch
     >>> torch.native_batch_norm(torch.tensor([[1.], [3.]]), None, None, None, None, True, 0.1, 0.0)[1:]

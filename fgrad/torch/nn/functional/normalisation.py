@@ -45,7 +45,7 @@ def normalised(x: Any, axes: Ints, eps: float) -> Any:
     return define_rule(lambda x: lax.mul(centred(x), scale(x)), vjp=vjp)(x)
 
 
-# Written with primitives of lax: a network has these for many shapes, and each function of jnp is traced for each.
+# Written with lax: networks call these with many shapes, and each function of jnp would be traced for each.
 
 
 def _mean(x: Any, axes: Ints) -> Any:
@@ -63,12 +63,12 @@ def _moments(x: Any, axes: Ints) -> tuple[Any, Any]:
 
 
 def _spread(value: Any, x: Any) -> Any:
-    """An array with axes of size 1 in the shape of another."""
+    """An array broadcast along its axes of size 1 to the shape of another."""
     return lax.broadcast_in_dim(value, x.shape, tuple(range(x.ndim)))
 
 
 def _affine(x: Any, weight: Any, bias: Any, axes: Ints) -> Any:
-    """``x * weight + bias``, which lie along some axes."""
+    """``x * weight + bias``, whose parameters lie along some axes."""
     shape = [x.shape[axis] for axis in axes]
     weight, bias = (
         None if given is None else lax.broadcast_in_dim(lax.reshape(given, shape), x.shape, axes)
@@ -154,14 +154,14 @@ def _batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> Tensor:
     if not input.numel():
-        # without the statistics, and of weight and bias the first stands for all: their gradients are zeros
+        # no statistics; the first element of weight and bias stands for all, so that their gradients are zeros
         output = input.clone()
         output = output if weight is None else output * weight.select(0, 0)
         return output if bias is None else output + bias.select(0, 0)
     check_constant("native_batch_norm", running_mean=running_mean, running_var=running_var)
     output = apply(_BATCH_NORM, (input, weight, bias, running_mean, running_var), (bool(training), float(eps)))
     if training and running_mean is not None:
-        # the kernel writes these behind the version counter's back, in PyTorch too
+        # like PyTorch's kernel, this does not bump the version counter
         mean, var = apply(_STATISTICS, (input, running_mean, running_var, float(momentum)))
         if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
             raise RuntimeError(_SHARED_STATISTICS)

@@ -131,17 +131,17 @@ def _max_pool(input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, d
 
 
 def pooled(input: Any, table: windows.Table, sizes: Ints) -> tuple[Any, Any]:
-    """The largest element of each window, and its place in the flattened image."""
+    """The largest element of each window, and its flat index."""
     outer = input.shape[: input.ndim - len(sizes)]
     image = lax.reshape(input, (*outer, math.prod(input.shape[len(outer) :])))
     shaped = table.shaped(sizes)
     indices = shaped.largest(shaped.gather(lax.stop_gradient(image), windows.lowest(input.dtype)))
-    # read through the places that are a result, so that these are what backward saves
+    # gathered by the indices that are returned, so that backward saves these
     return picked(image, indices), indices
 
 
 def picked(image: Any, indices: Any) -> Any:
-    """The elements of flattened images at places, in the places' shape."""
+    """The elements of flattened images at indices, in the indices' shape."""
     flat = lax.reshape(indices, (*image.shape[:-1], math.prod(indices.shape[image.ndim - 1 :])))
     return lax.reshape(jnp.take_along_axis(image, flat, -1), indices.shape)
 
@@ -170,7 +170,7 @@ def max_pool1d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest element of each window along the last axis, and its place."""
+    """The largest element of each window along the last axis, and its index."""
     rank = len(input._type.shape)
     if rank not in (2, 3):
         raise RuntimeError(
@@ -191,7 +191,7 @@ def max_pool1d_with_indices(
 
 
 def _check_max_pool1d(input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> None:
-    """Raise the errors of PyTorch's function that returns no places."""
+    """Raise the errors of PyTorch's function that returns no indices."""
     shape = input._type.shape
     if len(shape) not in (2, 3) or 0 in shape[len(shape) - 2 :]:
         raise RuntimeError(
@@ -221,7 +221,7 @@ def max_pool2d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest element of each window of images, and its place in the flattened image."""
+    """The largest element of each window of images, and its flat index."""
     return _max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -230,7 +230,7 @@ def max_pool3d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest element of each window of volumes, and its place in the flattened volume."""
+    """The largest element of each window of volumes, and its flat index."""
     return _max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -243,7 +243,7 @@ def max_pool1d(
     """The largest element of each window along the last axis: see ``max_pool2d``."""
     if not return_indices:
         _check_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
-        if not input.dtype.is_floating_point:  # PyTorch has a kernel of its own for what needs no places
+        if not input.dtype.is_floating_point:  # PyTorch has a separate kernel where no indices are returned
             raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{input.dtype.scalar_name}'")
     results = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return results if return_indices else results[0]
@@ -262,7 +262,7 @@ def max_pool2d(
       stride: the distance of the windows; the kernel's size if None.
       padding: how far windows reach over the ends; what is there counts as minus infinity.
       ceil_mode: whether windows that start inside or in the left padding may reach over the right padding.
-      return_indices: return also the place of each in the flattened image.
+      return_indices: return also the flat index of each.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.functional.max_pool2d(torch.tensor([[[1., 2.], [4., 3.]]]), 2)
@@ -276,7 +276,7 @@ def max_pool2d(
 
 
 def _pools_in_fp32(*args: Any, return_indices: bool = False, **kwargs: Any) -> bool:
-    """Whether autocast has a pool of volumes in float32."""
+    """Whether autocast runs a pool of volumes in float32."""
     return not (len(args) > 6 and args[6]) and not return_indices
 
 
@@ -355,7 +355,7 @@ def _window_means(
     start = jnp.zeros((), input.dtype)
     pads = [(0, 0)] * outer + ends
     ones = (1,) * outer
-    # windows that end before the input does leave a rest that none covers
+    # the end of the input that no window covers
     total = lax.reduce_window(input, start, lax.add, ones + kernel_size, ones + stride, pads)
     total = total[(Ellipsis, *[slice(0, count) for count in sizes])]
     divisor: Any = divisor_override

@@ -27,7 +27,7 @@ from fgrad.torch.ops.table.table import Array, operation_of
 
 @frozen(eq=False)
 class Taps:
-    """For each element of a resampled axis the places of its taps and their weights, an axis of taps last."""
+    """For each element of a resampled axis the indices and weights of its taps, an axis of taps last."""
 
     indices: np.ndarray
     weights: np.ndarray
@@ -41,7 +41,7 @@ class Taps:
         weights = self.weights
         if array.dtype != np.uint8:
             return sum(tap * jnp.asarray(weights[:, i].reshape(shape), array.dtype) for i, tap in enumerate(taps))
-        # in fixed point: as many bits behind the point as let the largest weight fit into 16 bits
+        # in fixed point: with as many fraction bits as let the largest weight fit into 16 bits
         bits = next(n for n in range(22) if int(0.5 + weights.max() * 2 ** (n + 1)) >= 2**15)
         fixed_point = np.trunc(weights * 2**bits + np.copysign(0.5, weights)).astype(np.int32)
         total = sum(tap.astype(np.int32) * jnp.asarray(fixed_point[:, i].reshape(shape)) for i, tap in enumerate(taps))
@@ -49,7 +49,7 @@ class Taps:
 
 
 def _step(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> Any:
-    """How far apart the elements of the result lie in the input (area_pixel_compute_scale)."""
+    """The spacing of the result's elements in the input (area_pixel_compute_scale)."""
     if align_corners:
         return real(size - 1) / real(count - 1) if count > 1 else real(0)
     return real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(count)
@@ -121,7 +121,7 @@ _FILTERS: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def _filtered(size: int, count: int, align_corners: bool, factor: float | None, mode: str, real: Any) -> Taps:
-    """Taps of a filter as wide as the step, so that nothing between them is missed."""
+    """Taps of a filter as wide as the step, so that no element is skipped."""
     width, filter = _FILTERS[mode]
     step = float(_step(size, count, align_corners, factor, real))
     stretch = max(step, 1.0)
@@ -198,7 +198,7 @@ def interpolate(
     """Sequences, images or volumes of another size.
 
     Arguments:
-      size, scale_factor: the new size, or how many times the old one: of these, one.
+      size, scale_factor: the new size, or the factor; exactly one of them.
       mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area", or "lanczos".
       align_corners: whether the centres of the elements at the corners stay where they are, not their outer edges.
       recompute_scale_factor: use the ratio of the sizes, not the factor given.
@@ -301,7 +301,7 @@ def _check_rank(rank: int, mode: str) -> None:
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
-    """``interpolate`` by its old name, which is deprecated."""
+    """The deprecated name of ``interpolate``."""
     _deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 

@@ -1,4 +1,4 @@
-"""``grid_sample`` and ``affine_grid``: images read at any points."""
+"""``grid_sample`` and ``affine_grid``: images sampled at arbitrary points."""
 
 import math
 from collections.abc import Callable
@@ -27,12 +27,12 @@ _WARNING = (
 
 
 def _clipped(x: Any, size: int) -> Any:
-    """Coordinates moved to the ends; no derivative there."""
+    """Coordinates clipped to the ends, without derivative there."""
     return jnp.where(x <= 0, 0, jnp.where(x >= size - 1, size - 1, x))
 
 
 def _reflected(x: Any, low: float, high: float) -> Any:
-    """Coordinates mirrored at two points, as often as need be."""
+    """Coordinates reflected at both ends, repeatedly."""
     span = high - low
     if span == 0:
         return x * 0
@@ -50,7 +50,7 @@ def _inside(x: Any, size: int, padding: int, align_corners: bool) -> Any:
 
 
 def _read(image: Any, indices: Any, sizes: Ints) -> Any:
-    """Elements of flattened images (N, C, ...) at whole coordinates (N, points) for each axis; zero outside."""
+    """Elements of flattened images (N, C, ...) at integer indices (N, points) for each axis; zero outside."""
     flat: Any = 0
     within: Any = True
     for index, size in zip(indices, sizes, strict=True):

@@ -72,7 +72,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
 @functional(dispatch=OF_TORCH)
 @operation("ChannelShuffleBackward0", method=False, strides=spatial, fused="ChannelShuffleBackward0", outputs=())
 def channel_shuffle(input: Array, groups: int) -> Any:
-    """The channels dealt out to so many groups.
+    """The channels dealt out to ``groups`` groups in turn.
 
     Source: `torch.nn.functional.channel_shuffle
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.channel_shuffle.html>`_.

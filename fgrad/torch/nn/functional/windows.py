@@ -1,9 +1,9 @@
-"""Windows: for each place of a pooled axis, the places of the input that it covers.
+"""Windows: for each position of a pooled axis, the positions of the input that it covers.
 
 NOTE [Pooling by tables]
 Every pooling is a list of windows along each axis, whatever strides, paddings, dilations or adaptive bounds made them.
-Their product is a table with a row for each output and, in the row, the places that its window covers in the flattened
-image, those of a row that is too short filled up.  Taking the elements by this table makes one function of them all.
+Their product is a table with a row for each output: the flat indices of the elements that its window covers, padded to
+one length.  Gathering by this table makes one function of them all.
 """
 
 import itertools
@@ -18,10 +18,10 @@ from jax import numpy as jnp
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.torch.ops.reductions.extrema import place_of_largest
 
-#: windows of so many elements are gone through element by element: XLA takes four times as long to reduce short rows
+#: windows up to this size are reduced element by element: XLA takes four times as long to reduce short rows
 SMALL = 9
 
-#: the places that each window along one axis covers
+#: the positions that each window along one axis covers
 Windows = Sequence[Sequence[int]]
 
 
@@ -33,19 +33,19 @@ def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int
 
 
 def regular(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> Windows:
-    """Windows at regular steps; of those over an end, what is inside."""
+    """Windows at regular steps, cut off at the ends of the axis."""
     starts = [i * stride - padding for i in range(count)]
     return [[p for p in range(s, s + dilation * kernel, dilation) if 0 <= p < size] for s in starts]
 
 
 def adaptive(size: int, count: int) -> Windows:
-    """So many windows, as even as can be, that cover an axis."""
+    """``count`` windows, as even as possible, that cover an axis."""
     return [range(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 
 @frozen(eq=False)
 class Table:
-    """The windows of an image: ``places`` has a row for each output, ``inside`` says which entries of it count."""
+    """The windows of an image: ``flat_indices`` has a row for each output, ``inside`` says which entries count."""
 
     flat_indices: np.ndarray
     inside: np.ndarray
@@ -61,13 +61,13 @@ class Table:
         return elements if self.inside.all() else jnp.where(self.inside, elements, filling)
 
     def largest(self, window: Any) -> Any:
-        """The places of the largest of the elements that were taken: the first of several, or the last NaN."""
+        """The flat indices of the largest gathered elements: the first of several, or the last NaN."""
         *outputs, width = self.flat_indices.shape
         if not 0 < width <= SMALL:
             rows = np.arange(math.prod(outputs)).reshape(outputs)
             return jnp.take(self.flat_indices.reshape(-1), rows * width + largest(window), mode="clip")
         best, index = window[..., 0], jnp.broadcast_to(self.flat_indices[..., 0], window.shape[:-1])
-        for i in range(1, width):  # one that is not itself is a NaN
+        for i in range(1, width):  # only a NaN differs from itself
             other = window[..., i]
             better = (other > best) | (other != other)
             best, index = jnp.where(better, other, best), jnp.where(better, self.flat_indices[..., i], index)
@@ -98,5 +98,5 @@ def largest(window: Any) -> Any:
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """What no element is below."""
+    """A lower bound of all elements."""
     return np.array(-np.inf if jnp.issubdtype(dtype, np.floating) else np.iinfo(dtype).min, dtype)

@@ -1,4 +1,4 @@
-"""Hooks of modules: the tables of those that are global, and the pair around backward."""
+"""Hooks of modules: the global tables, and the identities around a module's backward."""
 
 import functools
 import weakref
@@ -198,7 +198,7 @@ class WithModule:
 
 
 class BackwardHookFunction(Function):
-    """The identity.  Around a module's inputs and its outputs, its nodes are where their gradients pass together."""
+    """The identity.  Around a module's inputs and its outputs, its nodes see all their gradients together."""
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
@@ -261,7 +261,7 @@ class BackwardHook:
         return calls + self._behind_inputs() if self.inputs is None else calls
 
     def _on_grad_inputs(self, grad_input: tuple[Any, ...]) -> Any:
-        # without gradients of the outputs, the gradient came to the inputs past the module, as in double backward
+        # without gradients of the outputs, that of the inputs bypassed the module, as in double backward
         if self.grad_outputs is None or self.inputs is None:
             return None
         grads = self.inputs.spread(grad_input)
@@ -298,7 +298,7 @@ class BackwardHook:
         return self.outputs.collect(grads)
 
     def _call_without_grad_inputs(self) -> None:
-        """No input requires a gradient, so there is no node that runs last: the hooks are called now."""
+        """No input requires a gradient, so no node runs last: call the hooks now."""
         warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
@@ -315,13 +315,13 @@ class BackwardHook:
 
 
 def _handle(hook: Any, tables: tuple[_Table, ...]) -> int | None:
-    """The number of the handle with which a hook was put into one of some tables."""
+    """The id of a hook's handle, in whichever of the tables has it."""
     return next((id for table in tables for id, each in table.items() if each is hook), None)
 
 
 @define
 class _TensorPositions:
-    """Where the tensors stand among a call's arguments or results."""
+    """The positions of the tensors among a call's arguments or results."""
 
     size: int
     tensors: list[int]

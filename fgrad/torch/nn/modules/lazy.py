@@ -1,4 +1,4 @@
-"""Modules that take the sizes they were not told from the input of their first call."""
+"""Modules that infer missing sizes from the input of their first call."""
 
 from typing import TYPE_CHECKING, Any
 

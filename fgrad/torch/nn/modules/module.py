@@ -28,7 +28,7 @@ from fgrad.torch.nn.modules.state import State, _IncompatibleKeys as _Incompatib
 
 
 class _Compiling:
-    """How a module is compiled; ``fgrad.torch.compiler`` enters it when it is defined."""
+    """How a module is compiled; ``fgrad.torch.compiler`` sets it."""
 
     compile: Any = None
 
@@ -90,7 +90,7 @@ class Module(State):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile this module's calls from now on; the arguments are those of ``torch.compile``."""
-        import_at_first_use("fgrad.torch.compiler")  # which is imported when it is first asked for
+        import_at_first_use("fgrad.torch.compiler")  # the compiler is imported at first use
         compiling.compile(self, *args, **kwargs)
 
     def register_forward_pre_hook(
@@ -202,7 +202,7 @@ class Module(State):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of the module's ``repr``."""
+        """The text between the parentheses of the module's ``repr``."""
         return ""
 
     def __repr__(self) -> str:
@@ -236,7 +236,7 @@ class _Call:
         try:
             return self._run()
         except Exception:
-            # run the hooks that always want to be called and were not, then go on raising
+            # run the ``always_call`` hooks that have not run, then re-raise
             self._call_remaining_hooks()
             raise
 

@@ -44,7 +44,7 @@ _TABLES: dict[str, Callable[[], Any]] = {
 
 
 class Registry:
-    """The attributes of a module, kept apart by kind."""
+    """The attributes of a module, in a table for each kind."""
 
     #: whether ``Module.__init__`` calls the next class's ``__init__`` with the arguments it got
     call_super_init: bool = False
@@ -90,7 +90,7 @@ class Registry:
     # registration by name
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Keep ``tensor`` (or None) as state that is not trained; in ``state_dict`` only if ``persistent``.
+        """Register ``tensor`` (or None) as state that is not trained; in ``state_dict`` only if ``persistent``.
 
         Raises:
           TypeError: ``name`` is no string, ``tensor`` no tensor.
@@ -111,7 +111,7 @@ class Registry:
             self._non_persistent_buffers_set.add(name)
 
     def register_parameter(self, name: str, param: Any) -> None:
-        """Keep ``param`` (a ``Parameter`` or None) as one that is trained.
+        """Register ``param`` (a ``Parameter`` or None).
 
         Raises:
           TypeError: ``name`` is no string, ``param`` no parameter.
@@ -137,7 +137,7 @@ class Registry:
         self._parameters[name] = parameter_registration(self, name, param)
 
     def add_module(self, name: str, module: Any) -> None:
-        """Keep ``module`` (or None) as a child called ``name``.
+        """Register ``module`` (or None) as a child called ``name``.
 
         Raises:
           TypeError: ``name`` is no string, ``module`` no module.

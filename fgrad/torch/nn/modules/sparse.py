@@ -1,6 +1,6 @@
 """Embeddings: rows of a weight matrix picked by index, alone or summed up in bags.
 
-The gradient of the weight is dense; ``sparse=True`` asks for PyTorch's sparse tensors, which there are not here.
+The gradient of the weight is dense; ``sparse=True``, which asks for PyTorch's sparse tensors, is refused.
 """
 
 from typing import Any, Self
@@ -13,7 +13,7 @@ from fgrad.torch.nn.parameter import Parameter
 
 
 def _row(padding_idx: int | None, num_embeddings: int, name: str) -> int | None:
-    """``padding_idx`` counted from the first row."""
+    """``padding_idx``, made non-negative."""
     if padding_idx is None:
         return None
     if not -num_embeddings <= padding_idx < max(num_embeddings, 1):

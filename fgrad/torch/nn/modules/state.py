@@ -31,7 +31,7 @@ class _IncompatibleKeys(NamedTuple):
 
 
 class State(Conversion):
-    """The module as a flat dictionary of tensors."""
+    """A module as a flat dictionary of tensors."""
 
     #: saved in the metadata of a state dict, for ``_load_from_state_dict`` to read older ones
     _version: int = 1
@@ -100,7 +100,7 @@ class State(Conversion):
         raise RuntimeError(_NO_EXTRA_STATE.format("get"))
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what ``get_extra_state`` gave."""
+        """Restore what ``get_extra_state`` returned."""
         raise RuntimeError(_NO_EXTRA_STATE.format("set"))
 
     # ----------------------------------------------------------------------------------------------------------------

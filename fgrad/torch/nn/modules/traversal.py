@@ -1,4 +1,4 @@
-"""Walking the tree of modules: children, descendants, their parameters and buffers, by name or one after another."""
+"""Walking the tree of modules: children, descendants, their parameters and buffers, by name or in order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
@@ -69,7 +69,7 @@ class Traversal(Registry):
         return buffer
 
     # ----------------------------------------------------------------------------------------------------------------
-    # one after another
+    # in order
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
