@@ -1,6 +1,7 @@
 """``install()`` makes ``import torch`` mean this package, so that libraries written for PyTorch run on it.
 
-For programs whose libraries import ``torch`` themselves, in a process without PyTorch: call it before they are imported.
+For programs whose libraries import ``torch`` themselves, in a process without PyTorch: call it before they are
+imported.
 
 >>> import sys
 >>> import fgrad.torch

@@ -1,7 +1,7 @@
 """Legacy constructors: ``torch.Tensor(2, 3)``, ``torch.FloatTensor([1., 2.])``, ``x.new(3)``.
 
-Each takes sizes, data, or a tensor, of which it makes another handle.  ``torch.FloatTensor`` is no class of tensors: it
-stands for an element type, and ``isinstance`` asks for that.
+Each takes sizes, data, or a tensor, of which it makes an alias.  ``torch.FloatTensor`` is not a class of tensors: it
+stands for a dtype, and ``isinstance`` checks that.
 
 Source: https://docs.pytorch.org/docs/2.13/tensors.html
 """
@@ -37,10 +37,10 @@ _OPTIONS = (
 
 
 def construct(dtype: Dtype, given: tuple[Any, ...], device: Any = None) -> Tensor:
-    """A tensor of sizes (its elements are zeros), of data, or of another tensor.
+    """A tensor from sizes (filled with zeros), data, or another tensor.
 
     Raises:
-      TypeError: the arguments are of no such kind.
+      TypeError: the arguments are none of these.
     """
     if not given:
         return filled((0,), 0, dtype, device, False)
@@ -91,12 +91,12 @@ _LEGACY = (
     dtypes.int64,
     dtypes.bool_,
 )
-#: the classes by name, as ``torch`` has them
+#: the classes by their name in ``torch``
 NAMES: dict[str, tensortype] = {f"{dtype.scalar_name}Tensor": _legacy_type(dtype) for dtype in _LEGACY}
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Make an element type the default, given as a legacy class or as its name.
+    """Set the default dtype, given as a legacy class or its name.
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.set_default_tensor_type.html
     """
@@ -112,7 +112,7 @@ def _new(cls: type, *args: Any, device: Any = None) -> Any:
 
 
 def _new_like(self: Tensor, *given: Any, device: Any = None) -> Tensor:
-    """A tensor of this one's type from sizes or data; ``new_tensor`` and ``new_zeros`` are meant to be used instead."""
+    """A tensor of this one's dtype from sizes or data; superseded by ``new_tensor`` and ``new_zeros``."""
     return construct(self._type.dtype, given, device)
 
 

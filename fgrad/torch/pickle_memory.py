@@ -1,4 +1,4 @@
-"""The memory of tensors on its way into a file and out of it."""
+"""Reading and writing the memory of tensors in files."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,23 +16,23 @@ from fgrad.mutable.values.device_of_value import Absent, place_of, placed
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch.storage import TypedStorage, UntypedStorage
 
-#: the device for all tensors; or which one stands for which; or a function of a storage and of where it was
+#: ``map_location``: a device for all; or a mapping of devices; or a function of a storage and its location
 MAP_LOCATION = devices.device | str | dict[str, str] | Callable[[Any, str], Any] | None
 
 
 class Unclaimed(Storage):
-    """Memory from a file that no tensor has looked at: the first one says how it is laid out."""
+    """Memory from a file that has no tensor yet: the first one determines its layout."""
 
     __slots__ = ()
 
 
 def bytes_of(cell: Storage) -> bytes:
-    """The bytes of a storage as they lie in memory."""
+    """The bytes of a storage in memory order."""
     return in_order(concrete(cell.array), cell.strides).tobytes()
 
 
 def read_in(content: bytes, dtype: Dtype, location: str, map_location: Any) -> Storage:
-    """The memory that a file holds, on the device where it belongs."""
+    """The memory that a file holds, on its device."""
     values = _numbers(np.frombuffer(content, np.uint8), dtype)
     return Unclaimed(placed(constant(values), place_for(values, dtype, location, map_location)), dtype)
 
@@ -43,14 +43,14 @@ def awaiting(count: int, dtype: Dtype, location: str, map_location: Any) -> Stor
 
 
 def fill(cell: Storage, content: bytes) -> None:
-    """Put in the elements of ``awaiting`` memory."""
+    """Fill in the elements of ``awaiting`` memory."""
     layout = cell.layout
     values = _numbers(np.frombuffer(content, np.uint8), cell.dtype)
     cell.array = placed(constant(_laid(values, layout.sizes, layout.strides)), place_of(cell.array))
 
 
 def as_typed(cell: Storage, dtype: Dtype) -> TypedStorage:
-    """A storage with a type, without the warning that there is no need for one."""
+    """A typed storage, without the deprecation warning."""
     storage = object.__new__(TypedStorage)
     storage.dtype = dtype
     storage._cell = cell
@@ -60,10 +60,10 @@ def as_typed(cell: Storage, dtype: Dtype) -> TypedStorage:
 def look_at(
     storage: TypedStorage | UntypedStorage, dtype: Dtype, offset: int, sizes: Any, strides: Any, metadata: Any = None
 ) -> Tensor:
-    """A tensor of some elements of a storage.
+    """A tensor that views a storage.
 
     Raises:
-      RuntimeError: they do not lie in it.
+      RuntimeError: it reaches beyond the storage.
     """
     geometry = _checked(storage, dtype, offset, sizes, strides, metadata or {})
     cell = storage._cell
@@ -83,7 +83,7 @@ def look_at(
 
 
 def _claim(cell: Storage, geometry: Geometry) -> None:
-    """Give memory the shape of the tensor that covers it, so that operations read it as it is."""
+    """Give memory the layout of the tensor that covers it, so that operations read it without a gather."""
     where = place_of(cell.array)
     if cell.array.__class__ is Absent:
         return
@@ -101,7 +101,7 @@ def _numbers(content: np.ndarray, dtype: Dtype) -> np.ndarray:
 
 
 def _laid(values: np.ndarray, sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """Elements in the order of memory as an array of these sizes and strides."""
+    """Elements in memory order as an array of these sizes and strides."""
     if not values.size:
         return values.reshape(tuple(sizes))
     byte_strides = [stride * values.itemsize for stride in strides]
@@ -109,7 +109,7 @@ def _laid(values: np.ndarray, sizes: Sequence[int], strides: Sequence[int]) -> n
 
 
 def _checked(storage: Any, dtype: Dtype, offset: Any, sizes: Any, strides: Any, metadata: Any) -> Geometry:
-    """The geometry that a file says, if its elements lie in the storage."""
+    """The geometry from a file, checked to lie within the storage."""
     if not isinstance(storage, TypedStorage | UntypedStorage) or not isinstance(dtype, Dtype):
         raise RuntimeError(f"a tensor is said to lie in {type(storage).__name__}, with elements of {dtype!r}")
     sizes, strides = tuple(sizes), tuple(strides)
@@ -132,7 +132,7 @@ def _checked(storage: Any, dtype: Dtype, offset: Any, sizes: Any, strides: Any, 
 
 
 def place_for(values: np.ndarray, dtype: Dtype, location: str, mapped: Any) -> devices.device:
-    """Where memory goes that was at a location.
+    """The device for memory from a location, after ``map_location``.
 
     Raises:
       RuntimeError: there is no such device.
@@ -146,7 +146,7 @@ def place_for(values: np.ndarray, dtype: Dtype, location: str, mapped: Any) -> d
 
 
 def settled(device: Any) -> devices.device:
-    """A device that is there.
+    """A device, checked to be available.
 
     Raises:
       RuntimeError: it is not.

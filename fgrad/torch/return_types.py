@@ -1,4 +1,4 @@
-"""Results with named fields: tuples that print as PyTorch's.
+"""Results with named fields: tuples that print like PyTorch's.
 
 Source: PyTorch's ``torch.return_types``.
 """
@@ -31,7 +31,7 @@ def _made(name: str, *fields: str) -> Any:
 
 
 def _is_kind(name: str, kind: Any) -> bool:
-    """Whether something of this file is the type of results that may be written to ``out=``."""
+    """Whether a class is the type of results that may be written to ``out=``."""
     return isinstance(kind, type) and issubclass(kind, Result) and name not in ("Result", "histogramdd")
 
 
@@ -70,13 +70,13 @@ linalg_slogdet: Any = _made("linalg_slogdet", "sign", "logabsdet")
 linalg_solve_ex: Any = _made("linalg_solve_ex", "result", "info")
 linalg_svd: Any = _made("linalg_svd", "U", "S", "Vh")
 
-#: what functions return that were given ``out=``
+#: the types of results written to ``out=``
 _OF_OUT = {kind: _made(f"{name}_out", *kind._fields) for name, kind in list(globals().items()) if _is_kind(name, kind)}
 
 globals().update({kind.__name__: kind for kind in _OF_OUT.values()})
 
 
 def written(results: tuple[Any, ...], outs: Iterable[Any]) -> tuple[Any, ...]:
-    """The tensors given as ``out=``, with the names of the results that were found."""
+    """The tensors of ``out=``, as the named tuple of the results."""
     kind = type(results)
     return _OF_OUT.get(kind, kind)(outs)

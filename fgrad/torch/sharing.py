@@ -1,4 +1,4 @@
-"""Which tensors share memory: what is computed for many at once may be written at once only where none do."""
+"""Tensors that share memory: batched results may be written together only where none do."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 
 def without_aliasing(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """The tensors in lists, to be written one list after the other: within a list no two share memory."""
+    """The tensors in lists to be written in order: within a list no two share memory."""
     remaining = list(tensors)
     while remaining:
         first: dict[Any, Tensor] = {}

@@ -1,4 +1,4 @@
-"""``backward`` and ``grad``: roots and targets, checked as PyTorch checks them, and handed to the engine."""
+"""``backward`` and ``grad``: checks of roots and targets, and calls of the engine."""
 
 import functools
 from collections.abc import Sequence
@@ -47,10 +47,10 @@ def _listed(given: Any) -> list[Any]:
 
 
 def checked_roots(given: Any) -> list[Any]:
-    """The tensors that a backward pass begins at.
+    """The tensors at which a backward pass begins.
 
     Raises:
-      TypeError: one is no tensor.  PyTorch has an AssertionError there.
+      TypeError: one is not a tensor.  PyTorch has an AssertionError there.
     """
     roots = _listed(given)
     for i, root in enumerate(roots):
@@ -63,7 +63,7 @@ def checked_targets(given: Any) -> list[Any]:
     """The tensors whose gradients are wanted.
 
     Raises:
-      RuntimeError: one is no tensor.
+      RuntimeError: one is not a tensor.
     """
     targets = _listed(given)
     for target in targets:
@@ -73,7 +73,7 @@ def checked_targets(given: Any) -> list[Any]:
 
 
 def _checked_flags(**flags: Any) -> None:
-    """Refuse what is no bool, of which nobody knows what it means."""
+    """Refuse values that are not bools."""
     for name, value in flags.items():
         if not (value is None or isinstance(value, bool | int | np.bool_)):
             raise TypeError(f"backward: {name} must be a bool, not {type_name(value)}")
@@ -95,7 +95,7 @@ def _zeros(target: Tensor, tracked: bool) -> Tensor:
 
 
 def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[Tensor | None]:
-    """The gradients to begin with, ones where an output of one element is given none."""
+    """The initial gradients: ones where a single-element output is given none."""
     gradients: list[Tensor | None] = []
     for i, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
         type = _type_of(output)
@@ -152,7 +152,7 @@ def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None], what: str) ->
 def _call(
     tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
-    """The parameters of ``backward`` as ``__torch_function__`` is given them."""
+    """The parameters of ``backward`` as ``__torch_function__`` gets them."""
 
 
 @functools.partial(overridable, name="torch.autograd.backward", rule=Rule.WRITTEN, like=_call)
@@ -164,18 +164,18 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of tensors to the ``.grad`` of the leaves that they were made from.
+    """Add the gradients of tensors to the ``.grad`` of the leaves that they were computed from.
 
     Arguments:
       tensors: a tensor, gradient edge, or sequence of them.
-      grad_tensors: the gradient to begin with for each, None for 1 where a tensor has one element.
-      retain_graph: keep what the graph has saved, for another backward; by default what ``create_graph`` is.
+      grad_tensors: the initial gradient of each; None stands for 1 where a tensor has one element.
+      retain_graph: keep the saved tensors for another backward; defaults to ``create_graph``.
       create_graph: record backward too, so that the gradients can be differentiated.
       inputs: accumulate into these only.
 
     Raises:
-      RuntimeError: a tensor does not require grad or is no scalar and has no gradient given, the graph was freed, or
-        a saved tensor was written since.
+      RuntimeError: a tensor does not require grad, or is not a scalar and has no initial gradient; the graph was freed;
+        or a saved tensor was overwritten.
 
     >>> import fgrad.torch as torch
     >>> x = torch.tensor([1., 2.], requires_grad=True)
@@ -247,12 +247,12 @@ def grad(
 
     Arguments:
       outputs, inputs: tensors, gradient edges, or sequences of them.
-      grad_outputs: the gradient to begin with for each output.
+      grad_outputs: the initial gradient of each output.
       retain_graph, create_graph: as in ``backward``.
-      only_inputs: has no effect any more.
-      allow_unused: give None for an input that the outputs do not depend on, instead of raising.
-      is_grads_batched: ``grad_outputs`` have a leading axis of many gradients; so have the results.
-      materialize_grads: give zeros instead of None.
+      only_inputs: has no effect.
+      allow_unused: return None for an input that the outputs do not depend on, instead of raising.
+      is_grads_batched: ``grad_outputs`` and results have a leading batch axis.
+      materialize_grads: return zeros instead of None.
 
     Raises:
       RuntimeError: as ``backward`` does, or an input is not part of the graph.
@@ -298,7 +298,7 @@ def materialized(
     tracked: bool,
     outputs: Sequence[Any] = (),
 ) -> tuple[Any, ...]:
-    """The gradients with those that are missing refused, or made zeros, which may be differentiated if ``tracked``."""
+    """The gradients, missing ones refused or replaced by zeros, which require grad if ``tracked``."""
     if materialize:
         if any(g is None and isinstance(t, GradientEdge) for g, t in zip(gradients, targets, strict=True)):
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
@@ -314,10 +314,10 @@ def materialized(
 def _batched_gradients(
     roots: Sequence[tuple[Any, Tensor | None]], keep_graph: bool, create_graph: bool, inputs: Sequence[Any]
 ) -> list[Tensor | None]:
-    """``run_backward`` mapped over gradients that have a leading axis of many, as have the results.
+    """``run_backward`` mapped over gradients with a leading batch axis, which the results have too.
 
     Raises:
-      ValueError: they are not equally many.
+      ValueError: the batch sizes differ.
     """
     sizes = [g._type.shape[0] for _, g in roots if g is not None]
     if len(set(sizes)) != 1:

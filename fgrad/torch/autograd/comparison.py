@@ -33,12 +33,12 @@ _REAL = {complex128: float64, complex64: float32}
 
 @frozen
 class Comparison:
-    """What is compared, and how closely.
+    """What is compared, and to which tolerance.
 
     Attributes:
       forward: whether forward mode is checked, not reverse mode.
-      complex_positions: the inputs (forward) or outputs (reverse) of which a part stands for the whole.
-      imaginary: whether that is the imaginary part.
+      complex_positions: the inputs (forward) or outputs (reverse) that are compared by one part only.
+      imaginary: whether this is the imaginary part.
     """
 
     eps: float
@@ -162,7 +162,7 @@ def _close(a: Tensor, b: Tensor, rtol: float, atol: float) -> bool:
 
 
 def random_vectors(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> tuple[list[Direction], list[Tensor]]:
-    """A direction in the space of each input and a vector for each output, from a generator of their own."""
+    """A direction in the space of each input and a vector for each output, from a separate generator."""
     generator = Generator()
 
     def vector(x: Tensor, dtype: Any) -> Tensor:

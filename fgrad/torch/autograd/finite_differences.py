@@ -1,4 +1,4 @@
-"""Derivatives the slow way: numerical ones by central differences, analytical ones row by row or column by column.
+"""Jacobians for ``gradcheck``: numerical ones by central differences, analytical ones row by row or column by column.
 
 A Jacobian here is a matrix with a row for each element of the input and a column for each of the output.
 
@@ -16,12 +16,12 @@ from fgrad.torch import ops
 from fgrad.torch.autograd.backward import grad
 from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 
-#: a direction in the space of an input: a vector, or of a complex input its real and imaginary part
+#: a direction in the space of an input: a vector; for a complex input, its real and imaginary part
 Direction = Any
 
 
 class GradcheckError(RuntimeError):
-    """What ``gradcheck`` raises when a derivative is wrong."""
+    """A derivative is wrong."""
 
 
 def tupled(x: Any) -> tuple[Any, ...]:
@@ -99,7 +99,7 @@ def _derivatives(
 def _difference(
     func: Callable[..., Any], inputs: Sequence[Any], data: Tensor, step: Any, eps: float, where: str
 ) -> list[Tensor]:
-    """The central difference of the outputs for a step of the elements ``data``, which stand in an input."""
+    """The central difference of the outputs for a step of ``data``, a view of elements of an input."""
     before = data.clone()
     data.copy_(before - step)
     lower = [x.clone() for x in tupled(func(*inputs))]
@@ -125,7 +125,7 @@ def reverse_jacobians(
     """The Jacobian of an output with respect to each input that requires grad, by backward from each element.
 
     Raises:
-      GradcheckError: a gradient has the wrong type or size, or is another one the second time.
+      GradcheckError: a gradient has the wrong dtype or size, or differs the second time.
     """
     basis = []
     for j in range(output.numel()):
@@ -143,7 +143,7 @@ def checked_rows(
     check_dtypes: bool,
     advice: str,
 ) -> list[Tensor]:
-    """For each input that requires grad the gradients for some cotangents, side by side."""
+    """For each input that requires grad the gradients for some cotangents, as columns."""
     sources = [inputs[i] for i in wanted(inputs)]
 
     def rows() -> list[tuple[Any, ...]]:
@@ -191,7 +191,7 @@ def forward_jacobians(
     With ``directions``, one for each such input, the derivative along that direction as a vector instead.
 
     Raises:
-      GradcheckError: a tangent is complex where its output is not, or the other way round.
+      GradcheckError: a tangent is complex where its output is not, or vice versa.
     """
     jacobians = []
     for k, position in enumerate(wanted(inputs)):

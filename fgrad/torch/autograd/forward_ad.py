@@ -1,4 +1,4 @@
-"""``torch.autograd.forward_ad``: dual numbers, that is, tensors with a tangent.
+"""``torch.autograd.forward_ad``: dual tensors, which have a tangent.
 
 Source: `Forward-mode AD <https://docs.pytorch.org/docs/stable/autograd.html#forward-mode-automatic-differentiation>`_.
 """
@@ -28,7 +28,7 @@ def enter_dual_level() -> int:
     """Open the level of forward mode, and return its number.
 
     Raises:
-      RuntimeError: it is open already.
+      RuntimeError: it is already open.
     """
     if modes.dual_level >= 0:
         raise RuntimeError(NESTED)
@@ -62,12 +62,12 @@ def __getattr__(name: str) -> Any:
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """Whether operations carry tangents along."""
+    """Whether operations propagate tangents."""
     return modes.forward_grad
 
 
 class _set_fwd_grad_enabled(Mode):
-    """Sets whether operations carry tangents along, for a block."""
+    """Sets whether operations propagate tangents, for a block."""
 
     def __init__(self, mode: bool):
         self.mode = mode
@@ -134,7 +134,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     dual = tensor.clone() if overlaps(g.sizes, g.strides) else view_sizes(tensor, tensor._type.shape)
     if dual._view is not None:
         dual._view.dual = dual
-    # its tangent is of this level, and so will its gradients be
+    # its tangent is of this level, and so are its gradients
     dual._level = modes.level
     for outer in range(modes.dual_level):
         forward.carry(tensor, dual, outer, lambda above: above)
@@ -143,7 +143,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def _of_its_type(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """A tangent as what the graph of tangents computes with: of the tensor's own dtype."""
+    """A tangent, converted to the tensor's dtype."""
     wanted, given = tensor._type.dtype, tangent._type.dtype
     if given is wanted:
         return tangent
@@ -153,7 +153,7 @@ def _of_its_type(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """A view of a tensor that has no tangent, and the tangent, None where there is none."""
+    """A view of a tensor without tangent, and the tangent or None."""
     if modes.dual_level < 0:
         return UnpackedDualTensor(tensor, None)
     tangent = tangent_of(tensor)

@@ -1,10 +1,10 @@
-"""``autograd.Function`` inside the transformations: its ``vmap`` rule, given or generated.
+"""``autograd.Function`` inside transformations: its ``vmap`` rule, written or generated.
 
 NOTE [Functions below and above a map]
-A function with a ``vmap`` of its own is called on whole batches, below the level that it is mapped at.  If a level of
-``grad`` or ``jvp`` is open inside that map, the derivative wanted there is the function's own ``backward``, of single
-examples; so then only ``forward`` runs on whole batches, and the node is recorded as everywhere else.  A generated rule
-is no rule at all: ``forward`` and ``backward`` run on batched values as any code does.
+A function with a ``vmap`` of its own is called on whole batches, below the level at which it is mapped.  If a level of
+``grad`` or ``jvp`` is open inside that map, the derivative there is the function's own ``backward`` of single examples:
+then only ``forward`` runs on whole batches, and the node is recorded as usual.  A generated rule needs no code:
+``forward`` and ``backward`` run on batched values.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ _PAGE = "For more details, please see https://pytorch.org/docs/main/notes/extend
 
 @frozen
 class VmapInfo:
-    """What a function's ``vmap`` is told: the size of the batch, and how random operations behave."""
+    """The argument ``info`` of a function's ``vmap``: the batch size and the randomness."""
 
     batch_size: int
     randomness: str
@@ -74,7 +74,7 @@ def _mapped_at(args: tuple[Any, ...]) -> MapLevel | None:
 
 
 def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:
-    """What the function's own rule makes of whole batches, as single examples again."""
+    """The results of the function's own rule on whole batches, mapped again."""
     leaves, structure = flatten(args)
     mapped = [isinstance(x, Tensor) and is_mapped(x._value(), level) for x in leaves]
     with below(level):
@@ -106,7 +106,7 @@ def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:
 
 
 def _examples(output: Tensor, dim: int, level: MapLevel, args: list[Any], batches: list[Any]) -> Tensor:
-    """An output as single examples; an argument that was returned is that argument."""
+    """An output, mapped again; an argument returned as it is stays that argument."""
     for arg, batch in zip(args, batches, strict=True):
         if output is batch:
             return arg

@@ -1,8 +1,8 @@
 """A Function's ``backward`` as the rule of its outputs in a functionalized function's graph.
 
-``forward`` runs in ``no_grad``, so what it gives is constant there (NOTE [Cuts]).  Its outputs therefore become those
-of a ``custom_vjp`` call, whose backward rule runs the node on what the context has kept: these tensors are operands of
-the call, and hold the values of the rule's own recording while it runs.
+``forward`` runs in ``no_grad``, so its results would be constants (NOTE [Cuts]).  Its outputs therefore become those of
+a ``custom_vjp`` call, whose backward rule runs the node on the tensors that the context has saved: these are operands
+of the call, and hold the values of the rule's own recording while it runs.
 """
 
 import copy
@@ -23,7 +23,7 @@ from fgrad.mutable.values.evaluation import Routine, array_type, is_abstract, re
 
 
 def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> None:
-    """Give the results of a Function the derivative that its ``backward`` says.
+    """Give the results of a Function the derivative that its ``backward`` defines.
 
     Arguments:
       ctx: the node, with what it has saved, and which of its outputs have a derivative.
@@ -71,7 +71,7 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
 
 
 def own_handle(tensor: Tensor) -> Tensor:
-    """An output as a tensor of the function's own: one from outside, which nothing may change, gets another handle."""
+    """An output as a tensor of the capture: one from outside, which must not change, gets an alias."""
     if tensor._level >= modes.capture:
         return tensor
     handle = cut(alias(tensor))
@@ -80,14 +80,14 @@ def own_handle(tensor: Tensor) -> Tensor:
 
 
 def kept_by(ctx: Any) -> list[Tensor]:
-    """The tensors that a context has saved or that stand on it, each once."""
+    """The distinct tensors that a context has saved or has as attributes."""
     saved = [s.tensor for s in ctx._saved if s is not None]
     own = tree_util.tree_leaves(list(vars(ctx).values()), is_leaf=is_tensor)
     return list({id(x): x for x in (*saved, *own) if isinstance(x, Tensor)}.values())
 
 
 class _Alone(capturing):
-    """Opens a level for a backward rule, whose cotangents and residuals are in none of those that are open now."""
+    """Opens a level for a backward rule, whose cotangents and residuals belong to no open level."""
 
     def values(self) -> dict[str, Any]:
         outside = {"transforms": (), "maps": (), "differentiating": (), "dual_level": -1, "saved_hooks": ()}
@@ -95,20 +95,20 @@ class _Alone(capturing):
 
 
 def _copied(ctx: Any) -> Any:
-    """A node that stays when the tape's backward has freed what the other saved."""
+    """A copy of a node, whose saved tensors survive the release of the original's."""
     copied = copy.copy(ctx)
     copied._saved = [copy.copy(s) for s in ctx._saved]
     return copied
 
 
 def _shown_by(x: Tensor, outputs: Sequence[Tensor]) -> int | None:
-    """Which output has a tensor's elements, if one has."""
+    """The index of the output that shares a tensor's elements, if any."""
     same = (k for k, out in enumerate(outputs) if out._storage is x._storage and out._geometry == x._geometry)
     return next(same, None)
 
 
 def _holding(cells: Sequence[tuple[Tensor, Storage, Any]], run: Callable[[], Any]) -> Any:
-    """Run while tensors show other storages, by the geometry that stands beside each."""
+    """Run a function while tensors have other storages and geometries."""
     before = [(x, x._storage, x._geometry, x._cache) for x, _, _ in cells]
     try:
         for x, storage, geometry in cells:

@@ -1,4 +1,4 @@
-"""Forward mode through custom functions."""
+"""Forward mode of custom functions."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def push(
     results: list[Any],
     level: int,
 ) -> None:
-    """Call the user's ``jvp`` and give the outputs the tangents that it returns."""
+    """Call the user's ``jvp`` and set the tangents of the outputs."""
     by_tensor = {id(x): t for x, t in zip(tensors, tangents, strict=True)}
     given = [_given(x, by_tensor[id(x)], ctx.materialize_grads) if isinstance(x, Tensor) else None for x in args]
     versions = {key: None if t is None else t._counter.value for key, t in by_tensor.items()}
@@ -54,7 +54,7 @@ def push(
 
 
 def _given(x: Tensor, tangent: Tensor | None, materialize: bool) -> Tensor | None:
-    """The tangent of an argument as ``jvp`` is given it."""
+    """The tangent of an argument as passed to ``jvp``."""
     return zeros(x._type) if tangent is None and materialize and x._type.inexact else tangent
 
 
@@ -65,10 +65,10 @@ NOT_IN_PLACE = (
 
 
 def _check_tangent(out: Tensor, tangent: Tensor, by_tensor: dict[int, Any], inputs: list[Tensor]) -> None:
-    """Raise PyTorch's errors for a tangent of another size, and for one of a view that is no view of the input's."""
+    """Raise PyTorch's errors for a tangent of another size, or of a view but not a view of the input's."""
     base = None if out._view is None else out._view.base
     viewed = [x for x in inputs if base is not None and base is (x if x._view is None else x._view.base)]
-    # inside of torch.func no output is a view
+    # inside torch.func no output is a view
     given = by_tensor[id(viewed[0])] if viewed and not modes.transforms else None
     if given is not None:
         if tangent._view is None:

@@ -48,9 +48,9 @@ def jacobian(
       a tuple (outputs) of tuples (inputs) if both.
 
     Raises:
-      TypeError: something given or returned is no tensor.
-      RuntimeError: an output does not depend on an input, with ``strict``; ``strict`` with what it cannot go with.
-      AssertionError: no such strategy.
+      TypeError: an argument or result is not a tensor.
+      RuntimeError: an output does not depend on an input, with ``strict``; or options that ``strict`` excludes.
+      AssertionError: unknown ``strategy``.
       NotImplementedError: forward mode with ``create_graph`` or without ``vectorize``, as in PyTorch.
 
     >>> import fgrad.torch as torch
@@ -101,15 +101,15 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The Hessian of a function that returns one number.
+    """The Hessian of a scalar-valued function.
 
-    Arguments are those of ``jacobian``; ``outer_jacobian_strategy`` is how the second derivative is taken.
+    Arguments are those of ``jacobian``; ``outer_jacobian_strategy`` is the strategy of the second derivative.
 
     Returns:
       A tensor of shape ``input.shape + input.shape``, or a tuple of tuples of them.
 
     Raises:
-      RuntimeError: the function returns something else than one number; and what ``jacobian`` raises.
+      RuntimeError: the function does not return a single number; or as ``jacobian``.
 
     >>> import fgrad.torch as torch
     >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]))
@@ -148,7 +148,7 @@ def hessian(
 
 
 def _rows(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: bool) -> tuple[Tensors, ...]:
-    """The Jacobian one row after the other."""
+    """The Jacobian, row by row."""
     matrices = []
     for i, out in enumerate(outputs):
         rows: list[list[Tensor]] = [[] for _ in inputs]
@@ -186,7 +186,7 @@ def _basis(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _rows_at_once(outputs: Tensors, inputs: Tensors, create_graph: bool) -> tuple[Tensors, ...]:
-    """The Jacobian by one backward for all rows."""
+    """The Jacobian, by one batched backward."""
     sizes = [x.numel() for x in outputs]
     flat = tuple([x.reshape(-1) for x in outputs])
     grads = gradients(flat, inputs, _basis(outputs), create_graph=create_graph, batched=True)
@@ -203,7 +203,7 @@ def _rows_at_once(outputs: Tensors, inputs: Tensors, create_graph: bool) -> tupl
 
 
 def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: bool) -> Any:
-    """The Jacobian by one forward pass for all columns."""
+    """The Jacobian, by one batched forward pass."""
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
@@ -222,7 +222,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: 
         several_out, listed = tupled(outputs, "outputs", "None")
         pairs = [unpack_dual(x) for x in listed]
         columns = [cross_out(zeros(primal._type) if tangent is None else tangent, level) for primal, tangent in pairs]
-    # PyTorch gives lists here where it has several of both
+    # like PyTorch, lists if there are several of both
     matrices: Any = [
         [
             part.permute(*range(1, part.ndim), 0).reshape(primal.shape + x.shape)

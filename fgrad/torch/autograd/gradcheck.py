@@ -34,7 +34,7 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Whether the derivatives of a function are what finite differences say.
+    """Whether the derivatives of a function agree with finite differences.
 
     Arguments:
       func: takes tensors and returns a tensor or a tuple of them.
@@ -43,12 +43,12 @@ def gradcheck(
       atol, rtol: how far derivatives may differ.
       raise_exception: raise if they differ; else return False.
       nondet_tol: how far two backwards may differ.
-      check_undefined_grad: whether gradients that are missing have to count as zeros.
-      check_grad_dtypes: whether gradients have to have the type of their inputs.
+      check_undefined_grad: whether backward has to accept missing gradients as zeros.
+      check_grad_dtypes: whether gradients have to have the dtype of their inputs.
       check_batched_grad, check_batched_forward_grad: compare with derivatives computed for a batch at once.
       check_forward_ad, check_backward_ad: which modes are checked.
       fast_mode: see NOTE [Fast mode].
-      masked: for gradients of sparse tensors, of which there are none here.
+      masked: for sparse tensors, which are not supported.
 
     Raises:
       GradcheckError: a derivative is wrong.
@@ -145,7 +145,7 @@ def _forward(
         return
 
     def of_parts(join: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
-        """The function of real tensors, which stand for one part of the complex inputs."""
+        """The function of one real part of the complex inputs."""
 
         def wrapped(*args: Any) -> Any:
             return tupled(func(*[join(x, inputs[i]) if i in complex_inputs else x for i, x in enumerate(args)]))
@@ -164,7 +164,7 @@ def _forward(
 
 
 def _check_undefined_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """An input without a tangent has to count as one whose tangent is zero."""
+    """A missing tangent has to act as zero."""
     checked = wanted(inputs)
     directions, _ = random_vectors([inputs[i] for i in checked], ())
     for position in checked:
@@ -193,7 +193,7 @@ def _check_undefined_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -
 
 
 def _check_multiplied(outputs: Sequence[Tensor], inputs: Sequence[Any], masked: bool) -> None:
-    """The gradients have to be zero where those of the outputs are."""
+    """Zero gradients of the outputs have to give zero gradients."""
     sources = [inputs[i] for i in wanted(inputs)]
     if not outputs:
         return
@@ -211,7 +211,7 @@ def _check_multiplied(outputs: Sequence[Tensor], inputs: Sequence[Any], masked: 
 
 
 class UndefinedGrad(Node):
-    """Hands on no gradient, whatever it is given."""
+    """Passes on no gradient."""
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         return [None]
@@ -224,7 +224,7 @@ def _without_gradient(x: Tensor) -> Tensor:
 
 
 def _check_undefined(func: Callable[..., Any], outputs: Sequence[Tensor], inputs: Sequence[Any]) -> None:
-    """Backward has to take missing gradients, of all outputs and of each alone, for zeros."""
+    """Backward has to take missing gradients, of all outputs and of each one, as zeros."""
     sources = [inputs[i] for i in wanted(inputs)]
     cases = [range(len(outputs)), *([k] for k in range(len(outputs)) if len(outputs) > 1)]
     for missing in cases:
@@ -257,7 +257,7 @@ def _warn_undefined() -> None:
 
 
 def _batched_reverse(inputs: Sequence[Any], output: Tensor, position: int) -> None:
-    """Backward for a batch of two gradients at once has to give what two backwards give."""
+    """A batched backward of two gradients has to agree with two backwards."""
     sources = [inputs[i] for i in wanted(inputs)]
     cotangents = [ops.randn_like(output) for _ in range(2)]
 
@@ -269,7 +269,7 @@ def _batched_reverse(inputs: Sequence[Any], output: Tensor, position: int) -> No
 
 
 def _batched_forward(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """Forward mode for a batch of two tangents at once has to give what two passes give."""
+    """A batched forward pass of two tangents has to agree with two passes."""
     for position in wanted(inputs):
         x = inputs[position]
         tangents = [ops.randn_like(x) for _ in range(2)]
@@ -324,7 +324,7 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Whether the second derivatives of a function are what finite differences of its gradients say.
+    """Whether the second derivatives of a function agree with finite differences of its gradients.
 
     Arguments:
       grad_outputs: the gradients of the outputs; random ones if None.
@@ -384,7 +384,7 @@ def gradgradcheck(
 
 
 def _random_like(x: Tensor, gaps: bool) -> Tensor:
-    """Uniform numbers in [-1, 1) that require grad, with gaps in memory if asked for."""
+    """Uniform numbers in [-1, 1) that require grad; with ``gaps``, not contiguous."""
     vector = x.detach().new_empty(x.shape)
     (ops.view_as_real(vector) if vector.is_complex() else vector).uniform_(-1, 1)
     if gaps and x.dim():

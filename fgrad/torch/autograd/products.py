@@ -33,12 +33,12 @@ def vjp(
     Arguments:
       func: takes tensors and returns a tensor or a tuple of them.
       inputs: a tensor or a tuple of them.
-      v: the vector, like the output; may be left out if that is one number.
+      v: the vector, like the output; optional if that is one number.
       create_graph: whether the results can be differentiated again.
       strict: whether an output that does not depend on the inputs is an error; else its derivative is zero.
 
     Raises:
-      TypeError: something given or returned is no tensor.
+      TypeError: an argument or result is not a tensor.
       RuntimeError: ``v`` is missing or does not fit, or a result is independent with ``strict``.
 
     >>> import fgrad.torch as torch
@@ -75,7 +75,7 @@ def jvp(
 ) -> tuple[Any, Any]:
     """The output of a function, and the product of its Jacobian with a vector, by NOTE [Double backward].
 
-    Arguments and errors are those of ``vjp``, but that ``v`` is like the inputs.
+    Arguments and errors are those of ``vjp``, except that ``v`` is like the inputs.
 
     >>> import fgrad.torch as torch
     >>> torch.autograd.functional.jvp(lambda x: x ** 2, torch.tensor([1., 2.]), torch.ones(2))
@@ -113,9 +113,9 @@ def jvp(
 def vhp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The output of a function, which is one number, and the product of a vector with its Hessian.
+    """The output of a scalar-valued function, and the product of a vector with its Hessian.
 
-    Arguments and errors are those of ``vjp``, but that ``v`` is like the inputs.
+    Arguments and errors are those of ``vjp``, except that ``v`` is like the inputs.
 
     >>> import fgrad.torch as torch
     >>> torch.autograd.functional.vhp(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]), torch.ones(2))
@@ -134,7 +134,7 @@ def vhp(
 def hvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The output of a function, which is one number, and the product of its Hessian with a vector.
+    """The output of a scalar-valued function, and the product of its Hessian with a vector.
 
     Arguments and errors are those of ``vhp``, which is cheaper and, the Hessian being symmetric, the same.
 
@@ -167,7 +167,7 @@ def _called(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[b
 def _jacobian(
     func: Function, inputs: Any, v: Any, create_graph: bool, strict: bool, name: str
 ) -> tuple[bool, Tensors, Tensors | None, Tensors, tuple[Any, ...]]:
-    """The first derivative of a function that returns one number, with history; and the arguments made ready."""
+    """The first derivative of a scalar-valued function, with history, and the prepared arguments."""
     with enable_grad():
         several, given = tupled(inputs, "inputs", name)
         primals = prepared(given, create_graph, True)

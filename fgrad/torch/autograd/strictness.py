@@ -1,4 +1,4 @@
-"""What the functions of ``torch.autograd.functional`` share: arguments made ready, and what ``strict`` checks."""
+"""What the functions of ``torch.autograd.functional`` share: preparing arguments, and the checks of ``strict``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +11,10 @@ Tensors = tuple[Tensor, ...]
 
 
 def tupled(given: Any, argument: str, function: str) -> tuple[bool, Tensors]:
-    """Whether a tuple was given, and the tensors as a tuple.
+    """Whether the argument is a tuple, and its tensors as a tuple.
 
     Raises:
-      TypeError: something given is no tensor.
+      TypeError: one is not a tensor.
     """
     several = isinstance(given, tuple)
     listed = given if several else (given,)
@@ -29,15 +29,14 @@ def tupled(given: Any, argument: str, function: str) -> tuple[bool, Tensors]:
 
 
 def untupled(values: Any, several: bool) -> Any:
-    """A tuple as the tuple that was given, or its only part."""
+    """The inverse of ``tupled``."""
     return values if several else values[0]
 
 
 def prepared(inputs: Sequence[Tensor], create_graph: bool, need_graph: bool) -> Tensors:
-    """New handles of tensors, which the function cannot mistake for those that it closes over.
+    """Aliases of tensors, which the function cannot mistake for those that it closes over.
 
-    They are connected to the given ones if ``create_graph`` says so; otherwise they are leaves that require grad if
-    ``need_graph`` says so.
+    They are views of the originals with ``create_graph``; otherwise leaves, which require grad with ``need_graph``.
     """
     return tuple(
         [x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_(need_graph) for x in inputs]
@@ -45,14 +44,14 @@ def prepared(inputs: Sequence[Tensor], create_graph: bool, need_graph: bool) -> 
 
 
 def released(values: Any, create_graph: bool) -> Any:
-    """Results without history, unless ``create_graph`` asks for it."""
+    """Results without history, unless ``create_graph``."""
     if create_graph:
         return values
     return tuple([x.detach() if isinstance(x, Tensor) else released(x, create_graph) for x in values])
 
 
 def vector(v: Any, like: Tensors, several: bool, function: str, create_graph: bool) -> Tensors | None:
-    """The vector of a product, made ready.
+    """The vector of a product, prepared.
 
     Raises:
       RuntimeError: it does not fit ``like``.
@@ -86,7 +85,7 @@ _INDEPENDENT = {
 
 
 def check_dependent(values: Sequence[Tensor | None], name: str) -> None:
-    """For ``strict``: raise if something does not depend on the inputs."""
+    """For ``strict``: raise if a value does not depend on the inputs."""
     for i, x in enumerate(values):
         if x is None:
             raise RuntimeError(
@@ -122,7 +121,7 @@ def gradients(
     )
 
 
-#: for each step: what an input that is not reached means
+#: for each step, the error for an input that is not reached
 _UNREACHED = {
     "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
     "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using "
@@ -136,10 +135,10 @@ _UNREACHED = {
 
 
 def filled(grads: Sequence[Tensor | None], like: Tensors, strict: bool, create_graph: bool, step: str) -> Tensors:
-    """Gradients with zeros where there are none.
+    """Gradients, with zeros for None.
 
     Raises:
-      RuntimeError: with ``strict``, there is none, or one that is to be differentiated again has no history.
+      RuntimeError: with ``strict``, one is None, or has no history although it is to be differentiated again.
     """
     results = []
     for i, (g, x) in enumerate(zip(grads, like, strict=True)):

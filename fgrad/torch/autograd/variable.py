@@ -1,4 +1,4 @@
-"""``Variable``: what tensors with gradients were before tensors had them; kept for old programs."""
+"""``Variable``: the former class of tensors with gradients; kept for old programs."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class Variable(metaclass=_VariableMeta):
 
     Raises:
       TypeError: ``data`` is not a tensor.
-      RuntimeError: it should require grad and its elements are integers.
+      RuntimeError: integers cannot require gradients.
 
     >>> import fgrad.torch as torch
     >>> x = torch.autograd.Variable(torch.ones(2), requires_grad=True)

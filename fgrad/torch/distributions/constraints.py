@@ -1,4 +1,4 @@
-"""Regions that parameters and values have to lie in; a constraint's ``check`` says where they do.
+"""Regions that parameters and values have to lie in; a constraint's ``check`` tells where they do.
 
 Most constraints are ready-made objects (``real``, ``positive``), those with bounds are classes (``interval(0, 1)``).
 """
@@ -59,7 +59,7 @@ class Constraint:
 
     is_discrete: Any = False
     event_dim: Any = 0
-    #: what the constraint is written with
+    #: the arguments that its ``repr`` shows
     _shown: tuple[str, ...] = ()
 
     def check(self, value: Tensor) -> Tensor:
@@ -71,11 +71,11 @@ class Constraint:
         return f"{type(self).__name__.lstrip('_')}({shown})"
 
 
-# -- known only for a distribution at hand ---------------------------------------------------------------------------
+# -- dependent on a distribution --------------------------------------------------------------------------------------
 
 
 class _Dependent(Constraint):
-    """A region that depends on other parameters; what is left out is not known."""
+    """A region that depends on other parameters; arguments left out are unknown."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete = is_discrete
@@ -95,7 +95,7 @@ class _Dependent(Constraint):
         return self._event_dim
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> "_Dependent":
-        """The same constraint, with what is known of it."""
+        """The same constraint, with some arguments known."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -228,7 +228,7 @@ class _Stack(_Parts):
     @property
     def event_dim(self) -> int:
         of_slices = super().event_dim
-        # a dimension counted from the end that lies behind those of a slice's event is one of the event, too
+        # a dimension counted from the end, beyond those of a slice's event, belongs to the event, too
         return of_slices + (self.dim + of_slices < 0)
 
     def check(self, value: Tensor) -> Tensor:
@@ -249,14 +249,14 @@ class _Boolean(Constraint):
 
 
 class _Real(Constraint):
-    """All numbers, and nothing that is not a number."""
+    """All numbers but NaN."""
 
     def check(self, value: Tensor) -> Tensor:
         return value.eq(value)
 
 
 class _GreaterThan(Constraint):
-    """Above a bound."""
+    """Numbers above a bound."""
 
     _shown = ("lower_bound",)
 
@@ -276,7 +276,7 @@ class _GreaterThanEq(_GreaterThan):
 
 
 class _IntegerGreaterThan(_GreaterThan):
-    """Integers from a bound on."""
+    """Integers not below a bound."""
 
     is_discrete = True
 
@@ -385,7 +385,7 @@ class _CorrCholesky(_LowerCholesky):
     """The Cholesky factor of a correlation matrix: its rows are of length one."""
 
     def check(self, value: Tensor) -> Tensor:
-        # ten times what rounding does to each term of a row
+        # ten times the rounding error of a row
         tolerance = finfo(value.dtype).eps * value.size(-1) * 10
         lengths = value.detach().square().sum(-1).sqrt()
         return super().check(value) & (lengths - 1).abs().le(tolerance).all(-1)

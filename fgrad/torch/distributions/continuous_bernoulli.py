@@ -16,7 +16,7 @@ from fgrad.torch.nn import functional
 class ContinuousBernoulli(Probabilities, ExponentialFamily):
     """Numbers from zero to one, of density proportional to ``p**x * (1 - p)**(1 - x)``.
 
-    Between ``lims`` the formulas divide by almost zero, and their series around one half are taken.
+    Between ``lims`` the formulas divide by almost zero; their series around one half replace them.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#continuousbernoulli
     """
@@ -53,12 +53,12 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
 
     @property
     def _stable(self) -> Tensor:
-        """Where the formulas can be used."""
+        """Where the formulas are stable."""
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     @property
     def _cut(self) -> Tensor:
-        """The probabilities, replaced by others where the formulas cannot be used."""
+        """The probabilities, replaced by others where the formulas are unstable."""
         return ops.where(self._stable, self.probs, self._lims[0])
 
     def _log_norm(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Distributions that are exponential in their natural parameters."""
+"""Exponential families."""
 
 from typing import Any
 

@@ -61,7 +61,7 @@ class Geometric(Probabilities, Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)
         value, probs = broadcast_all(value, self.probs)
-        # no failures of probability zero: zero times a logarithm of zero
+        # no failures at probability zero: avoids 0 * log(0)
         probs = probs.masked_fill((probs == 1) & (value == 0), 0)
         return value * (-probs).log1p() + self.probs.log()
 

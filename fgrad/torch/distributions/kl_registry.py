@@ -1,4 +1,4 @@
-"""The table of Kullback-Leibler divergences: of two matching entries the one for the closest classes counts."""
+"""The table of Kullback-Leibler divergences: of several matching entries that of the closest classes applies."""
 
 import functools
 from collections.abc import Callable
@@ -14,10 +14,10 @@ _REGISTRY: dict[tuple[type, type], Divergence] = {}
 
 
 def register_kl(type_p: Any, type_q: Any) -> Callable[[Divergence], Divergence]:
-    """A decorator that enters a function as the divergence of two classes of distributions.
+    """A decorator that registers the divergence of two classes of distributions.
 
     Raises:
-      TypeError: a class is not one of distributions.
+      TypeError: a class is not a distribution.
 
     >>> class Mine(Distribution):
     ...     pass

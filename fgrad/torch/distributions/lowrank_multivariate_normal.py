@@ -1,4 +1,4 @@
-"""Normal distributions of vectors whose covariance is of low rank but for its diagonal."""
+"""Normal distributions of vectors whose covariance is diagonal plus low rank."""
 
 import math
 from typing import Any, ClassVar
@@ -15,7 +15,8 @@ from fgrad.torch.linalg import cholesky, solve_triangular
 class LowRankMultivariateNormal(Distribution):
     """The normal distribution of vectors of covariance ``W @ W.T + diag(d)``.
 
-    All is computed with the small matrix ``I + W.T @ diag(1 / d) @ W``: the lemmas of Woodbury and of the determinant.
+    Everything is computed with the small matrix ``I + W.T @ diag(1 / d) @ W``: the lemmas of Woodbury and of the
+    determinant.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#lowrankmultivariatenormal
     """
@@ -74,7 +75,7 @@ class LowRankMultivariateNormal(Distribution):
     @lazy_property
     def scale_tril(self) -> Tensor:
         """The Cholesky factor of the covariance."""
-        # that of a matrix scaled to have at least one on its diagonal
+        # of a matrix scaled to a diagonal of at least one
         root = self.cov_diag.sqrt().unsqueeze(-1)
         scaled = self.cov_factor / root
         return root * cholesky(scaled @ scaled.mT + ops.eye(self._event_shape[0], dtype=root.dtype))

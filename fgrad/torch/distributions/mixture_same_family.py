@@ -13,7 +13,7 @@ from fgrad.torch.distributions.distribution import Distribution
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture: the components stand in the last dimension of a distribution's batch.
+    """A mixture: the components are the last batch dimension of a distribution.
 
     >>> import fgrad.torch as torch
     >>> parts = torch.distributions.Normal(torch.tensor([-1.0, 3.0]), 1.0)
@@ -115,7 +115,7 @@ class MixtureSameFamily(Distribution):
             parts = self.component_distribution.sample(sample_shape)
             index = index.reshape(index.shape + (1,) * (self._event_ndims + 1))
             index = index.expand(index.shape[: index.dim() - self._event_ndims] + self._event_shape)
-            # the component's axis stands before the event's
+            # the component axis precedes the event's
             index = index.expand(parts.shape[: parts.dim() + self._dim] + (1,) + self._event_shape)
             return parts.gather(self._dim, index).squeeze(self._dim)
 

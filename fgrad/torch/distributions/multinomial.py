@@ -70,7 +70,7 @@ class Multinomial(Distribution):
 
     @property
     def param_shape(self) -> Size:
-        """The shape of the parameter that was given."""
+        """The shape of the parameter that the constructor was given."""
         return self._categorical.param_shape
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

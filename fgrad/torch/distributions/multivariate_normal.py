@@ -13,7 +13,7 @@ from fgrad.torch.linalg import cholesky, solve_triangular
 
 
 def squared_distance(factor: Tensor, away: Tensor) -> Tensor:
-    """The square of the Mahalanobis distance of differences, by a Cholesky factor of the covariance."""
+    """The squared Mahalanobis norm, from a Cholesky factor of the covariance."""
     shape = ops.broadcast_shapes(factor.shape[:-1], away.shape)
     columns = away.expand(shape).unsqueeze(-1)
     return solve_triangular(factor, columns, upper=False).squeeze(-1).pow(2).sum(-1)
@@ -25,14 +25,14 @@ def half_log_det(factor: Tensor) -> Tensor:
 
 
 def factor_of_inverse(precision: Tensor) -> Tensor:
-    """The Cholesky factor of the inverse of a matrix: from the factor of the matrix with its axes turned around."""
+    """The Cholesky factor of the inverse of a matrix: from the factor of the matrix with reversed axes."""
     turned = cholesky(precision.flip((-2, -1)))
     inverse_factor = turned.flip((-2, -1)).transpose(-2, -1)
     eye = ops.eye(precision.shape[-1], dtype=precision.dtype)
     return solve_triangular(inverse_factor, eye, upper=False)
 
 
-#: the names by which libraries import them
+#: names that libraries import
 _batch_mahalanobis, _precision_to_scale_tril = squared_distance, factor_of_inverse
 
 

@@ -1,4 +1,4 @@
-"""Categorical distributions whose draws are vectors with a single one."""
+"""Categorical distributions over one-hot vectors."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from fgrad.torch.nn import functional
 
 
 class OneHotCategorical(Distribution):
-    """A vector with a single one, at an index drawn by weights or by their logarithms.
+    """A one-hot vector, its index drawn by weights or their logarithms.
 
     >>> import fgrad.torch as torch
     >>> OneHotCategorical(torch.tensor([0.0, 1.0])).sample()

@@ -1,4 +1,4 @@
-"""Parameters that are given as probabilities or as logits; the others are computed when they are read."""
+"""Parameters given as probabilities or as logits; the others are computed on demand."""
 
 from typing import Any, ClassVar
 
@@ -8,7 +8,7 @@ from fgrad.torch.distributions.utils import lazy_property, logits_to_probs, prob
 
 
 def check_one_given(probs: Any, logits: Any) -> None:
-    """Check that either probabilities or logits are given."""
+    """Check that exactly one of probabilities and logits is given."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 

@@ -55,7 +55,7 @@ class LogitRelaxedBernoulli(Probabilities, Distribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A Bernoulli distribution made continuous: the higher the temperature, the further from zero and one.
+    """A continuous relaxation of the Bernoulli distribution: the higher the temperature, the further from zero and one.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#relaxedbernoulli
     """

@@ -73,7 +73,7 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """A one-hot categorical distribution made continuous: the higher the temperature, the further from the corners.
+    """A relaxed one-hot categorical distribution: the higher the temperature, the further from one-hot.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#relaxedonehotcategorical
     """

@@ -47,7 +47,7 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """From vectors to the simplex of one more dimension: each number breaks a share off what is left of a stick.
+    """From vectors to the simplex of one more dimension: each number breaks a fraction off the rest of a stick.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.StickBreakingTransform
     """
@@ -63,7 +63,7 @@ class StickBreakingTransform(Transform):
 
     @staticmethod
     def _offset(x: Tensor) -> Tensor:
-        """Shifts that let zero go to the middle of the simplex."""
+        """Shifts that map zero to the middle of the simplex."""
         n = x.shape[-1]
         return ops.arange(n, 0, -1, dtype=x.dtype).log()
 
@@ -136,8 +136,8 @@ class PositiveDefiniteTransform(Transform):
 class CorrCholeskyTransform(Transform):
     """From vectors to the Cholesky factors of correlation matrices.
 
-    Each row of a factor is a point on a sphere: every number, brought between -1 and 1, takes a share of the length
-    that those before it have left.
+    Each row of a factor is a point on a sphere: every number, squashed between -1 and 1, takes a fraction of the
+    remaining length.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.CorrCholeskyTransform
     """

@@ -1,4 +1,4 @@
-"""What becomes of a distribution under transforms."""
+"""Distributions of transformed draws."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -104,7 +104,7 @@ class TransformedDistribution(Distribution):
         return log_prob + sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
     def _grown(self, value: Tensor) -> Tensor:
-        """A probability, or one minus it where the transforms fall."""
+        """A probability, or one minus it where the transforms are decreasing."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign

@@ -128,7 +128,7 @@ class Wishart(ExponentialFamily):
         tries = 10 if tries is None else tries
         sample_shape = Size(sample_shape)
         sample = self._bartlett(sample_shape)
-        # PyTorch takes every first draw that is sound for a singular one, says so and draws it again: the same numbers
+        # PyTorch mistakes every sound first draw for a singular one, warns, and redraws: the same numbers
         again = self._any_of_batch(self.support.check(sample))
         lone = again.dim() == 0
         if lone:

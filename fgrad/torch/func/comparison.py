@@ -1,4 +1,4 @@
-"""Programs on tensors as ``fgrad.compare`` takes them: pure functions of arrays, differentiated by the engine."""
+"""Programs on tensors for ``fgrad.compare``: pure functions of arrays, differentiated by the engine."""
 
 import dis
 import inspect
@@ -52,7 +52,7 @@ class TensorPrograms:
 
 
 def _mentioned(fun: Any) -> Iterator[Any]:
-    """What a function is, and what its code names or closes over."""
+    """A function, and everything that its code names or closes over."""
     yield fun
     fun = inspect.unwrap(getattr(fun, "func", fun))
     fun = getattr(fun, "__func__", fun)
@@ -61,7 +61,7 @@ def _mentioned(fun: Any) -> Iterator[Any]:
     for cell in fun.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # an empty cell
             continue
     todo: list[CodeType] = [fun.__code__]
     while todo:

@@ -17,7 +17,7 @@ _JVP = "jvp(f, primals, tangents)"
 
 
 class JvpLevel(Scope):
-    """Opens a level of forward mode for a block, which ``no_grad`` and ``inference_mode`` around it do not concern."""
+    """Opens a level of forward mode for a block, unaffected by ``no_grad`` and ``inference_mode`` around it."""
 
     given = ITSELF
 
@@ -54,7 +54,7 @@ def jvp(
       The output, its tangent, and with ``has_aux`` the second part of the pair.
 
     Raises:
-      RuntimeError: primals and tangents differ in structure, a leaf or an output is no tensor.
+      RuntimeError: primals and tangents differ in structure, or a leaf or an output is not a tensor.
 
     >>> import fgrad.torch as torch
     >>> torch.func.jvp(lambda x: x ** 2, (torch.tensor(3.),), (torch.tensor(1.),))
@@ -126,7 +126,7 @@ def _unpacked(dual: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of ``func`` at ``primals``, and its derivative there as a function of tangents.
 
-    ``func`` runs once; the derivative is linear, so it is what the transpose of the pull-back says.
+    ``func`` runs once; the derivative is the transpose of the pull-back.
 
     Arguments:
       func: takes the primals, trees of tensors, and returns a tree of tensors.
@@ -135,7 +135,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
       The output, and a function of tangents like the primals.
 
     Raises:
-      RuntimeError: the tangents are not of the primals' structure, shapes and types.
+      RuntimeError: the tangents differ from the primals in structure, shapes or dtypes.
 
     >>> import fgrad.torch as torch
     >>> value, derivative = torch.func.linearize(torch.sin, torch.tensor(0.))

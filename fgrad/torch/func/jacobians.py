@@ -1,4 +1,4 @@
-"""``jacrev``, ``jacfwd`` and ``hessian``: whole Jacobians, by mapping ``vjp`` or ``jvp`` over a basis."""
+"""``jacrev``, ``jacfwd`` and ``hessian``: Jacobians, by mapping ``vjp`` or ``jvp`` over a basis."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of ``func`` by reverse mode: one row for each element of the output.
+    """A function that returns the Jacobian of ``func`` by reverse mode: one row for each element of the output.
 
     Arguments:
       func: takes and returns trees of tensors.
@@ -36,7 +36,7 @@ def jacrev(
 
     Raises:
       ValueError: ``chunk_size`` is not positive.
-      RuntimeError: an input or output is complex, or no tensor.
+      RuntimeError: an input or output is complex, or not a tensor.
 
     >>> import fgrad.torch as torch
     >>> torch.func.jacrev(torch.sin)(torch.zeros(2))
@@ -82,7 +82,7 @@ def jacrev(
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of ``func`` by forward mode: one column for each element of the input.
+    """A function that returns the Jacobian of ``func`` by forward mode: one column for each element of the input.
 
     Arguments and results are those of ``jacrev``; ``randomness`` is that of ``vmap``.
 
@@ -136,7 +136,7 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that gives the Hessian of ``func``: forward mode over reverse mode.
+    """A function that returns the Hessian of ``func``: forward over reverse mode.
 
     >>> import fgrad.torch as torch
     >>> torch.func.hessian(lambda x: (x ** 3).sum())(torch.tensor([1., 2.]))
@@ -149,9 +149,9 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 
 def _bases(tensors: Sequence[Tensor], chunk_size: int | None) -> Iterator[list[Tensor]]:
-    """The standard basis of the space of all elements of some tensors, so many vectors at a time.
+    """The standard basis of the space of all elements of some tensors, in chunks.
 
-    Each vector is a list of tensors like the given ones; vectors stand along a new first axis.
+    Each vector is a list of tensors like the given ones; a new first axis numbers the vectors.
     """
     sizes = [x.numel() for x in tensors]
     total = sum(sizes)

@@ -9,7 +9,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn.modules.batchnorm import _BatchNorm
 
-#: what a name stands for that the module does not have
+#: the value of a name that the module does not have
 _MISSING: Any = object()
 
 
@@ -22,18 +22,18 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in place of its parameters and buffers.
+    """Call a module with its parameters and buffers replaced by other tensors.
 
     Arguments:
       module: the module.
-      parameter_and_buffer_dicts: tensors by the names that ``named_parameters`` and ``named_buffers`` give, in one dict
-        or several; what is not named stays the module's.
-      args, kwargs: the arguments; ``args`` that is no tuple is the only one.
-      tie_weights: one tensor serves all names that share a parameter.
+      parameter_and_buffer_dicts: tensors by the names of ``named_parameters`` and ``named_buffers``, in one dict or
+        several; the others stay the module's.
+      args, kwargs: the arguments; ``args`` other than a tuple is the only one.
+      tie_weights: a tensor replaces all names that share a parameter.
       strict: all names must be given, and no others.
 
     Returns:
-      What the module returns.  Buffers that it replaced stand in the dict afterwards.
+      The module's result.  Buffers that it reassigns are in the dict afterwards.
 
     Raises:
       ValueError: two dicts have the same name, or names of a shared parameter are given different tensors.
@@ -71,7 +71,7 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 
 @contextlib.contextmanager
 def _state_replaced(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
-    """For a block, the module's tensors are those given; afterwards ``state`` has what the module made of them."""
+    """Replace the module's tensors for a block; afterwards ``state`` has their final values."""
     new = _untied(module, state) if tie_weights else state
     if strict:
         _check_names(module, new)
@@ -93,7 +93,7 @@ def _named(module: Any) -> dict[str, Tensor]:
 
 
 def _untied(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The state with a tensor that is given under one of several names of a parameter entered under all."""
+    """The state with a tensor under one name of a shared parameter copied to its other names."""
     names: dict[Tensor, list[str]] = {}
     for name, tensor in _named(module).items():
         names.setdefault(tensor, []).append(name)
@@ -123,7 +123,7 @@ def _check_names(module: Any, state: dict[str, Tensor]) -> None:
 
 
 def _swap(module: Any, name: str, tensor: Any) -> Any:
-    """Put a tensor in a module's place of this name; what stood there."""
+    """Replace the tensor of a module under a name; returns the old one."""
     path, _, last = name.rpartition(".")
     owner = module.get_submodule(path)
     if tensor is not _MISSING and tensor is not None and not isinstance(tensor, Tensor):
@@ -187,7 +187,7 @@ def _stacked(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Have every batch normalisation in a module use the batch's own statistics and keep none; returns the module.
+    """Make every batch normalisation in a module use batch statistics and track none; returns the module.
 
     Source: `torch.func.replace_all_batch_norm_modules_
     <https://docs.pytorch.org/docs/stable/generated/torch.func.replace_all_batch_norm_modules_.html>`_.

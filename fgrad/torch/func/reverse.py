@@ -14,7 +14,7 @@ from fgrad.torch.trees import flatten, map_leaves, shown, unflatten
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of ``func``, which returns one number.
+    """The gradient function of a scalar-valued ``func``.
 
     Arguments:
       func: a function of tensors that returns a tensor without axes.
@@ -22,11 +22,11 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
       has_aux: ``func`` returns a pair, and only its first part is differentiated.
 
     Returns:
-      A function of the same arguments that returns the gradient, in the form of the argument (a tuple of them if
-      ``argnums`` is one), and with ``has_aux`` the second part of the pair after it.
+      A function of the same arguments that returns the gradient, with the structure of the argument (a tuple of them if
+      ``argnums`` is one), and with ``has_aux`` a pair of it and the second part.
 
     Raises:
-      RuntimeError: the result is no tensor without axes, or ``argnums`` does not fit the arguments.
+      RuntimeError: the result is not a tensor without axes, or ``argnums`` does not fit the arguments.
 
     >>> import fgrad.torch as torch
     >>> torch.func.grad(torch.func.grad(torch.sin))(torch.tensor(1.))
@@ -45,7 +45,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of ``func`` and its value; arguments and errors as in ``grad``.
+    """A function that returns the gradient of ``func`` and its value; arguments and errors as in ``grad``.
 
     >>> import fgrad.torch as torch
     >>> torch.func.grad_and_value(lambda x: x ** 2)(torch.tensor(3.))
@@ -91,18 +91,18 @@ def _grad_and_value(
 
 @boundary
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of ``func`` at ``primals``, and the function that takes cotangents of it to those of ``primals``.
+    """The value of ``func`` at ``primals``, and its pull-back.
 
     Arguments:
       func: takes the primals, trees of tensors, and returns a tree of tensors.
       has_aux: ``func`` returns a pair, and only its first part is differentiated.
 
     Returns:
-      The output, the function (it returns a tuple, one part for each primal), and with ``has_aux`` the second part of
-      the pair.
+      The output, the pull-back (it returns a tuple, one cotangent for each primal), and with ``has_aux`` the second
+      part of the pair.
 
     Raises:
-      RuntimeError: an output is no tensor of an inexact type, or the cotangents are not of the output's structure.
+      RuntimeError: an output is not a tensor of an inexact dtype, or the cotangents differ from it in structure.
 
     >>> import fgrad.torch as torch
     >>> value, pull_back = torch.func.vjp(torch.sin, torch.tensor(0.))
@@ -145,7 +145,7 @@ def vjp_at(
         pairs = [(x, ct) for x, ct in zip(outputs, given, strict=True) if is_tracked(x)]
         varied = [x for x, _ in pairs]
         starts = seeds(varied, [ct for _, ct in pairs], False)
-        # whether the rest is recorded is asked now: vjp may have been called in no_grad, and this function outside
+        # grad mode is read now: vjp may have been called in no_grad, and this function outside
         level.recording = modes.grad
         recorded = any(level.leads_out(x) for x in outputs)
         wanted = modes.grad if create_graph is None else create_graph

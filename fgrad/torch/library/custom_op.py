@@ -1,9 +1,9 @@
-"""Operators that users make of functions, with derivatives and rules for ``vmap`` of their own.
+"""User-defined operators, with their own derivatives and ``vmap`` rules.
 
 NOTE [Custom operators]
-An operator's function is opaque: it is called without recording and may compute with NumPy or anything else.  A call
-that is to be recorded, or that a transformation sees, is one of an ``autograd.Function`` made for the operator.  Its
-arguments are the operator's, lists of tensors spread out, and one more that knows how they were.
+An operator's function is opaque: it runs without recording and may use NumPy or anything else.  A call that is
+recorded, or under a transformation, goes through an ``autograd.Function`` made for the operator.  Its arguments are the
+operator's, lists of tensors flattened, and a last one that knows their structure.
 """
 
 import inspect
@@ -19,7 +19,7 @@ from fgrad.torch import ops
 from fgrad.torch.autograd.function import Function, FunctionMeta
 from fgrad.torch.library.schema import Schema, schema_of
 
-#: the operators by their names
+#: the operators by name
 OPERATORS: dict[str, "CustomOpDef"] = {}
 
 
@@ -38,7 +38,7 @@ def _enter(definition: "CustomOpDef") -> None:
     namespace = vars(ops).get(name)
     if namespace is None:
         namespace = _Namespace(name)
-    # a folder of operations may not have been imported yet
+    # its room may not have been imported yet
     if not isinstance(namespace, _Namespace) or name in {module.name for module in iter_modules(ops.__path__)}:
         raise RuntimeError(f"torch.ops has a '{name}' of its own: choose another namespace")
     OPERATORS[definition._qualname] = definition
@@ -47,25 +47,25 @@ def _enter(definition: "CustomOpDef") -> None:
 
 
 class _Call:
-    """How the arguments and the results of one call lie in the flat ones of its ``autograd.Function``."""
+    """The structure of one call's arguments and results, which its ``autograd.Function`` sees flattened."""
 
     def __init__(self, args: Sequence[Any], keywords: dict[str, Any]):
         self.keywords = keywords
-        #: for each argument, how many tensors it is a list of; None for one that is none
+        #: for each argument, the length of its list of tensors; None if it is not a list
         self.counts = [_count(x) for x in args]
         self.leaves = _spread(args, self.counts)
         self.result_counts: list[int | None] = []
         self.several = False
 
     def flattened(self, result: Any) -> tuple[Any, ...]:
-        """The results, lists of tensors spread out."""
+        """The results, lists of tensors flattened."""
         self.several = isinstance(result, tuple)
         results = result if self.several else (result,)
         self.result_counts = [_count(x) for x in results]
         return tuple(_spread(results, self.result_counts))
 
     def result(self, leaves: Any) -> Any:
-        """The results as the operator gives them."""
+        """The results as the operator returns them."""
         results = tuple(_gathered(leaves, self.result_counts))
         return results if self.several else results[0]
 
@@ -84,7 +84,7 @@ def _gathered(leaves: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
 
 
 class CustomOpDef:
-    """An operator made of a function: see ``custom_op``.
+    """A user-defined operator: see ``custom_op``.
 
     >>> import fgrad.torch as torch
     >>> @torch.library.custom_op("library_doc::twice", mutates_args=())
@@ -131,7 +131,7 @@ class CustomOpDef:
         return call.result(_as_tuple(self._function.apply(*call.leaves, call)))
 
     def _run(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-        """Run the kernel, which must not give what it was given."""
+        """Run the kernel, whose results must not alias its arguments."""
         result = self._kernel(*args, **keywords)
         mutated = [p.name for p in self._signature.parameters if p.mutated]
         if mutated:
@@ -156,7 +156,7 @@ class CustomOpDef:
     def register_kernel(
         self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /
     ) -> Callable[..., Any]:
-        """Give another implementation for some types of devices; that of the CPU is the one that runs.
+        """Register another implementation for some device types; the CPU's is the one that runs.
 
         >>> import fgrad.torch as torch
         >>> @torch.library.custom_op("library_doc::thrice", mutates_args=())
@@ -174,7 +174,7 @@ class CustomOpDef:
         return register if fn is None else register(fn)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Say what results look like, for programs that are traced; nothing here needs it.
+        """Register the shapes of results for tracing; not needed here.
 
         >>> import fgrad.torch as torch
         >>> @torch.library.custom_op("library_doc::negative", mutates_args=())
@@ -190,12 +190,12 @@ class CustomOpDef:
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., None] | None = None
     ) -> None:
-        """Give the derivative.
+        """Register the derivative.
 
         Arguments:
           backward: from (ctx, the gradients of the results) to those of the arguments, None for those that have none.
-          setup_context: called as ``setup_context(ctx, inputs, output)`` after the operator, to keep what ``backward``
-            needs; of an operator with arguments by name only, with ``keyword_only_inputs`` too.
+          setup_context: called as ``setup_context(ctx, inputs, output)`` after the operator, to save what ``backward``
+            needs; with ``keyword_only_inputs`` too if the operator has keyword-only arguments.
 
         Raises:
           RuntimeError: the operator writes its arguments.
@@ -222,7 +222,7 @@ class CustomOpDef:
         self._setup_context_fn = setup_context
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """Give the rule for ``torch.func.vmap``: from (info, in_dims, the arguments) to results and their axes.
+        """Register the rule for ``torch.func.vmap``: from (info, in_dims, the arguments) to results and their axes.
 
         >>> import fgrad.torch as torch
         >>> @torch.library.custom_op("library_doc::half", mutates_args=())
@@ -311,12 +311,12 @@ def _function_of(definition: CustomOpDef) -> Any:
 
 
 def _listed(value: Any) -> int | None:
-    """How many gradients a list has, None if it is no list."""
+    """The length of a list of gradients; None if it is not a list."""
     return len(value) if isinstance(value, list) else None
 
 
 def _one_by_one(definition: CustomOpDef) -> Callable[..., Any]:
-    """What stands for the rule of an operator that has none: it is called for each example."""
+    """The default ``vmap`` rule: the operator is called for each example."""
 
     def example(value: Any, dim: Any, i: int) -> Any:
         if isinstance(dim, list):
@@ -355,16 +355,16 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Sequence[str] | None = None,
 ) -> Any:
-    """Make an operator of a function, which nothing looks into.
+    """Make an opaque operator of a function.
 
     Arguments:
       name: as "namespace::name"; the operator is also ``torch.ops.namespace.name``.
       fn: the function, whose parameters and result are annotated; without it, a decorator is returned.
       mutates_args: the names of the arguments that it writes, or "unknown".
-      device_types: the types of devices that it is for, all if None.
+      device_types: the device types that it is for, all if None.
 
     Raises:
-      ValueError: an annotation is missing, or of a type that operators do not take.
+      ValueError: an annotation is missing or not supported.
 
     >>> import fgrad.torch as torch
     >>> import numpy as np

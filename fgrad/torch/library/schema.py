@@ -1,4 +1,4 @@
-"""Schemas: what an operator of ``torch.library`` takes and gives, read off the annotations of a function."""
+"""Schemas: the parameters and results of a ``torch.library`` operator, from the annotations of a function."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import types
 
 _ANY_CAST = "(#define PYBIND11_DETAILED_ERROR_MESSAGES or compile in debug mode for details)"
-#: how errors name what a parameter takes
+#: the types of parameters as errors name them
 _WANTED = {"SymInt": "int", "Scalar": "number", "ScalarType": "int"}
 _KINDS: dict[str, Any] = {"SymInt": int, "float": (int, float), "bool": bool, "str": str}
 
@@ -26,9 +26,9 @@ def _sequences(of: Any) -> tuple[Any, ...]:
 
 
 def _parameter_types() -> dict[Any, str]:
-    """The annotations that parameters may have, and what stands for them in a schema."""
+    """The annotations that parameters may have, and their types in a schema."""
     names: dict[Any, str] = {}
-    # a type, its name, and whether there are lists of it, lists of it or None, and lists or None
+    # a type, its name, and whether list[type], list[type | None] and list[type] | None exist
     for base, name, lists, of_optional, optional in (
         (Tensor, "Tensor", True, True, False),
         (int, "SymInt", True, False, True),
@@ -81,7 +81,7 @@ class Parameter:
 
 @frozen
 class Schema:
-    """What an operator takes and gives."""
+    """The parameters and results of an operator."""
 
     parameters: tuple[Parameter, ...]
     returns: str
@@ -98,10 +98,10 @@ class Schema:
         return name + re.sub(r"(=-?\d+\.)0(?=[,)])", r"\1", str(self))
 
     def bound(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of a call in their places, and those by name; the last that are defaults are left out.
+        """The positional and the keyword arguments of a call, without trailing defaults.
 
         Raises:
-          RuntimeError: they do not fit.
+          RuntimeError: the arguments do not fit.
         """
         positional = [p for p in self.parameters if not p.keyword_only]
         declared = self.declaration(name)
@@ -129,7 +129,7 @@ class Schema:
         return [values[p.name] for p in positional], named
 
     def filled(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments as ``bound`` gives them, the defaults filled in."""
+        """Arguments as ``bound`` returns them, the defaults filled in."""
         positional = [p.default for p in self.parameters if not p.keyword_only]
         named = {p.name: kwargs.get(p.name, p.default) for p in self.parameters if p.keyword_only}
         return (*args, *positional[len(args) :]), named
@@ -144,7 +144,7 @@ def _is_default(parameter: Parameter, value: Any) -> bool:
 
 
 def _converted(parameter: Parameter, position: int, value: Any, name: str, declared: str) -> Any:
-    """An argument as the kernel is given it."""
+    """An argument as it is passed to the kernel."""
     kind = re.sub(r"\(a\d+!\)", "", parameter.kind)
     base = kind.rstrip("?[]")
     if value is None and (kind.endswith("?") or base == "Tensor"):
@@ -185,10 +185,10 @@ def infer_schema(
     Arguments:
       prototype_function: every parameter and the result must be annotated.
       mutates_args: the names of the tensors that it writes, or "unknown".
-      op_name: what to put in front.
+      op_name: a prefix of the schema.
 
     Raises:
-      ValueError: an annotation is missing, or of a type that operators do not take.
+      ValueError: an annotation is missing or not supported.
 
     >>> import fgrad.torch as torch
     >>> def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
@@ -202,7 +202,7 @@ def infer_schema(
 
 
 def schema_of(function: Callable[..., Any], mutates_args: str | Iterable[str]) -> Schema:
-    """What ``infer_schema`` reads off a function."""
+    """The schema that ``infer_schema`` infers."""
     signature = inspect.signature(function)
     mutated = mutates_args if isinstance(mutates_args, str) else tuple(mutates_args)
 
@@ -249,7 +249,7 @@ def _kind(function: Any, name: str, annotation: Any, refuse: Callable[[str], Val
 
 
 def _as_list(kind: Any) -> Any:
-    """The list that may stand for a tuple."""
+    """The list type for a tuple type."""
     items = [each for each in typing.get_args(kind) if each is not ...]
     return list[typing.Union[tuple(items)]] if items else list  # noqa: UP007
 
@@ -257,7 +257,7 @@ def _as_list(kind: Any) -> Any:
 def _mutated(
     parameter: Parameter, position: int, mutated: str | tuple[str, ...], refuse: Callable[[str], ValueError]
 ) -> Parameter:
-    """A parameter with the mark of those that are written."""
+    """A parameter, marked if it is mutated."""
     tensors = parameter.kind.startswith("Tensor")
     if isinstance(mutated, str):
         if mutated != "unknown":
@@ -279,7 +279,7 @@ def _mutated(
 
 
 def _evaluated(function: Any, annotation: Any, refuse: Callable[[str], ValueError]) -> Any:
-    """An annotation that may be a string, or have strings in it, as a type."""
+    """An annotation as a type; it may be a string, or contain strings."""
     if isinstance(annotation, str):
         try:
             return eval(annotation, function.__globals__)

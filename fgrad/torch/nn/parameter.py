@@ -26,7 +26,7 @@ def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
 
 
 class _ParameterMeta(type(Tensor)):
-    """Tensors of the user's own classes are parameters by a mark, for ``Parameter(x)`` keeps their class."""
+    """Tensors of user-defined classes are parameters by a mark, because ``Parameter(x)`` keeps their class."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
@@ -118,15 +118,15 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 
 class UninitializedTensorMixin:
-    """What a parameter and a buffer have in common while a lazy module does not know their shapes."""
+    """A parameter or buffer of a lazy module, whose shape is unknown."""
 
     cls_to_become: type[Any]
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Nobody is asked for answers because of such a class until there is a tensor of it."""
+        """Such a class defers ``__torch_function__`` until there is an instance."""
 
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become an ordinary tensor of ``shape``, with any values, of the device and dtype given or known."""
+        """Become an ordinary tensor of ``shape`` with arbitrary values."""
         data = self.data
         new = ops.empty(shape, device=data.device if device is None else device, dtype=dtype or data.dtype)
         self.__class__ = self.cls_to_become
@@ -134,7 +134,7 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # the wrappers are what attributes are read and set by
+        # attributes are read and set through the wrappers
         if getattr(func, "__name__", None) in _OF_THE_UNINITIALIZED or type(func).__name__ == "method-wrapper":
             return disabled_torch_function_impl(func, types, args, kwargs)
         raise ValueError(
@@ -164,7 +164,7 @@ class UninitializedTensorMixin:
         return type(self), (self.requires_grad,)
 
 
-#: what may be asked of a tensor that has no shape yet
+#: the methods of a tensor without a shape
 _OF_THE_UNINITIALIZED = frozenset(
     ("__hash__", "size", "copy_", "is_complex", "is_floating_point", "get_device", "to", "cuda", "cpu")
     + ("half", "float", "double", "char", "short", "int", "long")
@@ -172,7 +172,7 @@ _OF_THE_UNINITIALIZED = frozenset(
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether ``param`` is a parameter or buffer that still waits for its shape.
+    """Whether ``param`` is an uninitialised parameter or buffer.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.parameter.is_lazy(torch.nn.LazyLinear(2).weight)

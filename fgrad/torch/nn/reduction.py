@@ -4,7 +4,7 @@ from fgrad.mutable.context.warning import warn
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
-    """What ``size_average`` and ``reduce`` mean as a ``reduction``, with PyTorch's warning.
+    """The ``reduction`` that ``size_average`` and ``reduce`` stand for, with PyTorch's warning.
 
     >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):

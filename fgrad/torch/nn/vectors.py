@@ -8,7 +8,7 @@ from fgrad.torch.nn.modules.registration import typename
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The elements of all parameters, one after the other.
+    """The elements of all parameters, concatenated.
 
     Args:
       parameters: the parameters of a model.
@@ -29,7 +29,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give the elements of a vector to the parameters, one after the other, through their ``data``.
+    """Set the ``data`` of the parameters to consecutive elements of a vector.
 
     Args:
       vec: the vector.
@@ -56,7 +56,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def _on_one_device(parameters: Iterable[Tensor]) -> Iterator[Tensor]:
-    """The parameters, as long as they are on the device of the first."""
+    """The parameters, checked to be on one device."""
     first = None
     for parameter in parameters:
         # all devices but GPUs count as one

@@ -1,10 +1,10 @@
-"""The elements of an array as text: numbers of one form and width, in rows, lines and blocks.
+"""The elements of an array as text: numbers of one format and width, in rows, lines and blocks.
 
-NOTE [Forms of numbers]: All numbers of a tensor are printed in one form, chosen from those that are finite and not
+NOTE [Forms of numbers]: All numbers of a tensor are printed in one form, determined by those that are finite and not
 zero.  They have an exponent if the largest is more than a thousand times the smallest, or more than 1e8, or the
-smallest is below 1e-4; otherwise a point alone follows them if they are all whole; otherwise they have the digits that
-the precision asks for.  A summary looks only at the numbers that it shows.  The real and imaginary parts of complex
-numbers each have a form of their own.
+smallest is below 1e-4; otherwise only a trailing point if they are all integral; otherwise ``precision`` digits.  A
+summary considers only the numbers that it shows.  The real and imaginary parts of complex numbers each have their own
+form.
 """
 
 import math
@@ -35,7 +35,7 @@ class _Discrete:
 
 @frozen
 class _Real:
-    """The form of floating point numbers: what Python's format makes of a specification, and a point if ``whole``."""
+    """The form of floating point numbers: a specification for ``format``, and a trailing point if ``integral``."""
 
     width: int
     specification: str
@@ -101,7 +101,7 @@ def _summary(values: np.ndarray, options: PrintOptions) -> np.ndarray:
 
 @frozen
 class _Layout:
-    """How the numbers of one tensor are set."""
+    """The layout of the numbers of one tensor."""
 
     form: _Form
     summarised: bool
@@ -134,7 +134,7 @@ def array_text(values: np.ndarray, indent: int, options: PrintOptions) -> str:
 
     Arguments:
       values: the array.
-      indent: how far the lines after the first are moved to the right.
+      indent: the indentation of the lines after the first.
       options: as set by `set_printoptions`.
 
     >>> print(array_text(np.array([[1.0, 20.0], [0.5, -3.0]]), 4, PrintOptions()))

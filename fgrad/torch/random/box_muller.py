@@ -1,9 +1,9 @@
 """Box and Muller's normal numbers from pairs of uniform ones, in blocks of sixteen.
 
 NOTE: the float32 kernel.  On x86 PyTorch computes float32 normals eight at a time with polynomials from Cephes, whose
-multiplications and additions its compiler fuses.  Each fused step is computed in float64 here and rounded to float32.
-That rounds twice, which in principle can differ; but a uniform float32 number has 24 bits, so that there are just 2**24
-arguments, and each of them was compared with PyTorch's result: none differs.
+multiplications and additions its compiler fuses.  Here each fused step is computed in float64 and rounded to float32.
+Rounding twice could differ in principle; but a uniform float32 number has 24 bits, and for each of the 2**24 arguments
+the result was compared with PyTorch's: none differs.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ _FOUR_OVER_PI = _F(1.27323954473516)
 _SIN_P = [_F(p) for p in (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)]
 _COS_P = [_F(p) for p in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)]
 
-_CHUNK = 1024  # blocks at a time, so that all intermediates stay in the processor's cache
+_CHUNK = 1024  # blocks at a time, so that intermediates stay in cache
 
 
 def _fused(wide: Array, b: Any, c: Any) -> Array:
@@ -107,9 +107,9 @@ def _halves(np_: Any, uniform: Array) -> tuple[Array, Array]:
 
 
 class _Compiled:
-    """``_halves`` of up to so many blocks: compiled once it has been met often enough.
+    """``_halves`` of up to ``rows`` blocks, compiled after enough calls.
 
-    What the compiled program contracts to fused steps is a product of few bits, which is exact with or without.
+    The products that XLA may fuse have few bits and are exact either way.
     """
 
     __slots__ = ("met", "routine", "rows")
@@ -136,12 +136,12 @@ class _Compiled:
         return [concrete(x)[:count] for x in halves]
 
 
-#: few programs serve arrays of every size but small ones, on which NumPy is done before the program has begun
+#: a few programs serve arrays of all sizes but small ones, for which NumPy is faster
 _SIZES = [_Compiled(8**n) for n in range(3, 6)]
 _SMALL = 64
-#: how often a size is met before it is compiled; so many rows count once more
+#: how many calls before a size is compiled; every ``_MANY`` rows count as another
 TRIALS, _MANY = 40, 1024
-#: how many numbers are made ahead at first, and later; and how many one draw may take of them
+#: how many numbers are computed ahead at first, and later; and how many one draw may take of them
 _FIRST, _LATER, AHEAD = 16 * _SMALL, 16 * 4096, 16 * 512
 
 
@@ -169,10 +169,9 @@ def following(generator: Generator, count: int, mean: float, std: float) -> Arra
     """The next float32 normal numbers: at most ``AHEAD``, a multiple of 16.
 
     NOTE [Numbers ahead]
-    A few numbers cost NumPy a hundred calls, and a compiled program the waking of another thread.  So once normal
-    numbers are drawn twice in a row, those of the words to come are made too, the more the longer it goes on, and the
-    draws that follow take from them.  The generator stands all the while where PyTorch's would; any other draw makes
-    the numbers ahead void.
+    A few numbers cost NumPy a hundred calls, and a compiled program the wake-up of a thread.  So from the second normal
+    draw in a row on, numbers are computed ahead, more each time, and the next draws take from them.  The generator's
+    state is always where PyTorch's would be; any other draw discards the numbers ahead.
     """
     with generator.lock:
         ahead = generator.ahead
@@ -200,7 +199,7 @@ def _blocks_double(uniform: Array, mean: float, std: float) -> None:
 def blocks_of_sixteen(uniform: Array, mean: float, std: float) -> Array:
     """Normal numbers from uniform ones: in each block of 16, the first 8 are radii and the last 8 angles.
 
-    ``uniform`` is a float32 or float64 array whose size is a multiple of 16.  The numbers take its place, unless it is
+    ``uniform`` is a float32 or float64 array whose size is a multiple of 16.  It is overwritten, unless it is
     traced.
     """
     rows = uniform.reshape(-1, 16)

@@ -32,7 +32,7 @@ from fgrad.torch.random.scalars import (
     scalar_name,
 )
 
-# from here on, a word of 32 bits modulo the range would favour some numbers too much
+# from this range on, a 32-bit word modulo the range would be too biased
 _LONG_RANGE = 2**28
 _LONG_PERMUTATION = (2**32 - 1) // 20
 
@@ -105,7 +105,7 @@ def _random_full(shape: Shape, dtype: np.dtype[Any], generator: Generator) -> Ar
 
 
 def _through(dtype: np.dtype[Any], value: int) -> int:
-    """An integer converted to a floating-point type and back, as x86 converts."""
+    """An integer converted to a floating-point type and back, with x86's overflow."""
     with np.errstate(over="ignore"):
         there = float(rounded(np.array([value], np.int64), dtype)[0])
     return int(there) if -(2.0**63) <= there < 2.0**63 else INT64_MIN
@@ -117,7 +117,7 @@ def _spacing(dtype: np.dtype[Any], value: int) -> int:
 
 
 def _bounds(dtype: np.dtype[Any], low: int, high: int | None) -> tuple[int, int]:
-    """The first and the last integer, moved inwards to those that a floating-point type has."""
+    """The first and the last integer, moved inwards to representable ones."""
     if high is not None and not low < high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     if dtype in FLOATING:
@@ -145,7 +145,7 @@ def _bounds(dtype: np.dtype[Any], low: int, high: int | None) -> tuple[int, int]
     if dtype == BOOL:
         return low, 1
     if dtype in INTEGRAL:
-        # the bounds are 64-bit integers with a sign
+        # the bounds are signed 64-bit integers
         return low, (int(np.iinfo(dtype).max) + 2**63) % 2**64 - 2**63
     raise RuntimeError("random_from_to_impl handles only integral, floating-point and boolean types")
 
@@ -208,7 +208,7 @@ def randperm(count: int, dtype: np.dtype[Any], generator: Generator) -> Array:
 
 
 def _shuffled(count: int, generator: Generator) -> Array:
-    """Fisher and Yates' shuffle: each place swaps with itself or one behind it."""
+    """Fisher and Yates' shuffle: each position swaps with itself or a later one."""
     if count == 0:
         return np.empty(0, np.int64)
     left = np.arange(count, 1, -1, dtype=np.uint32)
@@ -223,7 +223,7 @@ def _shuffled(count: int, generator: Generator) -> Array:
 
 
 def _swapped(count: int, partners: Any) -> Any:
-    """The integers below ``count`` when each place has been swapped with its partner: traced."""
+    """The integers below ``count`` with each position swapped with its partner, traced."""
 
     def swapped(i: Any, order: Any) -> Any:
         partner = partners[i]
@@ -234,7 +234,7 @@ def _swapped(count: int, partners: Any) -> Any:
 
 
 def _shuffled_inside_out(count: int, generator: Generator) -> Array:
-    """The shuffle that grows: each new place swaps with itself or one before it.  Long words keep it fair."""
+    """The inside-out shuffle: each new position swaps with itself or an earlier one.  Long words keep it unbiased."""
     generator.check_on_host()
     order = array("q", range(count))
     block = 2**20

@@ -24,7 +24,7 @@ from fgrad.torch.random.twister import Engine
 
 
 def standard_normal(generator: Generator, count: int) -> Array:
-    """``count`` float64 numbers, two from a pair of draws; one left over waits in the generator for the next call."""
+    """``count`` float64 numbers, two from a pair of draws; the generator keeps an odd one for the next call."""
     if generator.engine is not None:
         return _normal_in_a_program(generator.engine, count)
     with generator.lock:
@@ -38,7 +38,7 @@ def standard_normal(generator: Generator, count: int) -> Array:
 
 
 def _normal_in_a_program(engine: Engine, count: int) -> Any:
-    """The same on traced values, which say whether a number waits."""
+    """The same on traced values, which tell whether a number is pending."""
     has, waiting = engine.waiting
     missing = count - has.astype(np.int32)
     drawn = missing + missing % 2
@@ -49,7 +49,7 @@ def _normal_in_a_program(engine: Engine, count: int) -> Any:
 
 
 def _blocks(generator: Generator, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
-    """At least 16 numbers in blocks of 16; where the last block is not full, the last 16 numbers are drawn anew."""
+    """At least 16 numbers in blocks of 16; if the last block is not full, the last 16 numbers are redrawn."""
     if dtype == FLOAT32 and count % 16 == 0 and count <= AHEAD and generator.engine is None:
         return following(generator, count, mean, std)
     draw = generator.doubles if dtype == FLOAT64 else generator.floats

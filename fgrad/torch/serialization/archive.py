@@ -1,7 +1,7 @@
 """The zip archives in which ``torch.save`` keeps a pickle and the memory of tensors, each storage a record.
 
-Records are stored as they are, never compressed.  What is read is bounded by the size of the file: a file whose records
-would be longer than itself is refused before anything is read.
+Records are never compressed.  The file's size bounds what is read: a file whose records would exceed it is refused
+before anything is read.
 """
 
 import io
@@ -12,11 +12,11 @@ import zlib
 from typing import IO, cast
 
 _VERSION = b"3\n"
-#: where the elements of a record begin, in the file, is a multiple of this
+#: the alignment of the elements of a record in the file
 _ALIGNMENT = 64
 _LOCAL_HEADER_BYTES = 30
 _EXTRA_HEADER_BYTES = 4
-#: the id of the field that fills a header up, as PyTorch writes it
+#: the id of PyTorch's padding field in a header
 _PADDING = b"FB"
 MAGIC = b"PK\x03\x04"
 
@@ -29,7 +29,7 @@ class Reader:
     """The records of an archive by name.
 
     Raises:
-      RuntimeError: it is damaged, or records are compressed, or overlap.
+      RuntimeError: it is damaged, or records are compressed or overlap.
     """
 
     def __init__(self, content: bytes):
@@ -67,7 +67,7 @@ class Reader:
             raise _failed(f"record {name!r} is damaged ({error})") from error
 
     def byte_order(self) -> str:
-        """That of the elements."""
+        """The byte order of the elements."""
         order = self.read("byteorder") if "byteorder" in self else b"little"
         if order not in (b"little", b"big"):
             raise ValueError(f"Unknown endianness type: {order[:20]!r}")
@@ -75,7 +75,7 @@ class Reader:
 
 
 class Writer:
-    """Writes an archive; a context."""
+    """Writes an archive; a context manager."""
 
     def __init__(self, stream: IO[bytes], root: str):
         self._archive = zipfile.ZipFile(cast(IO[bytes], _Forwards(stream)), "w", zipfile.ZIP_STORED)
@@ -90,7 +90,7 @@ class Writer:
             self.write(".data/serialization_id", str(uuid.uuid4().int)[:40].encode())
             self._archive.close()
         else:
-            # of a file that will not be finished, nothing more is written
+            # an unfinished file is left as it is
             self._archive.fp = None
 
     def write(self, name: str, content: bytes) -> None:
@@ -102,14 +102,14 @@ class Writer:
         self._archive.writestr(info, content)
 
     def frame(self) -> None:
-        """Say how the elements lie in the records."""
+        """Write the records of byte order and alignment."""
         self.write(".format_version", b"1")
         self.write(".storage_alignment", str(_ALIGNMENT).encode())
         self.write("byteorder", sys.byteorder.encode())
 
 
 class _Forwards:
-    """A stream that counts what is written to it, and cannot go back."""
+    """A stream that counts what is written, and cannot seek."""
 
     def __init__(self, stream: IO[bytes]):
         self._stream = stream

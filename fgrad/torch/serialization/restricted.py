@@ -1,7 +1,7 @@
-"""Reads pickles that hold data, and nothing else: see NOTE [Only data] in ``allowed``.
+"""Reads pickles of data only: see NOTE [Only data] in ``allowed``.
 
-The machine keeps its own stack, so that no nesting in a file is a nesting of calls here; where Python itself would
-nest, as in the hash of a tuple, tuples may only be so deep.
+The machine keeps its own stack, so nesting in a file does not nest calls here; where Python itself recurses, as in the
+hash of a tuple, the depth is limited.
 
 Source: the opcodes and the texts of errors are those of PyTorch's `weights-only unpickler
 <https://github.com/pytorch/pytorch/blob/main/torch/_weights_only_unpickler.py>`_.
@@ -18,13 +18,13 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.parameter import Parameter
 from fgrad.torch.serialization.allowed import BLOCKED, CALLABLE, TENSOR, added, is_added, table
 
-#: how deep tuples may lie in tuples
+#: the greatest depth of nested tuples
 _DEEPEST = 100
-#: how many elements calls may copy for each byte of the pickle: none that ``torch.save`` wrote copies more than one
+#: how many elements calls may copy per byte of the pickle; those of ``torch.save`` copy at most one
 _COPIED_PER_BYTE = 4
 
 _CALLABLE = {id(each) for each in CALLABLE.values()}
-#: what makes of a pickle's bytes no object, if they were changed
+#: the errors that damaged bytes may cause
 _DAMAGE = (
     *(IndexError, KeyError, ValueError, TypeError, AttributeError, EOFError, OverflowError),
     *(struct.error, RecursionError, AssertionError),
@@ -35,10 +35,10 @@ class Unpickler:
     """Reads one pickle from a stream.
 
     Arguments:
-      persistent_load: gives the storage that a pickle mentions.
+      persistent_load: returns the storage of a persistent id.
 
     Raises:
-      UnpicklingError: it asks for something else than data, or is damaged.
+      UnpicklingError: it contains more than data, or is damaged.
     """
 
     def __init__(self, stream: IO[bytes], persistent_load: Callable[[Any], Any], encoding: str = "utf-8"):
@@ -48,7 +48,7 @@ class Unpickler:
         self._memo: dict[int, Any] = {}
         self._marks: list[list[Any]] = []
         self._stack: list[Any] = []
-        #: how deep tuples are that hold tuples, and the tuples, so that their identities stay theirs
+        #: the depths of nested tuples by id, and the tuples, to keep their ids valid
         self._depths: dict[int, tuple[int, Any]] = {}
         self._copies = 0
 
@@ -85,7 +85,7 @@ class Unpickler:
         return items
 
     # ----------------------------------------------------------------------------------------------------------------
-    # what could do harm
+    # the dangerous instructions
 
     def _global(self) -> None:
         module, name = (self._stream.readline()[:-1].decode() for _ in range(2))
@@ -229,7 +229,7 @@ class Unpickler:
 
 
 def _meaning(module: str, name: str) -> Any:
-    """What a name stands for.
+    """The value of a name.
 
     Raises:
       UnpicklingError: it is not allowed.
@@ -251,7 +251,7 @@ def _meaning(module: str, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as a message shows it, without asking it."""
+    """A value as messages show it, without calling its ``repr``."""
     if value is TENSOR or isinstance(value, Tensor | Parameter):
         return "a tensor"
     return f"{value!r:.80}" if isinstance(value, type) else f"a {type(value).__name__}"

@@ -1,9 +1,9 @@
-"""The safetensors format: named arrays in one block of bytes, after a header that says where each one lies.
+"""The safetensors format: named arrays in one block of bytes, after a header with their positions.
 
 NOTE [The safetensors format]: Eight bytes give the length of the header, a little-endian integer.  The header is a JSON
-object: for each name the element type, the shape, and from where to where in the block the elements lie, row-major and
-little-endian; and, under ``__metadata__``, texts by name.  The arrays cover the block without gap or overlap.  Nothing
-in a file is ever executed, and nothing larger than the file itself is made from one.
+object: for each name the dtype, the shape, and the range of its bytes in the block, row-major and little-endian; and,
+under ``__metadata__``, texts by name.  The arrays cover the block without gap or overlap.  Nothing in a file is ever
+executed, and nothing larger than the file itself is made from one.
 
 Source: `safetensors <https://huggingface.co/docs/safetensors/index#format>`_.
 """
@@ -18,7 +18,7 @@ from attrs import frozen
 
 from fgrad.mutable.types import dtypes
 
-#: the name in the header that is no array's
+#: the name in the header that is not an array's
 METADATA = "__metadata__"
 
 _MOST_HEADER_BYTES = 100_000_000  # the limit of the reference implementation
@@ -54,10 +54,10 @@ class TensorFileError(ValueError):
 
 
 def loads(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """The arrays by name, which cannot be written, and the texts by name in the bytes of a file.
+    """The read-only arrays and the texts of a file, by name.
 
     Raises:
-      TensorFileError: they are not those of a safetensors file; the message says in what.
+      TensorFileError: it is not a valid safetensors file; the message says why.
 
     >>> header = b'{"x":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}'
     >>> loads(len(header).to_bytes(8, 'little') + header + bytes([0, 1, 2]))
@@ -108,7 +108,7 @@ def _no_constant(text: str) -> None:
 
 @frozen
 class _Entry:
-    """What a header says of one array."""
+    """The header's entry of an array."""
 
     name: str
     dtype: dtypes.dtype
@@ -147,7 +147,7 @@ def _are_naturals(numbers: Any) -> bool:
 
 
 def _check_cover(entries: list[_Entry], length: int) -> None:
-    """The arrays must fill the block: bytes outside, or in two arrays, are a sign of damage or malice."""
+    """Check that the arrays cover the block: gaps or overlaps mean damage or malice."""
     end = 0
     for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
         if entry.start != end:
@@ -159,5 +159,5 @@ def _check_cover(entries: list[_Entry], length: int) -> None:
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:
-    """From the file's byte order to this machine's."""
+    """Convert the file's byte order to the machine's."""
     return array if sys.byteorder == "little" else array.byteswap()

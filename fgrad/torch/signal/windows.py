@@ -1,8 +1,8 @@
-"""Windows for signals, symmetric unless ``sym=False`` asks for a period of one that goes on.
+"""Windows for signals, symmetric unless ``sym=False``, which makes them periodic.
 
-They have in common the arguments ``M``, the number of weights, ``sym``, and ``dtype``, ``layout``, ``device`` and
-``requires_grad`` of the tensor, and raise ``ValueError`` for a negative number of weights, for parameters outside of
-their range, and for types of elements other than float32 and float64.
+All take ``M``, the number of weights, ``sym``, and ``dtype``, ``layout``, ``device`` and ``requires_grad`` of the
+tensor, and raise ``ValueError`` for a negative ``M``, for parameters out of range, and for dtypes other than float32
+and float64.
 
 Source: `torch.signal.windows <https://docs.pytorch.org/docs/2.13/signal.html>`_.
 """
@@ -26,7 +26,7 @@ __all__ = [
 
 @frozen
 class _Form:
-    """What a window is made as."""
+    """The size and options of a window."""
 
     dtype: Any
     device: Any
@@ -37,7 +37,7 @@ class _Form:
         return {"dtype": self.dtype, "device": self.device, "requires_grad": self.requires_grad}
 
     def points(self, count: int, start: Any, end: Any) -> Tensor:
-        """Places at equal distance."""
+        """Evenly spaced points."""
         return ops.linspace(start, end, count, **self.options)
 
     def ones(self, count: int) -> Tensor:
@@ -59,7 +59,7 @@ def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,
     layout: Any = strided, device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A window that falls off exponentially from ``center``, the middle by default, by a factor e each ``tau`` weights.
+    """A window that decays exponentially from ``center``, by default the middle, by a factor e every ``tau`` weights.
 
     >>> import fgrad.torch as torch
     >>> torch.signal.windows.exponential(3)
@@ -105,7 +105,7 @@ def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A window of the shape of a normal distribution of standard deviation ``std``.
+    """A normal density of standard deviation ``std``.
 
     >>> import fgrad.torch as torch
     >>> torch.signal.windows.gaussian(3)
@@ -252,7 +252,7 @@ def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """``alpha`` less ``1 - alpha`` times a period of a cosine.
+    """``alpha`` minus ``1 - alpha`` times a period of a cosine.
 
     >>> import fgrad.torch as torch
     >>> torch.signal.windows.general_hamming(3, alpha=0.75)

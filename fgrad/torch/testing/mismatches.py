@@ -1,4 +1,4 @@
-"""What an assertion says of values that are not close."""
+"""The messages about values that are not close."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def _difference(kind: str, size: Any, index: tuple[int, ...] | None, tolerance: 
 
 
 def of_scalars(actual: Any, expected: Any, rtol: float, atol: float) -> str:
-    """The numbers and how far apart they are."""
+    """The message for two numbers."""
     exact = rtol == 0 and atol == 0
     absolute = abs(actual - expected)
     relative = float("inf") if expected == 0 else absolute / abs(expected)
@@ -32,7 +32,7 @@ def of_scalars(actual: Any, expected: Any, rtol: float, atol: float) -> str:
 
 
 def of_tensors(actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, atol: float) -> str:
-    """How many elements differ, and where the most, absolutely and relative to what was expected."""
+    """The message for two tensors: how many elements differ, and the greatest absolute and relative differences."""
     exact = rtol == 0 and atol == 0
     count = matches.numel()
     wrong = count - int(matches.sum())

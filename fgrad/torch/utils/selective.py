@@ -1,9 +1,9 @@
-"""Checkpoints that keep the results of some operations, and the log of operations that errors show.
+"""Selective checkpoints, which keep the results of some operations, and the log of operations in errors.
 
 NOTE [Selective checkpoints]
-During the forward a policy says of every operation whether its result is kept; in the recomputation what was kept is
-taken in place of being computed.  Results are arrays, which nobody can change, so a kept one is what it was whatever
-has been written to the tensor since.  In a policy an operation is the function of ``fgrad.torch`` that users call.
+During the forward a policy decides for every operation whether its result is kept; the recomputation takes kept results
+instead of computing them.  Results are immutable arrays, so later writes to the tensor do not change a kept one.  In a
+policy an operation is the function of ``fgrad.torch`` that users call.
 """
 
 import enum
@@ -21,7 +21,7 @@ from fgrad.torch.utils.recomputation import CheckpointError
 
 
 class CheckpointPolicy(enum.Enum):
-    """What becomes of an operation's result: kept, or computed again."""
+    """Whether an operation's result is kept or recomputed."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -36,18 +36,18 @@ _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUT
 
 @frozen
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operation: whether this is the recomputation, and the operation's result."""
+    """The context of a policy's decision: whether this is the recomputation, and the operation's result."""
 
     is_recompute: bool
     op_output: Any = None
 
 
-#: stands for a result that has been taken
+#: replaces a result that has been taken
 _TAKEN: Any = object()
 
 
 class _Intercepting(Scope):
-    """A block in which operations run through a method of this object."""
+    """A context in which operations run through a method of this object."""
 
     given = ITSELF
 
@@ -66,7 +66,7 @@ def _function(operation: Any) -> Any:
 
 
 class _Keeping(_Intercepting):
-    """The forward: asks the policy and keeps results."""
+    """The forward: keeps results by the policy."""
 
     def __init__(self, policy: Callable[..., Any], kept: dict[Any, Any]):
         self.policy = policy
@@ -90,7 +90,7 @@ _MISMATCH = (
 
 
 class _Taking(_Intercepting):
-    """The recomputation: takes what was kept."""
+    """The recomputation: takes kept results."""
 
     def __init__(self, kept: dict[Any, Any]):
         self.kept = kept
@@ -139,7 +139,7 @@ def create_selective_checkpoint_contexts(
     Arguments:
       policy_fn_or_list: the functions whose results are kept, or a function of (context, function, arguments) to a
         ``CheckpointPolicy`` or a bool.
-      allow_cache_entry_mutation: accepted as in PyTorch; what is kept cannot change here.
+      allow_cache_entry_mutation: accepted as in PyTorch; kept results cannot change here.
 
     Raises:
       TypeError: the policy is neither a function nor a list.
@@ -170,7 +170,7 @@ def create_selective_checkpoint_contexts(
 
 
 class _Log(_Intercepting):
-    """Notes every operation and the user's line that ran it."""
+    """Logs every operation and the user's line that ran it."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, str]] = []
@@ -200,7 +200,7 @@ class _Log(_Intercepting):
 
 
 def debug_contexts() -> tuple[Callable[[], tuple[Any, Any]], Callable[[CheckpointError], CheckpointError]]:
-    """The contexts that log operations, and what makes an error show the logs."""
+    """The contexts that log operations, and a function that adds the logs to an error."""
     forward, again = _Log(), _Log()
 
     def explain(error: CheckpointError) -> CheckpointError:

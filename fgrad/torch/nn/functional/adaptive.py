@@ -37,7 +37,7 @@ def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:
 
 
 def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
-    """The sizes to pool to; None stands for the input's own.  ``misfit`` begins the error for a wrong number of sizes."""
+    """The sizes to pool to; None stands for the input's own.  ``misfit`` begins the error for a wrong number."""
     if isinstance(output_size, tuple | list):
         shape = input._type.shape
         if len(shape) <= len(output_size):

@@ -1,9 +1,9 @@
 """Connectionist temporal classification (Graves and others, 2006).
 
 NOTE [The gradient of CTC]
-PyTorch's backward differentiates the loss as a function of logits: the gradient with respect to ``log_probs`` has an extra
-term ``exp(log_probs)``.  Through ``log_softmax`` the term vanishes; elsewhere it does not.  To match, a zero with that
-derivative is added to the loss.
+PyTorch's backward differentiates the loss as a function of logits: the gradient with respect to ``log_probs`` has an
+extra term ``exp(log_probs)``.  Through ``log_softmax`` the term vanishes; elsewhere it does not.  To match, a zero with
+that derivative is added to the loss.
 """
 
 import math

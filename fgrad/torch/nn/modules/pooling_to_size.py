@@ -11,7 +11,7 @@ class _FractionalMaxPoolNd(Module):
     """Common base: the maximum of windows at random positions.
 
     Raises:
-      ValueError: neither or both of ``output_size`` and ``output_ratio`` are given, or the ratio is not between 0 and 1.
+      ValueError: not exactly one of ``output_size`` and ``output_ratio`` is given, or the ratio is not between 0 and 1.
     """
 
     _spatial_dims: ClassVar[int]

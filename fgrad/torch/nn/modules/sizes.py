@@ -11,7 +11,7 @@ _MOST = 64
 
 
 def each(value: Any, count: int) -> tuple[Any, ...]:
-    """``value`` for each of ``count`` dimensions; several values stay as they are, up to the number of axes a tensor can have.
+    """``value`` for each of ``count`` dimensions; several values stay, at most as many as a tensor can have axes.
 
     >>> each(3, 2), each((1, 2), 2)
     ((3, 3), (1, 2))

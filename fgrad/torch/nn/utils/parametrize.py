@@ -41,7 +41,7 @@ _cache = _Cache()
 
 @contextlib.contextmanager
 def cached() -> Iterator[None]:
-    """A block in which each parametrised tensor is computed only once.
+    """A context in which each parametrised tensor is computed only once.
 
     >>> from fgrad.torch.nn.utils import parametrize
     >>> with parametrize.cached():
@@ -63,7 +63,7 @@ class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, first to last, and the original: ``original``, or ``original0`` and so on.
 
     Raises:
-      ValueError: there is none, or values of another dtype or shape come out and ``unsafe`` is not set.
+      ValueError: there is none, or one changes dtype or shape and ``unsafe`` is not set.
 
     Source: `torch.nn.utils.parametrize.ParametrizationList
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.parametrize.ParametrizationList.html>`_.
@@ -125,11 +125,11 @@ class ParametrizationList(ModuleList):
         return [self.original] if self.is_tensor else [getattr(self, f"original{i}") for i in range(self.ntensors)]
 
     def right_inverse(self, value: Any) -> None:
-        """Write the original so that ``value`` comes out: what assigning to the parametrised tensor does.
+        """Set the original so that the parametrised tensor is ``value``: called by assigning to it.
 
         Raises:
           RuntimeError: a parametrization has no ``right_inverse``.
-          ValueError: one gives something else than the original is.
+          ValueError: one returns another type, dtype or shape than the original's.
         """
         with no_grad():
             for module in reversed(list(self)):
@@ -210,7 +210,7 @@ def _getstate(self: Any) -> NoReturn:
 
 
 def _give_class(module: Any) -> None:
-    """Make the module the only one of a new class."""
+    """Give the module a class of its own."""
     cls = type(module)
     body: dict[str, Any] = {"__getstate__": _getstate}
     if not hasattr(cls, "__deepcopy__"):
@@ -235,7 +235,7 @@ def _property(tensor_name: str) -> property:
 
 
 def register_parametrization(module: Any, tensor_name: str, parametrization: Any, *, unsafe: bool = False) -> Any:
-    """Make ``module``'s tensor ``tensor_name`` the value of ``parametrization`` on what it was; returns the module.
+    """Replace the tensor ``tensor_name`` of ``module`` by ``parametrization`` of it; returns the module.
 
     Arguments:
       module: the module.
@@ -308,10 +308,10 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Any:
-    """Make the tensor an ordinary one again: of its present value, or of the original one; returns the module.
+    """Make the tensor an ordinary one again, with its present or its original value; returns the module.
 
     Raises:
-      ValueError: it is not parametrised, or by several tensors and should not be left parametrised.
+      ValueError: it is not parametrised, or by several originals without ``leave_parametrized``.
 
     Source: `torch.nn.utils.parametrize.remove_parametrizations
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.parametrize.remove_parametrizations.html>`_.
@@ -354,8 +354,8 @@ def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tenso
     """Parametrise ``to_module`` as another module is, with its parameters; returns ``to_module``.
 
     Arguments:
-      from_module: the parametrised module; where it is not, nothing happens.
-      to_module: the other one, which gets parameters of the names that it lacks.
+      from_module: the parametrised module; otherwise nothing happens.
+      to_module: the other one, which gets the parameters that it lacks.
       tensor_name: the only parameter to transfer; without it, all that are parametrised.
 
     >>> import fgrad.torch as torch

@@ -16,15 +16,15 @@ class WeightNorm:
         self.dim: int = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Any:
-        """The weight of the magnitudes and directions that the module has now."""
+        """The weight from the module's current magnitudes and directions."""
         return ops._weight_norm(getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g"), self.dim)
 
     @staticmethod
     def apply(module: Any, name: str, dim: int | None) -> "WeightNorm":
-        """Put the magnitude and the direction of a weight in its place.
+        """Replace a weight by its magnitude and direction.
 
         Raises:
-          RuntimeError: that was done before.
+          RuntimeError: it was already applied.
           ValueError: the weight is not initialised.
         """
         warn(
@@ -84,7 +84,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Undo ``weight_norm``: the weight is a parameter again, of its present value; returns the module.
+    """Undo ``weight_norm``: the weight is a parameter again, with its present value; returns the module.
 
     Raises:
       ValueError: the weight is not normalised.

@@ -1,4 +1,4 @@
-"""How samples become a batch."""
+"""Collating samples into batches."""
 
 import copy
 import re
@@ -12,7 +12,7 @@ from fgrad.mutable.types.dtypes import float64
 from fgrad.torch.ops.creation.data import as_tensor, tensor
 from fgrad.torch.ops.views.joining import stack
 
-#: arrays of these types become no tensors: bytes, objects, strings
+#: arrays of these dtypes do not become tensors: bytes, objects, strings
 _NO_NUMBERS = re.compile(r"[SaUO]")
 
 
@@ -23,7 +23,7 @@ def _refusal(element: Any) -> TypeError:
 
 
 def _rebuilt(like: Any, entries: dict[Any, Any] | list[Any]) -> Any:
-    """Entries in a container of the same type, if it can be made; else in a plain one."""
+    """Entries in a container of the same type, if possible; else in a plain one."""
     try:
         if isinstance(like, MutableMapping | MutableSequence):
             rebuilt: Any = copy.copy(like)
@@ -36,7 +36,7 @@ def _rebuilt(like: Any, entries: dict[Any, Any] | list[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """What holds NumPy arrays with tensors in place of them; lists and dictionaries are gone through.
+    """Convert NumPy arrays to tensors, also within containers.
 
     >>> import numpy as np
     >>> default_convert([np.array([1, 2]), "name"])
@@ -62,7 +62,7 @@ def default_convert(data: Any) -> Any:
 
 
 def default_collate(batch: Any) -> Any:
-    """A list of samples as a batch: tensors stacked, numbers as a tensor, containers gone through.
+    """A list of samples as a batch: tensors stacked, numbers as a tensor, containers recursively.
 
     Raises:
       TypeError: a sample is of another type.
@@ -100,7 +100,7 @@ def _arrays(batch: Any) -> Tensor:
     return stack([as_tensor(array) for array in batch])
 
 
-#: how samples of these types are collated; the first that fits
+#: the collate functions by type of samples; the first match applies
 _COLLATE: list[tuple[Any, Callable[[Any], Any]]] = [
     (Tensor, lambda batch: stack(batch, 0)),
     (np.ndarray, _arrays),

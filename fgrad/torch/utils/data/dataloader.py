@@ -1,4 +1,4 @@
-"""``DataLoader``: batches of samples of a set."""
+"""``DataLoader``: batches of samples of a data set."""
 
 import math
 from collections import deque
@@ -16,7 +16,7 @@ from fgrad.torch.utils.data.sampler import BatchSampler, RandomSampler, Sequenti
 from fgrad.torch.utils.data.workers import Worker, get_worker_info as get_worker_info
 
 T_co = TypeVar("T_co", covariant=True)
-#: under PyTorch's name, for libraries' annotations
+#: PyTorch's name, for annotations
 _collate_fn_t = Callable[[list[Any]], Any]
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
@@ -42,7 +42,7 @@ class _ByIndex:
 
 
 class _InARow:
-    """Loads samples one after the other, as many as there are indices."""
+    """Loads the next samples, one for each index."""
 
     def __init__(self, dataset: Any, loader: "DataLoader[Any]"):
         self.samples = iter(dataset)
@@ -112,7 +112,7 @@ class _Batches(Iterator[Any]):
 
 
 class _BatchesInTurn(_Batches):
-    """The batches of one pass, loaded by workers in turn; indices are drawn ahead, as PyTorch hands them out."""
+    """The batches of one pass, loaded by workers in turn; indices are drawn ahead, as in PyTorch."""
 
     def _start(self) -> None:
         loader = self._loader
@@ -123,7 +123,7 @@ class _BatchesInTurn(_Batches):
         self._hand_out_first()
 
     def restart(self) -> None:
-        """Another pass with the same workers."""
+        """Start another pass with the same workers."""
         self._indices = iter(self._loader._index_sampler)
         self._yielded = 0
         for worker in self._workers:
@@ -138,7 +138,7 @@ class _BatchesInTurn(_Batches):
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """Give the next index to the worker whose turn it is, if there are both."""
+        """Assign the next index to the next worker, if there are both."""
         try:
             index = next(self._indices)
         except StopIteration:
@@ -164,26 +164,26 @@ class _BatchesInTurn(_Batches):
 
 
 class DataLoader(Generic[T_co]):
-    """Batches of the samples of a set, in an order; each ``iter`` of it begins another pass.
+    """Batches of the samples of a data set; each ``iter`` begins another pass.
 
-    With workers it loads in this process all the same, and in PyTorch's order: ``num_workers`` workers take turns, each
-    with random numbers, a copy of the data set and ``get_worker_info`` of its own.  Nothing is loaded ahead.
+    Workers run in this process, in PyTorch's order: ``num_workers`` workers take turns, each with its own random
+    numbers, copy of the data set and ``get_worker_info``.  Nothing is loaded ahead.
 
     Arguments:
-      dataset: the set, by index or iterable.
-      batch_size: how many samples a batch has; None for samples one by one.
-      shuffle: whether they come at random, and in another order each time.
+      dataset: the data set, indexed or iterable.
+      batch_size: the number of samples of a batch; None for single samples.
+      shuffle: whether the order is random, and different in each pass.
       sampler: the order of indices.
       batch_sampler: the order of lists of indices.
       num_workers: how many workers take turns.
-      collate_fn: makes a batch of a list of samples; ``default_collate``, or for samples one by one
-        ``default_convert``.
+      collate_fn: makes a batch of a list of samples; by default ``default_collate``, or ``default_convert`` for single
+        samples.
       pin_memory: has no effect; it warns, as PyTorch does without an accelerator.
-      drop_last: leave a last batch that is shorter out.
+      drop_last: drop the last batch if it is shorter.
       timeout: has no effect; it has to be 0 without workers.
-      worker_init_fn: called with its number when a worker begins.
+      worker_init_fn: called with its number when a worker starts.
       multiprocessing_context: has no effect; it has to be None without workers.
-      generator: where the order at random and the workers' seeds come from.
+      generator: the generator of random orders and the workers' seeds.
       prefetch_factor: how many batches' indices are drawn ahead for each worker; 2 by default.
       persistent_workers: keep workers, and their random numbers, for the next pass.
       pin_memory_device: has no effect.
@@ -261,7 +261,7 @@ class DataLoader(Generic[T_co]):
             default_convert if batch_sampler is None else default_collate
         )
         self.persistent_workers = persistent_workers
-        #: the length that was told of a set whose samples nobody has counted
+        #: the claimed length of an iterable data set
         self._length_told: int | None = None
         self._iterator: _BatchesInTurn | None = None
         self.__initialized = True
@@ -280,7 +280,7 @@ class DataLoader(Generic[T_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _begin(self, dataset: Any) -> Callable[[Any], Any]:
-        """What loads from a set, or a worker's copy of it, from its beginning on."""
+        """The fetcher of a data set, or of a worker's copy, at its beginning."""
         return _InARow(dataset, self) if self._iterable else _ByIndex(dataset, self)
 
     def __iter__(self) -> Iterator[Any]:
