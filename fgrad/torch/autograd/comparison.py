@@ -95,24 +95,20 @@ class Comparison:
     ) -> None:
         checked = wanted(inputs)
         directions, weights = random_vectors([inputs[i] for i in checked], () if self.forward else outputs)
+        derivatives = [
+            numerical_derivatives(func, inputs, i, u, self.eps) for i, u in zip(checked, directions, strict=True)
+        ]
+        if not outputs and not self.forward:
+            if any(x.numel() and bool(x.abs().max() > self.nondet_tol) for row in derivatives for x in row):
+                raise GradcheckError("Numerical gradient for function expected to be zero")
+            return
         inexact = [k for k, x in enumerate(results) if is_inexact(x)]
-        numerical = []
-        for i, u in zip(checked, directions, strict=True):
-            derivatives = numerical_derivatives(func, inputs, i, u, self.eps)
-            if not outputs and not self.forward:
-                if any(x.numel() and bool(x.abs().max() > self.nondet_tol) for x in derivatives):
-                    raise GradcheckError("Numerical gradient for function expected to be zero")
-                continue
-            kept = [derivatives[k] for k in inexact]
-            numerical.append(kept if self.forward else [(v * x).sum() for v, x in zip(weights, kept, strict=False)])
+        numerical = [[row[k] for k in inexact] for row in derivatives]
         if self.forward:
             analytical = forward_jacobians(func, inputs, results, self.check_dtypes, directions)
         else:
-            by_output = []
-            for x, v in zip(outputs, weights, strict=True):
-                columns = checked_rows(inputs, x, [v], self.nondet_tol, self.check_dtypes, NOT_REENTRANT_HINT)
-                by_output.append([_along(c[:, 0], u) for c, u in zip(columns, directions, strict=True)])
-            analytical = [list(row) for row in zip(*by_output, strict=True)]
+            numerical = [[(v * x).sum() for v, x in zip(weights, row, strict=False)] for row in numerical]
+            analytical = self._pulled_back(inputs, outputs, directions, weights)
         for i, row in enumerate(numerical):
             for j, n in enumerate(row):
                 a = analytical[i][j]
@@ -120,6 +116,16 @@ class Comparison:
                 if not _close(a, n, self.rtol, self.atol * scale):
                     slow = self._in_slow_mode(func, inputs, results, outputs, i, j)
                     raise GradcheckError(self._mismatch(a, n, j, i) + slow)
+
+    def _pulled_back(
+        self, inputs: Sequence[Any], outputs: Sequence[Tensor], directions: Sequence[Direction], weights: Sequence[Any]
+    ) -> list[list[Tensor]]:
+        """For each input and output the Jacobian between two vectors, by backward."""
+        by_output = []
+        for x, v in zip(outputs, weights, strict=True):
+            columns = checked_rows(inputs, x, [v], self.nondet_tol, self.check_dtypes, NOT_REENTRANT_HINT)
+            by_output.append([_along(c[:, 0], u) for c, u in zip(columns, directions, strict=True)])
+        return [list(row) for row in zip(*by_output, strict=True)]
 
     def _in_slow_mode(
         self,

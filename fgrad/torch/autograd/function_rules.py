@@ -60,14 +60,18 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
             arriving[i] = new_tensor(ct, results[i]._type)
         with _Alone():
             grads = _holding(cells, lambda: ctx.apply(arriving))
-            grads = [None if grads[i] is None else fitted(ctx, i, grads[i], inputs[i]._type) for i in varying]
-            return (*[None if g is None else g._value() for g in grads], *[None] * (len(operands) - first))
+            return (*[_value(ctx, i, grads[i], inputs[i]) for i in varying], *[None] * (len(operands) - first))
 
     rule.defvjp(forward, backward)
     types = [array_type(tuple(v.shape), v.dtype) for v in operands]
     values = Routine(recorded(lambda *arrays: list(rule(*arrays)), types))(operands)
     for x, value in zip(outputs, values, strict=True):
         derive(x, value)
+
+
+def _value(ctx: Any, i: int, grad: Tensor | None, x: Tensor) -> Any:
+    """The array of the gradient of an input."""
+    return None if grad is None else fitted(ctx, i, grad, x._type)._value()
 
 
 def own_handle(tensor: Tensor) -> Tensor:

@@ -27,22 +27,14 @@ def push(
         returned = cls.jvp(ctx, *given)
     finally:
         modes.dual_level = innermost
-    listed = returned if isinstance(returned, tuple) else (returned,)
-    if len(listed) != len(results):
+    pushed = returned if isinstance(returned, tuple) else (returned,)
+    if len(pushed) != len(results):
         raise RuntimeError(
             f"Function's jvp returned an invalid number of forward gradients (expected {len(results)} but got "
-            f"{len(listed)})"
+            f"{len(pushed)})"
         )
-    for i, (out, tangent) in enumerate(zip(results, listed, strict=True)):
-        if tangent is not None and not isinstance(tangent, Tensor):
-            raise RuntimeError(f"expected Variable or None (got {type_name(tangent)}) for grad output {i}.")
-        plain = any(out is x for x in ctx.non_differentiable)
-        if not isinstance(out, Tensor) or plain or not out._type.inexact:
-            if tangent is not None:
-                raise RuntimeError(
-                    f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is "
-                    "not a differentiable Tensor.You should return None at that position instead."
-                )
+    for i, (out, tangent) in enumerate(zip(results, pushed, strict=True)):
+        if not _is_differentiable(ctx, i, out, tangent):
             continue
         input_tangent = by_tensor.get(id(out)) if any(out is x for x in ctx.dirty_tensors) else None
         if input_tangent is not None:
@@ -51,6 +43,20 @@ def push(
         elif tangent is not None:
             _check_tangent(out, tangent, by_tensor, tensors)
             set_tangent(out, tangent, level)
+
+
+def _is_differentiable(ctx: Any, i: int, out: Any, tangent: Any) -> bool:
+    """Whether an output has a tangent; raises PyTorch's errors if the returned one is invalid."""
+    if tangent is not None and not isinstance(tangent, Tensor):
+        raise RuntimeError(f"expected Variable or None (got {type_name(tangent)}) for grad output {i}.")
+    if isinstance(out, Tensor) and out._type.inexact and not any(out is x for x in ctx.non_differentiable):
+        return True
+    if tangent is not None:
+        raise RuntimeError(
+            f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not a "
+            "differentiable Tensor.You should return None at that position instead."
+        )
+    return False
 
 
 def _given(x: Tensor, tangent: Tensor | None, materialize: bool) -> Tensor | None:

@@ -93,21 +93,18 @@ def _additive(mask: Tensor, like: Tensor) -> Tensor:
 
 def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> bool:
     """Whether PyTorch runs its fused kernel (aten/src/ATen/native/transformers/sdp_utils_cpp.cpp)."""
-    shapes = [x._type.shape for x in (query, key, value)]
-    q, k, v = shapes
-    if any(len(s) != 4 or 0 in s for s in shapes) or dropout_p or q[-1] != k[-1] or k[-1] != v[-1]:
+    q, k, v = shapes = [x._type.shape for x in (query, key, value)]
+    if dropout_p or not query._type.inexact or any(len(shape) != 4 or 0 in shape for shape in shapes):
         return False
-    if not query._type.inexact or q[0] != k[0] or k[0] != v[0] or k[1] != v[1] or k[2] != v[2]:
-        return False
-    if q[1] != k[1] and not (gqa and q[1] % k[1] == 0):
+    batch, heads, length, width = q
+    if k != v or (batch, width) != (k[0], k[3]) or (heads != k[1] and not (gqa and heads % k[1] == 0)):
         return False
     if mask is None:
         return True
     if modes.grad and is_tracked(mask):
         return False
-    m = mask._type.shape
-    full = (q[0], q[1], q[2], k[2])
-    return len(m) in (2, 4) and all(a in (1, b) for a, b in zip(reversed(m), reversed(full), strict=False))
+    sizes, full = mask._type.shape, (batch, heads, length, k[2])
+    return len(sizes) in (2, 4) and all(n in (1, m) for n, m in zip(reversed(sizes), reversed(full), strict=False))
 
 
 @functional(autocast="lower_precision_fp", dispatch=OF_NN)

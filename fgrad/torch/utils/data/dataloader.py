@@ -244,10 +244,7 @@ class DataLoader(Generic[T_co]):
         self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
         if sampler is None:
-            if self._iterable:
-                sampler = repeat(None)
-            else:
-                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            sampler = repeat(None) if self._iterable else _order(dataset, shuffle, generator)
         if batch_sampler is not None:
             batch_size = None
         elif batch_size is not None:
@@ -301,6 +298,10 @@ class DataLoader(Generic[T_co]):
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
+
+
+def _order(dataset: Any, shuffle: bool | None, generator: Generator | None) -> Any:
+    return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
