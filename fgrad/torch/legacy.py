@@ -36,19 +36,19 @@ _OPTIONS = (
 )
 
 
-def construct(dtype: Dtype, given: tuple[Any, ...], device: Any = None) -> Tensor:
+def construct(dtype: Dtype, args: tuple[Any, ...], device: Any = None) -> Tensor:
     """A tensor from sizes (filled with zeros), data, or another tensor.
 
     Raises:
       TypeError: the arguments are none of these.
     """
-    if not given:
+    if not args:
         return filled((0,), 0, dtype, device, False)
-    data = given[0]
-    if len(given) > 1 or (isinstance(data, int | np.integer) and not isinstance(data, bool)):
+    data = args[0]
+    if len(args) > 1 or (isinstance(data, int | np.integer) and not isinstance(data, bool)):
         if not isinstance(data, int | np.integer | Tensor):
-            raise TypeError(no_match("new", ", ".join(map(type_name, given)), _SIGNATURES))
-        return filled(sizes_of(given, "new"), 0, dtype, device, False)
+            raise TypeError(no_match("new", ", ".join(map(type_name, args)), _SIGNATURES))
+        return filled(sizes_of(args, "new"), 0, dtype, device, False)
     if isinstance(data, Tensor):
         return alias_of(data)
     if isinstance(data, Size):
@@ -68,11 +68,11 @@ class tensortype(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and instance._type.dtype is cls.dtype
 
-    def __call__(cls, *given: Any, device: Any = None) -> Tensor:
-        if len(given) == 1 and isinstance(given[0], Tensor) and given[0]._type.dtype is not cls.dtype:
-            wanted, have = (_OPTIONS.format(cpp_name(d.numpy)) for d in (cls.dtype, given[0]._type.dtype))
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        if len(args) == 1 and isinstance(args[0], Tensor) and args[0]._type.dtype is not cls.dtype:
+            wanted, have = (_OPTIONS.format(cpp_name(d.numpy)) for d in (cls.dtype, args[0]._type.dtype))
             raise TypeError(f"expected {wanted} (got {have})")
-        return construct(cls.dtype, given, device)
+        return construct(cls.dtype, args, device)
 
 
 def _legacy_type(dtype: Dtype) -> tensortype:
@@ -111,9 +111,9 @@ def _new(cls: type, *args: Any, device: Any = None) -> Any:
     return tensor if cls is Tensor else of_class(tensor, checked_class(cls))
 
 
-def _new_like(self: Tensor, *given: Any, device: Any = None) -> Tensor:
+def _new_like(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """A tensor of this one's dtype from sizes or data; superseded by ``new_tensor`` and ``new_zeros``."""
-    return construct(self._type.dtype, given, device)
+    return construct(self._type.dtype, args, device)
 
 
 Tensor.__new__ = staticmethod(_new)  # type: ignore[assignment]

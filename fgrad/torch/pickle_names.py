@@ -106,9 +106,9 @@ def _candidates(path: str, name: str) -> Iterator[Any]:
     if (path, name) == ("_C", "_VariableFunctionsClass"):
         yield _module("")
     path = _BUILT_IN.get(path, path)
-    own = [file for file, home in _FILES.items() if home == path]
-    single = [file for (file, each), home in _CLASSES.items() if home == path and each == name]
-    for file in (path, *single, *own):
+    files = [file for file, home in _FILES.items() if home == path]
+    class_files = [file for (file, each), home in _CLASSES.items() if home == path and each == name]
+    for file in (path, *class_files, *files):
         value: Any = _module(file)
         for part in name.split("."):
             value = getattr(value, part, None)

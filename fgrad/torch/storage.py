@@ -138,10 +138,10 @@ class UntypedStorage(_Memory):
 
     dtype: dtypes.dtype = dtypes.uint8
 
-    def __init__(self, given: Storage | int | Sequence[int] = 0, *, device: Any = None):
-        if not isinstance(given, Storage):
-            given = Storage(placed(constant(_bytes(given)), Device("cpu" if device is None else device)), self.dtype)
-        self._cell = given
+    def __init__(self, data: Storage | int | Sequence[int] = 0, *, device: Any = None):
+        if not isinstance(data, Storage):
+            data = Storage(placed(constant(_bytes(data)), Device("cpu" if device is None else device)), self.dtype)
+        self._cell = data
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> "UntypedStorage":
@@ -202,18 +202,18 @@ class UntypedStorage(_Memory):
         self._cell.resize(nbytes // self._cell.dtype.itemsize)
 
 
-def _bytes(given: int | Sequence[int]) -> np.ndarray:
+def _bytes(data: int | Sequence[int]) -> np.ndarray:
     """The initial bytes of a new storage."""
-    if isinstance(given, int):
-        check_room(given)
-        return np.zeros(given, np.uint8)
-    for x in given:
+    if isinstance(data, int):
+        check_room(data)
+        return np.zeros(data, np.uint8)
+    for x in data:
         if not isinstance(x, int):
             raise RuntimeError(
                 "torch.UntypedStorage(): tried to construct a storage from a sequence "
-                f"({type(given).__name__}), but one of the items was of type {type(x).__name__} instead of int"
+                f"({type(data).__name__}), but one of the items was of type {type(x).__name__} instead of int"
             )
-    return np.array(given, np.uint8)
+    return np.array(data, np.uint8)
 
 
 def _to(dtype: Dtype) -> Any:
@@ -240,10 +240,10 @@ class TypedStorage(_Conversions, _Memory):
         warn_of_types()
         self.dtype = dtypes.argument(dtype, "TypedStorage") if dtype is not None else dtypes.get_default_dtype()
         if wrap_storage is None:
-            given = args[0] if args else 0
-            if isinstance(given, int):
-                check_room(given * self.dtype.itemsize)
-            values = np.zeros(given) if isinstance(given, int) else np.asarray(list(given))
+            content = args[0] if args else 0
+            if isinstance(content, int):
+                check_room(content * self.dtype.itemsize)
+            values = np.zeros(content) if isinstance(content, int) else np.asarray(list(content))
             wrap_storage = UntypedStorage(Storage(constant(values.astype(self.dtype.numpy)), self.dtype))
         self._cell = wrap_storage._cell
 

@@ -80,8 +80,8 @@ def run(autocast: Autocast, function: Callable[..., Any], args: Sequence[Any], k
 def _each(cast: Callable[[Tensor, Dtype], Tensor], x: Any) -> Any:
     """An argument with its tensors cast."""
     if isinstance(x, Tensor):
-        own = x._type.dtype
-        if not own.is_floating_point or own is dtypes.float64:
+        dtype = x._type.dtype
+        if not dtype.is_floating_point or dtype is dtypes.float64:
             return x
         target = settings.targets.get(x.device.type)
         return x if target is None else cast(x, target)
@@ -112,10 +112,10 @@ def _lower(x: Tensor, target: Dtype) -> Tensor:
     )
     if not keep:
         return _converted(x, target)
-    kept = settings.cache.get(id(x))
-    if kept is None:
-        kept = settings.cache[id(x)] = x, _converted(x, target)
-    return kept[1]
+    cached = settings.cache.get(id(x))
+    if cached is None:
+        cached = settings.cache[id(x)] = x, _converted(x, target)
+    return cached[1]
 
 
 def _widest(values: Sequence[Any], targets: dict[str, Dtype]) -> Dtype | None:

@@ -40,32 +40,32 @@ CREATE_GRAPH = (
 )
 
 
-def _listed(given: Any) -> list[Any]:
-    if given is None:
+def _listed(tensors: Any) -> list[Any]:
+    if tensors is None:
         return []
-    return [given] if isinstance(given, Tensor | GradientEdge) else list(given)
+    return [tensors] if isinstance(tensors, Tensor | GradientEdge) else list(tensors)
 
 
-def checked_roots(given: Any) -> list[Any]:
+def checked_roots(tensors: Any) -> list[Any]:
     """The tensors at which a backward pass begins.
 
     Raises:
       TypeError: one is not a tensor.  PyTorch has an AssertionError there.
     """
-    roots = _listed(given)
+    roots = _listed(tensors)
     for i, root in enumerate(roots):
         if not isinstance(root, Tensor | GradientEdge):
             raise TypeError(f"Expected output to be a torch.Tensor, got {type_name(root)} at position {i}")
     return roots
 
 
-def checked_targets(given: Any) -> list[Any]:
+def checked_targets(tensors: Any) -> list[Any]:
     """The tensors whose gradients are wanted.
 
     Raises:
       RuntimeError: one is not a tensor.
     """
-    targets = _listed(given)
+    targets = _listed(tensors)
     for target in targets:
         if not isinstance(target, Tensor | GradientEdge):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type_name(target)}")
@@ -104,18 +104,15 @@ def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[T
             if shape != type.shape:
                 if batched:
                     raise RuntimeError(
-                        f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
-                        f"batch "
-                        f"dimension. The sizes of the remaining dimensions are expected to match the shape of "
+                        "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+                        "batch dimension. The sizes of the remaining dimensions are expected to match the shape of "
                         f"corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of "
                         f"{grad.shape} and output[{i}] has a shape of {Size(type.shape)}. If you only want some "
-                        f"tensors "
-                        "in `grad_output` to be considered batched, consider using vmap."
+                        "tensors in `grad_output` to be considered batched, consider using vmap."
                     )
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{i}] has a shape of {Size(grad._type.shape)} and output[{i}] "
-                    f"has a "
-                    f"shape of {Size(type.shape)}."
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {Size(grad._type.shape)} and output[{i}] has "
+                    f"a shape of {Size(type.shape)}."
                 )
             if type.dtype.is_complex != grad._type.dtype.is_complex:
                 raise RuntimeError(

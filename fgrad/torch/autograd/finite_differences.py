@@ -153,10 +153,10 @@ def checked_rows(
         ]
 
     first, second = rows(), rows()
-    given = [(g, x) for row in first for g, x in zip(row, sources, strict=True) if g is not None]
-    if check_dtypes and any(g.shape == x.shape and g.dtype != x.dtype for g, x in given):
+    pairs = [(g, x) for row in first for g, x in zip(row, sources, strict=True) if g is not None]
+    if check_dtypes and any(g.shape == x.shape and g.dtype != x.dtype for g, x in pairs):
         raise GradcheckError("Gradient has dtype mismatch")
-    if any(g.shape != x.shape for g, x in given):
+    if any(g.shape != x.shape for g, x in pairs):
         raise GradcheckError("Analytical gradient has incorrect size")
     jacobians, again = _side_by_side(first, sources), _side_by_side(second, sources)
     if any(a.numel() and bool((a - b).abs().max() > tolerance) for a, b in zip(jacobians, again, strict=True)):

@@ -144,11 +144,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def _of_its_type(tangent: Tensor, tensor: Tensor) -> Tensor:
     """A tangent, converted to the tensor's dtype."""
-    wanted, given = tensor._type.dtype, tangent._type.dtype
-    if given is wanted:
+    wanted, dtype = tensor._type.dtype, tangent._type.dtype
+    if dtype is wanted:
         return tangent
-    if given.is_complex and not wanted.is_complex:
-        raise ValueError(f"Expected the tangent of a {wanted} tensor to be real, but got: {given}")
+    if dtype.is_complex and not wanted.is_complex:
+        raise ValueError(f"Expected the tangent of a {wanted} tensor to be real, but got: {dtype}")
     return tangent.to(wanted)
 
 

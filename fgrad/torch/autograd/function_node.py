@@ -162,18 +162,17 @@ class FunctionNode(Node, FunctionCtx):
         if cls.backward is not Rules.backward and cls.vjp is not Rules.vjp:
             raise RuntimeError(
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
-                "implement "
-                "one of them."
+                "implement one of them."
             )
         if self._freed and self._saved:
             raise RuntimeError(TWICE)
         if self._kept:
             explain.put_back(self, self._kept)
-        given: list[Any] = []
+        cotangents: list[Any] = []
         for type, differentiable, grad in zip(self._outputs, self._differentiable, grads, strict=True):
             wanted = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
-            given.append(zeros(type) if grad is None and wanted and type is not None else grad)
-        returned = backward(self, *given)
+            cotangents.append(zeros(type) if grad is None and wanted and type is not None else grad)
+        returned = backward(self, *cotangents)
         results = self._checked(list(returned) if isinstance(returned, tuple | list) else [returned])
         if modes.grad:
             explain.warn_of_lost_history(self, self._saved, results)
@@ -355,7 +354,7 @@ class _Call:
             return out
         plain = self._is_plain(out)
         if any(out is x for x in self.ctx.dirty_tensors):
-            return self._written(i, out, plain)
+            return self._dirty_result(i, out, plain)
         if any(out is x for x in self.inputs):
             base = out
             if (plain or not self.recorded) and is_tracked(base):
@@ -370,7 +369,7 @@ class _Call:
             out._grad_fn, out._output_nr = (None, 0) if plain else (self.ctx, i)
         return out
 
-    def _written(self, i: int, out: Tensor, plain: bool) -> Tensor:
+    def _dirty_result(self, i: int, out: Tensor, plain: bool) -> Tensor:
         if plain and is_tracked(out):
             return alias(out)
         if not self.recorded or plain:

@@ -86,8 +86,8 @@ def own_handle(tensor: Tensor) -> Tensor:
 def kept_by(ctx: Any) -> list[Tensor]:
     """The distinct tensors that a context has saved or has as attributes."""
     saved = [s.tensor for s in ctx._saved if s is not None]
-    own = tree_util.tree_leaves(list(vars(ctx).values()), is_leaf=is_tensor)
-    return list({id(x): x for x in (*saved, *own) if isinstance(x, Tensor)}.values())
+    attributes = tree_util.tree_leaves(list(vars(ctx).values()), is_leaf=is_tensor)
+    return list({id(x): x for x in (*saved, *attributes) if isinstance(x, Tensor)}.values())
 
 
 class _Alone(capturing):

@@ -20,11 +20,11 @@ def push(
 ) -> None:
     """Call the user's ``jvp`` and set the tangents of the outputs."""
     by_tensor = {id(x): t for x, t in zip(tensors, tangents, strict=True)}
-    given = [_given(x, by_tensor[id(x)], ctx.materialize_grads) if isinstance(x, Tensor) else None for x in args]
+    arguments = [_tangent(x, by_tensor[id(x)], ctx.materialize_grads) if isinstance(x, Tensor) else None for x in args]
     versions = {key: None if t is None else t._counter.value for key, t in by_tensor.items()}
     innermost, modes.dual_level = modes.dual_level, level - 1
     try:
-        returned = cls.jvp(ctx, *given)
+        returned = cls.jvp(ctx, *arguments)
     finally:
         modes.dual_level = innermost
     pushed = returned if isinstance(returned, tuple) else (returned,)
@@ -59,7 +59,7 @@ def _is_differentiable(ctx: Any, i: int, out: Any, tangent: Any) -> bool:
     return False
 
 
-def _given(x: Tensor, tangent: Tensor | None, materialize: bool) -> Tensor | None:
+def _tangent(x: Tensor, tangent: Tensor | None, materialize: bool) -> Tensor | None:
     """The tangent of an argument as passed to ``jvp``."""
     return zeros(x._type) if tangent is None and materialize and x._type.inexact else tangent
 
@@ -75,18 +75,18 @@ def _check_tangent(out: Tensor, tangent: Tensor, by_tensor: dict[int, Any], inpu
     base = None if out._view is None else out._view.base
     viewed = [x for x in inputs if base is not None and base is (x if x._view is None else x._view.base)]
     # inside torch.func no output is a view
-    given = by_tensor[id(viewed[0])] if viewed and not modes.transforms else None
-    if given is not None:
+    input_tangent = by_tensor[id(viewed[0])] if viewed and not modes.transforms else None
+    if input_tangent is not None:
         if tangent._view is None:
             raise RuntimeError(
                 "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
                 "view."
             )
-        if given._view is None and tangent._view.base is not given:
+        if input_tangent._view is None and tangent._view.base is not input_tangent:
             raise RuntimeError(
                 "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
             )
-        if given._view is not None and tangent._view.base is not given._view.base:
+        if input_tangent._view is not None and tangent._view.base is not input_tangent._view.base:
             raise RuntimeError(
                 "A custom Function is returning a view but the jvp is not returning a view of the same base as the "
                 "given grad input."

@@ -74,8 +74,8 @@ def jacobian(
             )
         return _by_columns(func, inputs, strict, vectorize)
     with enable_grad():
-        several, given = tupled(inputs, "inputs", "jacobian")
-        primals = prepared(given, create_graph, True)
+        several, tensors = tupled(inputs, "inputs", "jacobian")
+        primals = prepared(tensors, create_graph, True)
         several_out, outputs = tupled(func(*primals), "outputs of the user-provided function", "jacobian")
         if strict:
             check_dependent(outputs, "outputs")
@@ -84,11 +84,10 @@ def jacobian(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
                 "Please either set `strict=False` or `vectorize=False`."
             )
-        rows = (
-            _rows_at_once(outputs, primals, create_graph)
-            if vectorize
-            else _rows(outputs, primals, create_graph, strict)
-        )
+        if vectorize:
+            rows = _rows_at_once(outputs, primals, create_graph)
+        else:
+            rows = _rows(outputs, primals, create_graph, strict)
     rows = released(rows, create_graph)
     return untupled(tuple([untupled(row, several) for row in rows]), several_out)
 
@@ -119,7 +118,7 @@ def hessian(
     Source: `torch.autograd.functional.hessian
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hessian.html>`_.
     """
-    several, given = tupled(inputs, "inputs", "hessian")
+    several, tensors = tupled(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
@@ -143,7 +142,7 @@ def hessian(
             check_dependent(grads, "jacobian")
         return grads
 
-    matrices = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
+    matrices = jacobian(gradient, tensors, create_graph, strict, vectorize, outer_jacobian_strategy)
     return matrices if several else matrices[0][0]
 
 
@@ -209,15 +208,16 @@ def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: 
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
             'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
         )
-    several, given = tupled(inputs, "inputs", "jacobian")
+    several, primals = tupled(inputs, "inputs", "jacobian")
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
             "`vectorize=True`."
         )
-    sizes = [x.numel() for x in given]
+    sizes = [x.numel() for x in primals]
     with mapping(sum(sizes), "error") as level, dual_level():
-        duals = [make_dual(x, cross_in(block, level).view_as(x)) for x, block in zip(given, _basis(given), strict=True)]
+        tangents = [cross_in(block, level).view_as(x) for x, block in zip(primals, _basis(primals), strict=True)]
+        duals = [make_dual(x, tangent) for x, tangent in zip(primals, tangents, strict=True)]
         outputs = func(*duals)
         several_out, listed = tupled(outputs, "outputs", "None")
         pairs = [unpack_dual(x) for x in listed]
@@ -226,7 +226,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: 
     matrices: Any = [
         [
             part.permute(*range(1, part.ndim), 0).reshape(primal.shape + x.shape)
-            for part, x in zip(column.split(sizes, dim=0), given, strict=True)
+            for part, x in zip(column.split(sizes, dim=0), primals, strict=True)
         ]
         for column, (primal, _) in zip(columns, pairs, strict=True)
     ]

@@ -68,27 +68,27 @@ def gradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    given = tupled(inputs)
+    args = tupled(inputs)
     try:
-        _check_inputs(given)
-        results = tupled(func(*given))
+        _check_inputs(args)
+        results = tupled(func(*args))
         reverse = Comparison(eps, rtol, atol, check_grad_dtypes, nondet_tol, fast_mode)
         if check_backward_ad:
-            _reverse(reverse, func, given, results)
+            _reverse(reverse, func, args, results)
         if check_forward_ad:
             forward = Comparison(eps, rtol, atol, check_grad_dtypes, nondet_tol, fast_mode, True)
-            _forward(forward, func, given, results, check_undefined_grad)
+            _forward(forward, func, args, results, check_undefined_grad)
         if check_batched_forward_grad:
-            _batched_forward(func, given)
+            _batched_forward(func, args)
         if not check_backward_ad:
             return True
         outputs = _differentiable(results)
         for i, x in enumerate(outputs):
             if check_batched_grad:
-                _batched_reverse(given, x, i)
-        _check_multiplied(outputs, given, bool(masked))
+                _batched_reverse(args, x, i)
+        _check_multiplied(outputs, args, bool(masked))
         if check_undefined_grad:
-            _check_undefined(func, outputs, given)
+            _check_undefined(func, outputs, args)
     except GradcheckError:
         if raise_exception:
             raise
@@ -229,11 +229,11 @@ def _check_undefined(func: Callable[..., Any], outputs: Sequence[Tensor], inputs
     cases = [range(len(outputs)), *([k] for k in range(len(outputs)) if len(outputs) > 1)]
     for missing in cases:
         fresh = _differentiable(tupled(func(*inputs)))
-        given = [_without_gradient(x) if k in missing else x for k, x in enumerate(fresh)]
-        if not given:
+        pruned = [_without_gradient(x) if k in missing else x for k, x in enumerate(fresh)]
+        if not pruned:
             continue
         try:
-            gradients = grad(given, sources, [ops.zeros_like(x) for x in given], allow_unused=True)
+            gradients = grad(pruned, sources, [ops.zeros_like(x) for x in pruned], allow_unused=True)
         except RuntimeError as error:
             _warn_undefined()
             raise GradcheckError(
@@ -346,14 +346,14 @@ def gradgradcheck(
     for name, value in (("check_undefined_grad", check_undefined_grad), ("check_batched_grad", check_batched_grad)):
         if value and not check_rev_over_rev:
             raise AssertionError(f"Setting {name}=True requires check_rev_over_rev to be True")
-    given = tupled(inputs)
+    primals = tupled(inputs)
     if grad_outputs is None:
-        outputs = _differentiable(tupled(func(*given)))
+        outputs = _differentiable(tupled(func(*primals)))
         cotangents = tuple([_random_like(x, gen_non_contig_grad_outputs) for x in outputs])
     else:
         cotangents = tupled(grad_outputs)
     count = len(cotangents)
-    checked, seeds = wanted(given), wanted(cotangents)
+    checked, seeds = wanted(primals), wanted(cotangents)
 
     def gradient(*args: Any) -> tuple[Tensor, ...]:
         sources, cts = args[:-count], args[-count:]
@@ -367,7 +367,7 @@ def gradgradcheck(
 
     return gradcheck(
         gradient,
-        given + cotangents,
+        primals + cotangents,
         eps=eps,
         atol=atol,
         rtol=rtol,

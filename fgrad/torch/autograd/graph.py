@@ -172,10 +172,10 @@ class _All:
         def inner(grad: Tensor) -> None:
             task = engine.running.tasks[-1]
             grads = task.notes.setdefault(self, [None] * len(self.nodes))
-            left = task.notes.setdefault((self, "left"), [sum(map(task.runs, self.nodes))])
+            missing = task.notes.setdefault((self, "left"), [sum(map(task.runs, self.nodes))])
             grads[i] = grad
-            left[0] -= 1
-            if not left[0]:
+            missing[0] -= 1
+            if not missing[0]:
                 self.fn(task.notes.pop(self))
 
         return inner

@@ -49,8 +49,8 @@ def vjp(
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.vjp.html>`_.
     """
     with enable_grad():
-        several, given = tupled(inputs, "inputs", "vjp")
-        primals = prepared(given, create_graph, True)
+        several, tensors = tupled(inputs, "inputs", "vjp")
+        primals = prepared(tensors, create_graph, True)
         several_out, outputs = _called(func, primals, "vjp", strict)
         if v is not None:
             vectors = vector(v, outputs, several_out, "vjp", create_graph)
@@ -85,8 +85,8 @@ def jvp(
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jvp.html>`_.
     """
     with enable_grad():
-        several, given = tupled(inputs, "inputs", "jvp")
-        primals = prepared(given, create_graph, True)
+        several, tensors = tupled(inputs, "inputs", "jvp")
+        primals = prepared(tensors, create_graph, True)
         if v is not None:
             vectors = vector(v, primals, several, "jvp", create_graph)
         else:
@@ -169,8 +169,8 @@ def _jacobian(
 ) -> tuple[bool, Tensors, Tensors | None, Tensors, tuple[Any, ...]]:
     """The first derivative of a scalar-valued function, with history, and the prepared arguments."""
     with enable_grad():
-        several, given = tupled(inputs, "inputs", name)
-        primals = prepared(given, create_graph, True)
+        several, tensors = tupled(inputs, "inputs", name)
+        primals = prepared(tensors, create_graph, True)
         if v is not None:
             vectors = vector(v, primals, several, name, create_graph)
         else:

@@ -10,14 +10,14 @@ from fgrad.torch.autograd.backward import grad
 Tensors = tuple[Tensor, ...]
 
 
-def tupled(given: Any, argument: str, function: str) -> tuple[bool, Tensors]:
+def tupled(value: Any, argument: str, function: str) -> tuple[bool, Tensors]:
     """Whether the argument is a tuple, and its tensors as a tuple.
 
     Raises:
       TypeError: one is not a tensor.
     """
-    several = isinstance(given, tuple)
-    listed = given if several else (given,)
+    several = isinstance(value, tuple)
+    listed = value if several else (value,)
     for i, x in enumerate(listed):
         if not isinstance(x, Tensor):
             which = f"the value at index {i}" if several else f"the given {argument}"
@@ -56,8 +56,8 @@ def vector(v: Any, like: Tensors, several: bool, function: str, create_graph: bo
     Raises:
       RuntimeError: it does not fit ``like``.
     """
-    _, given = tupled(v, "v", function)
-    vectors = prepared(given, create_graph, False)
+    _, tensors = tupled(v, "v", function)
+    vectors = prepared(tensors, create_graph, False)
     if len(vectors) != len(like):
         if several:
             raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
@@ -106,8 +106,8 @@ def gradients(
     batched: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """``autograd.grad`` of the outputs that require grad; None where an input is not reached."""
-    given = [None] * len(outputs) if seeds is None else seeds
-    pairs = [(x, g) for x, g in zip(outputs, given, strict=True) if x is not None and is_tracked(x)]
+    cotangents = [None] * len(outputs) if seeds is None else seeds
+    pairs = [(x, g) for x, g in zip(outputs, cotangents, strict=True) if x is not None and is_tracked(x)]
     if not pairs:
         return (None,) * len(inputs)
     return grad(

@@ -151,11 +151,11 @@ class _IndependentConstraint(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         result = self.base_constraint.check(value)
-        kept = result.dim() - self.reinterpreted_batch_ndims
-        if kept < 0:
+        batch_dims = result.dim() - self.reinterpreted_batch_ndims
+        if batch_dims < 0:
             expected = self.base_constraint.event_dim + self.reinterpreted_batch_ndims
             raise ValueError(f"Expected value.dim() >= {expected} but got {value.dim()}")
-        return result.reshape(result.shape[:kept] + (-1,)).all(-1)
+        return result.reshape(result.shape[:batch_dims] + (-1,)).all(-1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__[1:]}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"

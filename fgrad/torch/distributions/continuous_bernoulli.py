@@ -102,13 +102,13 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
 
     def icdf(self, value: Tensor) -> Tensor:
         cut = self._cut
-        rest = ops.log1p(-cut)
-        exact = (ops.log1p(-cut + value * (2.0 * cut - 1.0)) - rest) / (ops.log(cut) - rest)
+        log_failure = ops.log1p(-cut)
+        exact = (ops.log1p(-cut + value * (2.0 * cut - 1.0)) - log_failure) / (ops.log(cut) - log_failure)
         return ops.where(self._stable, exact, value)
 
     def entropy(self) -> Tensor:
-        rest = ops.log1p(-self.probs)
-        return self.mean * (rest - ops.log(self.probs)) - self._log_norm() - rest
+        log_failure = ops.log1p(-self.probs)
+        return self.mean * (log_failure - ops.log(self.probs)) - self._log_norm() - log_failure
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

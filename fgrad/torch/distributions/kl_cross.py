@@ -156,10 +156,10 @@ def _to_gumbel(p: Any, q: Any) -> Tensor:
 
 @register_kl(Normal, Laplace)
 def _normal_to_laplace(p: Any, q: Any) -> Tensor:
-    away = p.loc - q.loc
-    ratio = away / p.scale
+    shift = p.loc - q.loc
+    ratio = shift / p.scale
     density = math.sqrt(2 / math.pi) * p.scale * (-0.5 * ratio.pow(2)).exp()
-    distance = density + away * ops.erf(math.sqrt(0.5) * ratio)
+    distance = density + shift * ops.erf(math.sqrt(0.5) * ratio)
     return -p.entropy() + (2 * q.scale).log() + distance / q.scale
 
 

@@ -54,8 +54,8 @@ class Laplace(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._checked(value)
-        away = value - self.loc
-        return 0.5 - 0.5 * away.sign() * ops.expm1(-away.abs() / self.scale)
+        deviation = value - self.loc
+        return 0.5 - 0.5 * deviation.sign() * ops.expm1(-deviation.abs() / self.scale)
 
     def icdf(self, value: Tensor) -> Tensor:
         term = value - 0.5

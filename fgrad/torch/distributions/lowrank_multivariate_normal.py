@@ -93,17 +93,17 @@ class LowRankMultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        low = standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype)
-        own = standard_normal(shape, self.loc.dtype)
-        return self.loc + (self.cov_factor @ low.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * own
+        factors = standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype)
+        noise = standard_normal(shape, self.loc.dtype)
+        return self.loc + (self.cov_factor @ factors.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * noise
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)
-        away = (value - self.loc).unsqueeze(-1)
+        deviation = (value - self.loc).unsqueeze(-1)
         capacitance = self._capacitance_tril
-        column = self._scaled @ away
+        column = self._scaled @ deviation
         solved = solve_triangular(capacitance.expand(column.shape[:-2] + capacitance.shape[-2:]), column, upper=False)
-        distance = (away.squeeze(-1).pow(2) / self.cov_diag).sum(-1) - solved.squeeze(-1).pow(2).sum(-1)
+        distance = (deviation.squeeze(-1).pow(2) / self.cov_diag).sum(-1) - solved.squeeze(-1).pow(2).sum(-1)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det(capacitance) + distance)
 
     def _log_det(self, capacitance: Tensor) -> Tensor:

@@ -97,8 +97,8 @@ class MixtureSameFamily(Distribution):
         # the law of total variance
         weights, means = self._weights(), self.component_distribution.mean
         within = (weights * self.component_distribution.variance).sum(dim=self._dim)
-        away = means - self.mean.unsqueeze(self._dim)
-        return within + (weights * away.pow(2.0)).sum(dim=self._dim)
+        deviations = means - self.mean.unsqueeze(self._dim)
+        return within + (weights * deviations.pow(2.0)).sum(dim=self._dim)
 
     def cdf(self, value: Tensor) -> Tensor:
         parts = self.component_distribution.cdf(value.unsqueeze(self._dim))

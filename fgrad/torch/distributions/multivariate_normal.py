@@ -12,10 +12,10 @@ from fgrad.torch.distributions.utils import lazy_property, standard_normal
 from fgrad.torch.linalg import cholesky, solve_triangular
 
 
-def squared_distance(factor: Tensor, away: Tensor) -> Tensor:
+def squared_distance(factor: Tensor, deviation: Tensor) -> Tensor:
     """The squared Mahalanobis norm, from a Cholesky factor of the covariance."""
-    shape = ops.broadcast_shapes(factor.shape[:-1], away.shape)
-    columns = away.expand(shape).unsqueeze(-1)
+    shape = ops.broadcast_shapes(factor.shape[:-1], deviation.shape)
+    columns = deviation.expand(shape).unsqueeze(-1)
     return solve_triangular(factor, columns, upper=False).squeeze(-1).pow(2).sum(-1)
 
 
@@ -67,10 +67,10 @@ class MultivariateNormal(Distribution):
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         named = {"scale_tril": scale_tril, "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix}
-        given = [(name, matrix) for name, matrix in named.items() if matrix is not None]
-        if len(given) != 1:
+        specified = [(name, matrix) for name, matrix in named.items() if matrix is not None]
+        if len(specified) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given
+        ((name, matrix),) = specified
         if matrix.dim() < 2:
             shown = "scale_tril matrix" if name == "scale_tril" else name
             raise ValueError(f"{shown} must be at least two-dimensional, with optional leading batch dimensions")

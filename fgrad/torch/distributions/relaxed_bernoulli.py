@@ -50,8 +50,8 @@ class LogitRelaxedBernoulli(Probabilities, Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)
         logits, value = broadcast_all(self.logits, value)
-        away = logits - value.mul(self.temperature)
-        return ops.log(ops.as_tensor(self.temperature)) + away - 2 * away.exp().log1p()
+        scaled = logits - value.mul(self.temperature)
+        return ops.log(ops.as_tensor(self.temperature)) + scaled - 2 * scaled.exp().log1p()
 
 
 class RelaxedBernoulli(TransformedDistribution):

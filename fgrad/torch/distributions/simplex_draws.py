@@ -54,9 +54,9 @@ def beta_movement(x: Any, a: Any, b: Any) -> Any:
 
 
 def _gradient(ct: Any, x: Any, concentration: Any, values: Any) -> tuple[Any, Any]:
-    rest = jnp.sum(concentration, axis=-1, keepdims=True) - concentration
-    own = beta_movement(x, concentration, rest) / (1 - x)
-    return own * (ct - jnp.sum(x * ct, axis=-1, keepdims=True)), jnp.zeros_like(values)
+    others = jnp.sum(concentration, axis=-1, keepdims=True) - concentration
+    movement = beta_movement(x, concentration, others) / (1 - x)
+    return movement * (ct - jnp.sum(x * ct, axis=-1, keepdims=True)), jnp.zeros_like(values)
 
 
 _DIRICHLET = Operation(

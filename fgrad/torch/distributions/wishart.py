@@ -45,10 +45,10 @@ class Wishart(ExponentialFamily):
         validate_args: bool | None = None,
     ) -> None:
         named = {"scale_tril": scale_tril, "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix}
-        given = [(name, matrix) for name, matrix in named.items() if matrix is not None]
-        if len(given) != 1:
+        specified = [(name, matrix) for name, matrix in named.items() if matrix is not None]
+        if len(specified) != 1:
             raise AssertionError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given
+        ((name, matrix),) = specified
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         df = ops.tensor(df, dtype=matrix.dtype) if is_number(df) else df

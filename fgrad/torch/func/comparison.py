@@ -36,17 +36,17 @@ class TensorPrograms:
 
         @functionalize
         def both(*args: Any, **kwargs: Any) -> Any:
-            given = [x for x in flatten((args, kwargs))[0] if isinstance(x, Tensor) and x._type.inexact]
-            for x in given:
+            inputs = [x for x in flatten((args, kwargs))[0] if isinstance(x, Tensor) and x._type.inexact]
+            for x in inputs:
                 x.requires_grad_()
             results = fun(*args, **kwargs)
             outputs = [x for x in flatten(results)[0] if isinstance(x, Tensor) and x._type.inexact and is_tracked(x)]
-            others = {name: x for name, x in _closed_over(outputs) if not any(x is each for each in given)}
+            others = {name: x for name, x in _closed_over(outputs) if not any(x is each for each in inputs)}
             if not outputs:
-                return results, [None] * len(given), {}
+                return results, [None] * len(inputs), {}
             seeds = [new_tensor(weights(x._type.array), x._type) for x in outputs]
-            gradients = grad(outputs, [*given, *others.values()], seeds, allow_unused=True)
-            return results, list(gradients[: len(given)]), dict(zip(others, gradients[len(given) :], strict=True))
+            gradients = grad(outputs, [*inputs, *others.values()], seeds, allow_unused=True)
+            return results, list(gradients[: len(inputs)]), dict(zip(others, gradients[len(inputs) :], strict=True))
 
         return both
 

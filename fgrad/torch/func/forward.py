@@ -77,9 +77,9 @@ def jvp_at(
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     varied = primals if argnums is None else chosen(primals, argnums)
-    given = (tangents[0] if isinstance(argnums, int) else tangents) if argnums is not None else tangents
+    varied_tangents = (tangents[0] if isinstance(argnums, int) else tangents) if argnums is not None else tangents
     leaves, structure = flatten(varied)
-    directions, directions_structure = flatten(given)
+    directions, directions_structure = flatten(varied_tangents)
     if structure != directions_structure:
         raise RuntimeError(
             f"{_JVP}: Expected primals and tangents to have the same python structure. For example, if primals is a "
@@ -155,12 +155,12 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     recorded = any(outer.leads_out(x) for x in pulled)
 
     def derivative(*tangents: Any) -> Any:
-        given, given_structure = flatten(tangents)
+        directions, given_structure = flatten(tangents)
         if given_structure != structure:
             raise RuntimeError(
                 f"Expected the tangents {given_structure} to have the same argspec as the primals {structure}"
             )
-        for i, (t, p) in enumerate(zip(given, leaves, strict=True)):
+        for i, (t, p) in enumerate(zip(directions, leaves, strict=True)):
             for name, one, other in (
                 ("shape", t.shape, p.shape),
                 ("device", t.device, p.device),
@@ -171,8 +171,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                         f"tangent:{i} with {name} {one} in flattened pytree doesn't match the {name} {other} of the "
                         "corresponding primal."
                     )
-        create = modes.grad and (recorded or any(t.requires_grad for t in given))
-        pushed = outer.gradients(pulled, cotangents, given, True, create)
+        create = modes.grad and (recorded or any(t.requires_grad for t in directions))
+        pushed = outer.gradients(pulled, cotangents, directions, True, create)
         return unflatten([outer.leave(x) for x in pushed], out_structure)
 
     return values, derivative

@@ -88,11 +88,9 @@ def _arrays(tree: Any) -> Any:
 
 
 _OPTIONS = (
-    " Valid options are:\n"
-    "     remove='mutations': all inplace and out= operators will be removed from the program, and replaced"
-    " with their out-of-place equivalents.\n"
-    "     remove='mutations_and_views': In addition to the above, all aliasing operators {view} will be"
-    " replaced with their non-aliasing counterparts, {view}_copy.\n"
+    " Valid options are:\n     remove='mutations': all inplace and out= operators will be removed from the program, "
+    "and replaced with their out-of-place equivalents.\n     remove='mutations_and_views': In addition to the above, "
+    "all aliasing operators {view} will be replaced with their non-aliasing counterparts, {view}_copy.\n"
 )
 
 

@@ -49,9 +49,9 @@ def functional_call(
     <https://docs.pytorch.org/docs/stable/generated/torch.func.functional_call.html>`_.
     """
     state = _merged(parameter_and_buffer_dicts)
-    given = () if args is None else args if isinstance(args, tuple) else (args,)
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
     with _state_replaced(module, state, tie_weights, strict):
-        return module(*given, **(kwargs or {}))
+        return module(*positional, **(kwargs or {}))
 
 
 def _merged(dicts: Any) -> dict[str, Tensor]:
@@ -81,8 +81,8 @@ def _state_replaced(module: Any, state: dict[str, Tensor], tie_weights: bool, st
             old[name] = _swap(module, name, tensor)
         yield
     finally:
-        left = {name: _swap(module, name, tensor) for name, tensor in old.items()}
-        state.update({name: left[name] for name in state if name in left})
+        final = {name: _swap(module, name, tensor) for name, tensor in old.items()}
+        state.update({name: final[name] for name in state if name in final})
 
 
 def _named(module: Any) -> dict[str, Tensor]:
@@ -99,15 +99,15 @@ def _untied(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
         names.setdefault(tensor, []).append(name)
     values = dict(state)
     for tied in names.values():
-        given = [name for name in tied if name in state]
-        if len(tied) == 1 or not given:
+        named = [name for name in tied if name in state]
+        if len(tied) == 1 or not named:
             continue
-        if len({id(state[name]) for name in given}) > 1:
+        if len({id(state[name]) for name in named}) > 1:
             raise ValueError(
                 f"functional_call got multiple values for keys {sorted(tied)}, which are tied. Consider using "
                 "tie_weights=False"
             )
-        values |= dict.fromkeys(tied, state[given[0]])
+        values |= dict.fromkeys(tied, state[named[0]])
     return values
 
 

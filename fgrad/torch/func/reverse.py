@@ -136,13 +136,13 @@ def vjp_at(
     leaves, entered_structure = flatten(entered)
 
     def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given, given_structure = flatten(cotangents)
+        cts, given_structure = flatten(cotangents)
         if given_structure != structure:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
                 f"function. cotangents: {shown(given_structure)}, primal output: {shown(structure)}"
             )
-        pairs = [(x, ct) for x, ct in zip(outputs, given, strict=True) if is_tracked(x)]
+        pairs = [(x, ct) for x, ct in zip(outputs, cts, strict=True) if is_tracked(x)]
         varied = [x for x, _ in pairs]
         starts = seeds(varied, [ct for _, ct in pairs], False)
         # grad mode is read now: vjp may have been called in no_grad, and this function outside

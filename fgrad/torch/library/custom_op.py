@@ -79,8 +79,8 @@ def _spread(values: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
 
 
 def _gathered(leaves: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
-    rest = iter(leaves)
-    return [next(rest) if n is None else [next(rest) for _ in range(n)] for n in counts]
+    remaining = iter(leaves)
+    return [next(remaining) if n is None else [next(remaining) for _ in range(n)] for n in counts]
 
 
 class CustomOpDef:
@@ -266,9 +266,9 @@ def _function_of(definition: CustomOpDef) -> Any:
         ctx._call = call
         if definition._setup_context_fn is None:
             return
-        given, keywords = definition._signature.filled(_gathered(leaves, call.counts), call.keywords)
+        positional, keywords = definition._signature.filled(_gathered(leaves, call.counts), call.keywords)
         named = {"keyword_only_inputs": keywords} if keywords else {}
-        definition._setup_context_fn(ctx=ctx, inputs=given, output=call.result(output), **named)
+        definition._setup_context_fn(ctx=ctx, inputs=positional, output=call.result(output), **named)
 
     def backward(ctx: Any, *grads: Any) -> Any:
         call = ctx._call
@@ -292,9 +292,9 @@ def _function_of(definition: CustomOpDef) -> Any:
 
     def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[Any, Any]:
         *leaves, call = args
-        dims, given = tuple(_gathered(in_dims[:-1], call.counts)), _gathered(leaves, call.counts)
+        dims, batched = tuple(_gathered(in_dims[:-1], call.counts)), _gathered(leaves, call.counts)
         rule = definition._vmap_fn or _one_by_one(definition)
-        result, out_dims = rule(info, dims, *given, **call.keywords)
+        result, out_dims = rule(info, dims, *batched, **call.keywords)
         flat = call.flattened(result)
         several = isinstance(out_dims, tuple)
         result_dims = list(out_dims) if several else [out_dims] * len(call.result_counts)
@@ -379,8 +379,8 @@ def custom_op(
 
     def make(function: Callable[..., Any]) -> CustomOpDef:
         schema = schema_of(function, mutates_args)
-        namespace, own = name.split("::")
-        definition = CustomOpDef(namespace, own, schema, function)
+        namespace, short_name = name.split("::")
+        definition = CustomOpDef(namespace, short_name, schema, function)
         _enter(definition)
         return definition
 

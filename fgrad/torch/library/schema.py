@@ -21,8 +21,9 @@ _WANTED = {"SymInt": "int", "Scalar": "number", "ScalarType": "int"}
 _KINDS: dict[str, Any] = {"SymInt": int, "float": (int, float), "bool": bool, "str": str}
 
 
-def _sequences(of: Any) -> tuple[Any, ...]:
-    return typing.Sequence[of], typing.List[of], GenericAlias(Sequence, (of,)), GenericAlias(list, (of,))  # noqa: UP006
+def _sequences(item: Any) -> tuple[Any, ...]:
+    aliases = GenericAlias(Sequence, (item,)), GenericAlias(list, (item,))
+    return typing.Sequence[item], typing.List[item], *aliases  # noqa: UP006
 
 
 def _parameter_types() -> dict[Any, str]:
@@ -110,14 +111,14 @@ class Schema:
                 f"{name}() takes {len(positional)} positional argument(s) but {len(args)} was/were given.  "
                 f"Declaration: {declared}"
             )
-        given = dict(zip([p.name for p in positional], args, strict=False))
+        arguments = dict(zip([p.name for p in positional], args, strict=False))
         for key, value in kwargs.items():
             if all(p.name != key for p in self.parameters):
                 raise RuntimeError(f"Unknown keyword argument '{key}' for operator '{name}'. Schema: {declared}")
-            given[key] = value
+            arguments[key] = value
         values: dict[str, Any] = {}
         for position, p in enumerate(self.parameters):
-            value = given.get(p.name, p.default)
+            value = arguments.get(p.name, p.default)
             if value is inspect.Parameter.empty:
                 raise RuntimeError(f"{name}() is missing value for argument '{p.name}'. Declaration: {declared}")
             values[p.name] = value if value is p.default else _converted(p, position, value, name, declared)

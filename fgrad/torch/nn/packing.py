@@ -138,8 +138,8 @@ def _rows(input: Array, rows: Fixed) -> Any:
 def _spread(data: Array, rows: Fixed, padding_value: Number) -> Any:
     """The rows at given indices, and a padding value where the index is -1."""
     values = data.at[jnp.maximum(rows, 0)].get(mode="promise_in_bounds")
-    there = lax.expand_dims(rows >= 0, range(rows.ndim, values.ndim))
-    return jnp.where(there, values, padding_value.astype(data.dtype))
+    present = lax.expand_dims(rows >= 0, range(rows.ndim, values.ndim))
+    return jnp.where(present, values, padding_value.astype(data.dtype))
 
 
 def pack_padded_sequence(
@@ -274,20 +274,20 @@ def pad_sequence(
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
-    given: Sequence[Tensor] = tuple(sequences)
-    if not given:
+    listed: Sequence[Tensor] = tuple(sequences)
+    if not listed:
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    for i, sequence in enumerate(given):
+    for i, sequence in enumerate(listed):
         if not isinstance(sequence, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type_name(sequence)}")
-    first = given[0]
+    first = listed[0]
     if not first.dim():
         raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
-    longest = max(x.size(0) for x in given)
+    longest = max(x.size(0) for x in listed)
     padded = []
-    for x in given:
+    for x in listed:
         if x.shape[1:] != first.shape[1:]:
             # other shapes are broadcast as by copy_, if possible
             x = first.new_empty((x.size(0), *first.shape[1:])).copy_(x)

@@ -93,8 +93,8 @@ def lstm_cell(input: Any, hx: Any, *weights: Any) -> tuple[Any, ...]:
     return _step(_lstm, input, tuple(hx), weights)
 
 
-def _step(cell: Cell, input: Any, state: tuple[Any, ...], given: Sequence[Any]) -> tuple[Any, ...]:
-    weights = Weights(*given)
+def _step(cell: Cell, input: Any, state: tuple[Any, ...], parameters: Sequence[Any]) -> tuple[Any, ...]:
+    weights = Weights(*parameters)
     _check_cell(input, state, weights)
     return cell(weights.from_input(input), state, weights)
 
@@ -187,12 +187,12 @@ def _layers(
 
 
 def _run(
-    cell: Cell, x: Any, state: tuple[Any, ...], given: tuple[Any, ...], backwards: bool
+    cell: Cell, x: Any, state: tuple[Any, ...], parameters: tuple[Any, ...], backwards: bool
 ) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction: its outputs and the state after the last step."""
     if not x.size(0):
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    weights = Weights(*given)
+    weights = Weights(*parameters)
     steps = weights.from_input(x).unbind(0)
     outputs = []
     for gates in reversed(steps) if backwards else steps:
@@ -202,10 +202,10 @@ def _run(
 
 
 def _run_packed(
-    cell: Cell, sizes: Sequence[int], x: Any, state: tuple[Any, ...], given: tuple[Any, ...], backwards: bool
+    cell: Cell, sizes: Sequence[int], x: Any, state: tuple[Any, ...], parameters: tuple[Any, ...], backwards: bool
 ) -> tuple[Any, tuple[Any, ...]]:
     """``_run`` over packed sequences."""
-    weights = Weights(*given)
+    weights = Weights(*parameters)
     run = _run_packed_backwards if backwards else _run_packed_forwards
     return run(cell, moments(weights.from_input(x), sizes), state, weights)
 

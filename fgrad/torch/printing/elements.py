@@ -70,17 +70,17 @@ def _form(values: np.ndarray, options: PrintOptions) -> _Form:
     numbers = values.reshape(-1).tolist()
     if values.dtype.kind in "bui":
         return _Discrete(max(map(len, map(str, numbers)), default=1))
-    telling = [number for number in numbers if number != 0 and math.isfinite(number)]
-    if not telling:
+    significant = [number for number in numbers if number != 0 and math.isfinite(number)]
+    if not significant:
         return _Real(width=1, specification=".0f", integral=True)
     scientific = options.sci_mode
     if scientific is None:
-        sizes = [abs(number) for number in telling]
+        sizes = [abs(number) for number in significant]
         largest, smallest = max(sizes), min(sizes)
         scientific = largest / smallest > 1000 or largest > 1e8 or smallest < 1e-4
-    integral = not scientific and all(number.is_integer() for number in telling)
+    integral = not scientific and all(number.is_integer() for number in significant)
     specification = f".{options.precision}e" if scientific else ".0f" if integral else f".{options.precision}f"
-    width = max(len(format(number, specification)) for number in telling)
+    width = max(len(format(number, specification)) for number in significant)
     return _Real(width + integral, specification, integral)
 
 

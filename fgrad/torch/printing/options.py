@@ -70,8 +70,8 @@ def set_printoptions(
     Source: `torch.set_printoptions <https://docs.pytorch.org/docs/2.13/generated/torch.set_printoptions.html>`_.
     """
     global _current
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     _current = evolve(_PROFILES.get(profile, _current), **changes, sci_mode=sci_mode)
 
 

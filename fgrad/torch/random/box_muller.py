@@ -176,7 +176,7 @@ def following(generator: Generator, count: int, mean: float, std: float) -> Arra
     with generator.lock:
         ahead = generator.ahead
         if ahead is None:
-            values, left = generator.floats(count), Ahead(np.empty(0, FLOAT32), _FIRST)
+            values, remaining = generator.floats(count), Ahead(np.empty(0, FLOAT32), _FIRST)
             _standard_single(values.reshape(-1, 16))
         else:
             if len(ahead.numbers) < count:
@@ -184,8 +184,8 @@ def following(generator: Generator, count: int, mean: float, std: float) -> Arra
                 _standard_single(numbers.reshape(-1, 16))
                 ahead = Ahead(numbers, min(8 * ahead.following, _LATER))
             generator.skip(count)
-            values, left = ahead.numbers[:count], Ahead(ahead.numbers[count:], ahead.following)
-        generator.ahead = left
+            values, remaining = ahead.numbers[:count], Ahead(ahead.numbers[count:], ahead.following)
+        generator.ahead = remaining
     return _scaled_single(values, mean, std)
 
 

@@ -107,8 +107,8 @@ def _random_full(shape: Shape, dtype: np.dtype[Any], generator: Generator) -> Ar
 def _through(dtype: np.dtype[Any], value: int) -> int:
     """An integer converted to a floating-point type and back, with x86's overflow."""
     with np.errstate(over="ignore"):
-        there = float(rounded(np.array([value], np.int64), dtype)[0])
-    return int(there) if -(2.0**63) <= there < 2.0**63 else INT64_MIN
+        converted = float(rounded(np.array([value], np.int64), dtype)[0])
+    return int(converted) if -(2.0**63) <= converted < 2.0**63 else INT64_MIN
 
 
 def _spacing(dtype: np.dtype[Any], value: int) -> int:
@@ -211,11 +211,11 @@ def _shuffled(count: int, generator: Generator) -> Array:
     """Fisher and Yates' shuffle: each position swaps with itself or a later one."""
     if count == 0:
         return np.empty(0, np.int64)
-    left = np.arange(count, 1, -1, dtype=np.uint32)
-    behind = np.arange(count - 1) + generator.words(count - 1) % left
-    if not isinstance(behind, np.ndarray):
-        return _swapped(count, behind)
-    partners = behind.tolist()
+    ranges = np.arange(count, 1, -1, dtype=np.uint32)
+    chosen = np.arange(count - 1) + generator.words(count - 1) % ranges
+    if not isinstance(chosen, np.ndarray):
+        return _swapped(count, chosen)
+    partners = chosen.tolist()
     order = list(range(count))
     for i, partner in enumerate(partners):
         order[i], order[partner] = order[partner], order[i]

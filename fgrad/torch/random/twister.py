@@ -68,8 +68,8 @@ class Engine:
 
     def wait(self, has: Any, number: Any) -> None:
         """Keep a normal number for the next draw, or none."""
-        kept = jnp.where(has, number, 0.0)
-        self.state = _with(_with(self.state, _DOUBLE, kept), _HAS_DOUBLE, jnp.asarray(has).astype(jnp.int32))
+        value = jnp.where(has, number, 0.0)
+        self.state = _with(_with(self.state, _DOUBLE, value), _HAS_DOUBLE, jnp.asarray(has).astype(jnp.int32))
 
 
 def as_long(words: Any) -> Any:
@@ -107,8 +107,8 @@ def _drawn(state: Any, count: int, used: Any) -> tuple[Any, Any]:
     block = (end - 1) // WORDS
     position = end - block * WORDS
     following = head.at[_LEFT].set(WORDS - position + 1).at[_NEXT].set(position)
-    kept = lax.dynamic_index_in_dim(blocks, block, keepdims=False)
-    words_after = jnp.pad(kept[:, None], ((0, 0), (0, 1))).reshape(-1)
+    current = lax.dynamic_index_in_dim(blocks, block, keepdims=False)
+    words_after = jnp.pad(current[:, None], ((0, 0), (0, 1))).reshape(-1)
     front = jnp.concatenate([lax.bitcast_convert_type(following, jnp.uint32), words_after])
     after = jnp.concatenate([lax.bitcast_convert_type(front, jnp.uint8).reshape(-1), state[_KEY_END:]])
     return words, after if isinstance(used, int) else jnp.where(used == 0, state, after)
@@ -127,10 +127,10 @@ def twisted(key: jax.Array) -> jax.Array:
         return (word >> np.uint32(1)) ^ ((word & np.uint32(1)) * _MATRIX)
 
     # each word depends on the one 397 positions on: first an old one, then a new one
-    rest = WORDS - _MIDDLE
-    first = key[_MIDDLE:] ^ mixed(key[:rest], key[1 : rest + 1])
-    second = first ^ mixed(key[rest : 2 * rest], key[rest + 1 : 2 * rest + 1])
-    third = second[: WORDS - 1 - 2 * rest] ^ mixed(key[2 * rest : -1], key[2 * rest + 1 :])
+    span = WORDS - _MIDDLE
+    first = key[_MIDDLE:] ^ mixed(key[:span], key[1 : span + 1])
+    second = first ^ mixed(key[span : 2 * span], key[span + 1 : 2 * span + 1])
+    third = second[: WORDS - 1 - 2 * span] ^ mixed(key[2 * span : -1], key[2 * span + 1 :])
     before = jnp.concatenate([first, second, third])
     last = before[_MIDDLE - 1 : _MIDDLE] ^ mixed(key[-1:], first[:1])
     return jnp.concatenate([before, last])

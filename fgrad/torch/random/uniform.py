@@ -129,6 +129,6 @@ def dropout_noise(shape: Shape, dtype: np.dtype[Any], generator: Generator, prob
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.dropout.html
     """
-    kept = bernoulli(shape, dtype, generator, 1.0 - probability)
+    mask = bernoulli(shape, dtype, generator, 1.0 - probability)
     precision = FLOAT64 if dtype == FLOAT64 else FLOAT32
-    return (kept.astype(precision) / precision.type(1.0 - probability)).astype(dtype)
+    return (mask.astype(precision) / precision.type(1.0 - probability)).astype(dtype)

@@ -41,7 +41,7 @@ _CODES = {
     dtypes.float64: "F64",
     dtypes.complex64: "C64",
 }
-_DTYPES = {code: of for of, code in _CODES.items()}
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
 
 
 class TensorFileError(ValueError):
@@ -129,17 +129,17 @@ def _entry(name: str, fields: Any) -> _Entry:
     if not isinstance(fields, dict) or not {"dtype", "shape", "data_offsets"} <= fields.keys():
         raise _wrong(f"the header does not say dtype, shape and data_offsets of {name!r}")
     code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
-    of = _DTYPES.get(code) if isinstance(code, str) else None
-    if of is None:
+    dtype = _DTYPES.get(code) if isinstance(code, str) else None
+    if dtype is None:
         raise _wrong(f"{name!r} is of the unknown type {code!r} (known are {', '.join(_DTYPES)})")
     if not _are_naturals(shape) or len(shape) > _MOST_DIMENSIONS:
         raise _wrong(f"{name!r} has a shape that no array can have")
     if not _are_naturals(offsets) or len(offsets) != 2:
         raise _wrong(f"{name!r} lies nowhere: its data_offsets are {offsets!r}")
     start, end = offsets
-    if end - start != math.prod(shape) * of.itemsize:
-        raise _wrong(f"{name!r} has {end - start} bytes, its shape and type need {math.prod(shape) * of.itemsize}")
-    return _Entry(name, of, tuple(shape), start, end)
+    if end - start != math.prod(shape) * dtype.itemsize:
+        raise _wrong(f"{name!r} has {end - start} bytes, its shape and type need {math.prod(shape) * dtype.itemsize}")
+    return _Entry(name, dtype, tuple(shape), start, end)
 
 
 def _are_naturals(numbers: Any) -> bool:

@@ -185,9 +185,8 @@ def _check_keys(pair: _Pair) -> None:
     actual, expected = set(pair.actual), set(pair.expected)
     if actual != expected:
         raise pair.fail(
-            "The keys of the mappings do not match:\n"
-            f"Missing keys in the actual mapping: {sorted(expected - actual)}\n"
-            f"Additional keys in the actual mapping: {sorted(actual - expected)}"
+            "The keys of the mappings do not match:\nMissing keys in the actual mapping: "
+            f"{sorted(expected - actual)}\nAdditional keys in the actual mapping: {sorted(actual - expected)}"
         )
 
 

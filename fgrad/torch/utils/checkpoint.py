@@ -132,9 +132,9 @@ def checkpoint(
         return function(*args, **kwargs)
     casting = present_autocast()
 
-    def recompute(*given: Any) -> None:
+    def recompute(*inputs: Any) -> None:
         with _random_state(state), casting, during_recomputation:
-            function(*given, **kwargs)
+            function(*inputs, **kwargs)
 
     stop = early_stop if _settings.early_stop is None else _settings.early_stop
     frame = Frame(recompute, args, stop, _DETERMINISM[determinism_check], explain)

@@ -42,8 +42,8 @@ def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
         shape = input._type.shape
         if len(shape) <= len(output_size):
             raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
-        own = shape[len(shape) - len(output_size) :]
-        output_size = [n if n is not None else d for n, d in zip(output_size, own, strict=True)]
+        input_sizes = shape[len(shape) - len(output_size) :]
+        output_size = [n if n is not None else d for n, d in zip(output_size, input_sizes, strict=True)]
     sizes = expanded(output_size, dims)
     if sizes is None:
         raise RuntimeError(f"{misfit} must be {dims}")

@@ -130,12 +130,12 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     Source: `torch.nn.functional.unfold
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.unfold.html>`_.
     """
-    given = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
+    settings = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
     if input.dim() < 3:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], but got 2)"
         )
-    return _im2col(input, *[_pair(value, name) for name, value in given.items()])
+    return _im2col(input, *[_pair(value, name) for name, value in settings.items()])
 
 
 @functional
@@ -147,14 +147,14 @@ def fold(
 
     Source: `torch.nn.functional.fold <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fold.html>`_.
     """
-    given = {
+    settings = {
         "output_size": output_size,
         "kernel_size": kernel_size,
         "dilation": dilation,
         "padding": padding,
         "stride": stride,
     }
-    return _col2im(input, *[_pair(value, name) for name, value in given.items()])
+    return _col2im(input, *[_pair(value, name) for name, value in settings.items()])
 
 
 # -- maxima put back -------------------------------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:
 def _sizes(input: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
     """The sizes to unpool to: those given, if possible; else the least that pooling could have started from."""
     dims = len(kernel)
-    own = input.size()[-dims:]
-    least = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(own, kernel, stride, padding, strict=True)]
+    pooled = input.size()[-dims:]
+    least = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(pooled, kernel, stride, padding, strict=True)]
     if output_size is None:
         sizes = least
     else:

@@ -345,13 +345,12 @@ def binary_cross_entropy(
     if target.size() != input.size():
         raise ValueError(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
-            "deprecated. "
-            "Please ensure they have the same size."
+            "deprecated. Please ensure they have the same size."
         )
     if weight is not None:
         weight = weight.expand(ops.broadcast_shapes(target.size(), weight.size()))
-    for name, given in (("input", input), ("target", target)):
-        value = given._value()
+    for name, tensor in (("input", input), ("target", target)):
+        value = tensor._value()
         if not is_abstract(value) and value.size:
             elements = concrete(value)
             if not ((elements >= 0) & (elements <= 1)).all():

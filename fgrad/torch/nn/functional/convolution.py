@@ -198,14 +198,14 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _each(value: Any, dims: int, of_weight: int, name: str) -> Ints:
     """One number for each spatial axis of the weight, from one for each of the function's ``dims`` or one for all."""
-    given = (value,) * dims if isinstance(value, int) else value
-    expanded_value = expanded(given, of_weight)
-    if expanded_value is None:
+    values = (value,) * dims if isinstance(value, int) else value
+    result = expanded(values, of_weight)
+    if result is None:
         raise RuntimeError(
             f"expected {name} to be a single integer value or a list of {of_weight} values to match the convolution "
-            f"dimensions, but got {name}={[int(x) for x in given]}"
+            f"dimensions, but got {name}={[int(x) for x in values]}"
         )
-    return expanded_value
+    return result
 
 
 def _batched(input: Any, weight: Any, function: str, dims: int) -> bool:
@@ -246,9 +246,9 @@ def _no_tensors(function: str, *args: Any) -> TypeError:
     """PyTorch's error for operands that are not tensors: it lists the arguments that are not the defaults."""
     defaults = (None, 1, 0, 1, 1)
     count = max([i for i, default in enumerate(defaults, 1) if args[i + 1] is not default], default=0)
-    rest = "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, "
-    ends = ", tuple of ints dilation = 1, int groups = 1"
-    signatures = (f"{rest}tuple of ints padding = 0{ends}", f'{rest}str padding = "valid"{ends}')
+    start = "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, "
+    end = ", tuple of ints dilation = 1, int groups = 1"
+    signatures = (f"{start}tuple of ints padding = 0{end}", f'{start}str padding = "valid"{end}')
     return TypeError(no_match(function, ", ".join(map(type_name, args[: 2 + count])), signatures))
 
 
@@ -282,8 +282,8 @@ def _transposed(
 ) -> Tensor:  # fmt: skip
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
-    given = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
-    steps, ends, spread, more = [_each(value, dims, len(weight._type.shape) - 2, name) for value, name in given]
+    settings = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
+    steps, ends, spread, more = [_each(value, dims, len(weight._type.shape) - 2, name) for value, name in settings]
     output = run_convolution(x, weight, bias, steps, ends, spread, True, more, groups)
     return output if batched else output.squeeze(0)
 

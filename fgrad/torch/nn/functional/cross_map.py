@@ -13,10 +13,10 @@ class CrossMapLRN2d(Function):
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         ctx.size, ctx.alpha, ctx.beta = size, alpha, beta
         reach = int((size - 1) / 2 + 1)
-        to = ops.arange(input.size(1))
-        at = to.unsqueeze(1)
+        source = ops.arange(input.size(1))
+        target = source.unsqueeze(1)
         # each sums its neighbours, and the first channel, which is never subtracted
-        summed = (to < at + reach) & ((to > at - reach) | (to == 0))
+        summed = (source < target + reach) & ((source > target - reach) | (source == 0))
         sums = ops.einsum("oc,nchw->nohw", summed.to(input.dtype), input.pow(2))
         ctx.scale = sums.mul(alpha / size).add(k)
         output = ctx.scale.pow(-beta).mul(input)

@@ -68,8 +68,8 @@ def _ctc_loss(
     used = states < 2 * target_lengths[:, None] + 1
     first = jnp.where((states < 2) & used, emitted[0], -jnp.inf)
 
-    def step(alpha: Any, given: Any) -> tuple[Any, None]:
-        time, emission = given
+    def step(alpha: Any, inputs: Any) -> tuple[Any, None]:
+        time, emission = inputs
         one = jnp.pad(alpha, ((0, 0), (1, 0)), constant_values=-np.inf)[:, :-1]
         two = jnp.where(skips, jnp.pad(alpha, ((0, 0), (2, 0)), constant_values=-np.inf)[:, : alpha.shape[1]], -jnp.inf)
         moved = jnp.where(used, _log_add(alpha, one, two) + emission, -jnp.inf)
@@ -86,8 +86,8 @@ def _ctc_loss(
     return jnp.where(losses == jnp.inf, 0, losses) if zero_infinity else losses
 
 
-def _lengths(given: Any) -> np.ndarray:
-    return (concrete(given._value()) if isinstance(given, Tensor) else np.asarray(given)).astype(np.int64)
+def _lengths(lengths: Any) -> np.ndarray:
+    return (concrete(lengths._value()) if isinstance(lengths, Tensor) else np.asarray(lengths)).astype(np.int64)
 
 
 def _tensor(array: np.ndarray) -> Tensor:

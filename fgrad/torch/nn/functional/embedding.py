@@ -35,14 +35,13 @@ _SPARSE = (
 )
 
 
-def _check_type(given: Tensor, name: str, position: int, function: str, allowed: tuple[Dtype, ...]) -> None:
-    if given.dtype not in allowed:
+def _check_type(tensor: Tensor, name: str, position: int, function: str, allowed: tuple[Dtype, ...]) -> None:
+    if tensor.dtype not in allowed:
         names = ", ".join([d.scalar_name for d in allowed])
-        shown = tensor_type_name(given.dtype.scalar_name)
+        shown = tensor_type_name(tensor.dtype.scalar_name)
         raise RuntimeError(
             f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types: {names}; "
-            "but "
-            f"got {shown} instead (while checking arguments for {function})"
+            f"but got {shown} instead (while checking arguments for {function})"
         )
 
 
@@ -311,8 +310,7 @@ def embedding_bag(
     if per_sample_weights is not None and input.size() != per_sample_weights.size():
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the "
-            "same "
-            f"shape as the input ({input.shape})"
+            f"same shape as the input ({input.shape})"
         )
     if weight.dim() != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")

@@ -202,11 +202,11 @@ def _multilabel_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     _check_indices(target)
     matrix, labels = (x if x.ndim == 2 else x.reshape(1, -1) for x in (input, target))
     classes = matrix.shape[1]
-    given = jnp.cumsum(labels < 0, 1) == 0
-    is_target = jnp.any(given[:, :, None] & (labels[:, :, None] == np.arange(classes)), 1)
-    right = jnp.take_along_axis(matrix, jnp.where(given, labels, 0), 1)
+    is_label = jnp.cumsum(labels < 0, 1) == 0
+    is_target = jnp.any(is_label[:, :, None] & (labels[:, :, None] == np.arange(classes)), 1)
+    right = jnp.take_along_axis(matrix, jnp.where(is_label, labels, 0), 1)
     gaps = 1 - right[:, :, None] + matrix[:, None, :]
-    counted = given[:, :, None] & ~is_target[:, None, :] & (gaps > 0)
+    counted = is_label[:, :, None] & ~is_target[:, None, :] & (gaps > 0)
     losses = jnp.where(counted, gaps, 0).sum((1, 2)) / classes
     return reduced(losses.reshape(()) if input.ndim < 2 else losses, reduction)
 

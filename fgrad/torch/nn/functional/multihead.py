@@ -95,8 +95,8 @@ def _packed_projection(q: Any, k: Any, v: Any, weight: Any, bias: Any) -> Any:
     return tuple([linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True)])
 
 
-def _separate_projection(given: Any, weights: Any, bias: Any) -> Any:
-    query, key, value = given
+def _separate_projection(inputs: Any, weights: Any, bias: Any) -> Any:
+    query, key, value = inputs
     _require(
         key.shape[:2] == value.shape[:2],
         f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}",
@@ -105,7 +105,7 @@ def _separate_projection(given: Any, weights: Any, bias: Any) -> Any:
         _require(weight is not None, f"use_separate_proj_weight is True but {name}_proj_weight is None")
     biases = (None,) * 3 if bias is None else bias.chunk(3)
     width = query.size(-1)
-    for name, x, weight in zip(("query", "key", "value"), given, weights, strict=True):
+    for name, x, weight in zip(("query", "key", "value"), inputs, weights, strict=True):
         expected = (width, x.size(-1))
         _require(
             tuple(weight.shape) == expected, f"expecting {name} weights shape of {expected}, but got {weight.shape}"
@@ -115,7 +115,7 @@ def _separate_projection(given: Any, weights: Any, bias: Any) -> Any:
             bias is None or tuple(bias.shape) == (width,),
             f"expecting {name} bias shape of {(width,)}, but got {None if bias is None else bias.shape}",
         )
-    return tuple([linear(x, w, b) for x, w, b in zip(given, weights, biases, strict=True)])
+    return tuple([linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)])
 
 
 def _check_mask(mask: Any, heads: int, queries: int, keys: int) -> Any:

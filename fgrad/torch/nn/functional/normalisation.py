@@ -51,8 +51,8 @@ def normalised(x: Any, axes: Ints, eps: float) -> Any:
 def _mean(x: Any, axes: Ints) -> Any:
     """The mean over some axes, which stay with size 1."""
     reduced = {axis % x.ndim for axis in axes}
-    kept = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
-    total = lax.reshape(lax.reduce_sum(x, tuple(sorted(reduced))), kept)
+    shape = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
+    total = lax.reshape(lax.reduce_sum(x, tuple(sorted(reduced))), shape)
     return lax.div(total, lax.full_like(total, math.prod([x.shape[axis] for axis in reduced])))
 
 
@@ -71,8 +71,8 @@ def _affine(x: Any, weight: Any, bias: Any, axes: Ints) -> Any:
     """``x * weight + bias``, whose parameters lie along some axes."""
     shape = [x.shape[axis] for axis in axes]
     weight, bias = (
-        None if given is None else lax.broadcast_in_dim(lax.reshape(given, shape), x.shape, axes)
-        for given in (weight, bias)
+        None if parameter is None else lax.broadcast_in_dim(lax.reshape(parameter, shape), x.shape, axes)
+        for parameter in (weight, bias)
     )
     x = x if weight is None else lax.mul(x, weight)
     return x if bias is None else lax.add(x, bias)
@@ -88,17 +88,17 @@ def _check_batch_norm(input: Any, of_channels: dict[str, Any], training: bool) -
     if not training and of_channels["running_var"] is None:
         raise RuntimeError("running_var must be defined in evaluation mode")
     for name in ("running_mean", "running_var", "weight", "bias"):
-        given = of_channels[name]
-        if given is not None and given.size != channels:
-            raise RuntimeError(f"{name} should contain {channels} elements not {given.size}")
+        parameter = of_channels[name]
+        if parameter is not None and parameter.size != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {parameter.size}")
     dtype = from_numpy(input.dtype)
     if not dtype.is_floating_point:
         raise NotImplementedError(f"\"batch_norm\" not implemented for '{dtype.scalar_name}'")
-    for given in of_channels.values():
+    for parameter in of_channels.values():
         if (
-            given is not None
-            and given.dtype != input.dtype
-            and not (is_half(input.dtype) and from_numpy(given.dtype) is float32)
+            parameter is not None
+            and parameter.dtype != input.dtype
+            and not (is_half(input.dtype) and from_numpy(parameter.dtype) is float32)
         ):
             raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
 
@@ -112,8 +112,8 @@ def _native_batch_norm(
     input: Array, weight: Array = None, bias: Array = None, running_mean: Fixed = None, running_var: Fixed = None, *,
     training: bool, eps: float,
 ) -> Any:  # fmt: skip
-    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    _check_batch_norm(input, given, training)
+    of_channels = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    _check_batch_norm(input, of_channels, training)
     return single(_batch_normalised)(input, weight, bias, running_mean, running_var, training=training, eps=eps)
 
 
@@ -264,11 +264,11 @@ def _check_shapes(input: Any, weight: Any, bias: Any, normalized_shape: Ints, ex
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []"
         )
-    for name, given in (("weight", weight), ("bias", bias)):
-        if given is not None and given.shape != normalized_shape:
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter.shape != normalized_shape:
             raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(given.shape)} "
-                f"and normalized_shape = {shape}"
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(parameter.shape)} and normalized_shape = {shape}"
             )
     if input.shape[-len(shape) :] != normalized_shape:
         raise RuntimeError(
@@ -278,12 +278,12 @@ def _check_shapes(input: Any, weight: Any, bias: Any, normalized_shape: Ints, ex
         )
 
 
-def _check_mixed(kernel: str, input: Any, *given: Any) -> None:
-    mixed = any(x is not None and x.dtype != input.dtype for x in given)
+def _check_mixed(kernel: str, input: Any, *parameters: Any) -> None:
+    mixed = any(x is not None and x.dtype != input.dtype for x in parameters)
     if mixed and not from_numpy(input.dtype).is_floating_point:
         raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
     check_floating(kernel, input)
-    for x in given:
+    for x in parameters:
         if x is not None and x.dtype != input.dtype and not (is_half(input.dtype) and from_numpy(x.dtype) is float32):
             raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
 
@@ -304,12 +304,12 @@ def _native_layer_norm(
 _LAYER_NORM = operation_of(_native_layer_norm)
 
 
-def _shape(given: Any, function: str) -> Ints:
-    if not isinstance(given, Sequence):
+def _shape(sizes: Any, function: str) -> Ints:
+    if not isinstance(sizes, Sequence):
         raise TypeError(
-            f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type_name(given)}"
+            f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type_name(sizes)}"
         )
-    return tuple(map(int, given))
+    return tuple(map(int, sizes))
 
 
 @functional

@@ -177,13 +177,13 @@ def max_pool1d_with_indices(
             f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
             "(while checking arguments for max_pool1d)"
         )
-    given = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+    settings = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
     if stride is None or stride in ((), []):
-        given["stride"] = kernel_size
-    for name, value in given.items():
+        settings["stride"] = kernel_size
+    for name, value in settings.items():
         if expanded(value, 1) is None:
             raise RuntimeError(f"max_pool1d() argument '{name}' should contain one int (got {len(value)})")
-    kernel, step, ends, spread = [expanded(value, 1)[0] for value in given.values()]  # type: ignore[index]
+    kernel, step, ends, spread = [expanded(value, 1)[0] for value in settings.values()]  # type: ignore[index]
     outputs, indices = apply(
         _MAX_POOL, (input.unsqueeze(-2),), ((1, kernel), (1, step), (0, ends), (1, spread), bool(ceil_mode))
     )
@@ -346,10 +346,10 @@ def _window_means(
     divisor_override: int | None,
 ) -> Any:  # fmt: skip
     dims = len(kernel_size)
-    given = input.shape[-dims:]
+    input_sizes = input.shape[-dims:]
     ends = [
         (p, max(0, (count - 1) * s + k - n - p))
-        for n, count, k, s, p in zip(given, sizes, kernel_size, stride, padding, strict=True)
+        for n, count, k, s, p in zip(input_sizes, sizes, kernel_size, stride, padding, strict=True)
     ]
     outer = input.ndim - dims
     start = jnp.zeros((), input.dtype)
@@ -362,7 +362,7 @@ def _window_means(
     if divisor is None:
         counts = [
             _counts(n, count, k, s, p, count_include_pad)
-            for n, count, k, s, p in zip(given, sizes, kernel_size, stride, padding, strict=True)
+            for n, count, k, s, p in zip(input_sizes, sizes, kernel_size, stride, padding, strict=True)
         ]
         divisor = math.prod(np.ix_(*counts))
     if input.dtype.kind == "i":
@@ -395,11 +395,11 @@ def avg_pool1d(
             f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
             "(while checking arguments for avg_pool1d)"
         )
-    given = {"kernel_size": kernel_size, "stride": stride or kernel_size, "padding": padding}
-    for name, value in given.items():
+    settings = {"kernel_size": kernel_size, "stride": stride or kernel_size, "padding": padding}
+    for name, value in settings.items():
         if expanded(value, 1) is None:
             raise RuntimeError(f"avg_pool1d() argument '{name}' should contain one int (got {len(value)})")
-    k, s, p = [expanded(value, 1)[0] for value in given.values()]  # type: ignore[index]
+    k, s, p = [expanded(value, 1)[0] for value in settings.values()]  # type: ignore[index]
     params = ((1, k), (1, s), (0, p), bool(ceil_mode), bool(count_include_pad), None)
     return apply(_AVG_POOL, (input.unsqueeze(-2),), params).squeeze(-2)
 

@@ -74,8 +74,8 @@ def _linear(size: int, count: int, align_corners: bool, factor: float | None, re
         return Taps(np.arange(size)[:, None], np.ones((size, 1)))
     source = np.maximum(_sources(size, count, align_corners, factor, real), 0)
     low = np.minimum(source.astype(np.int64), size - 1)
-    rest = np.clip(source - low.astype(real), 0, 1)
-    return Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), np.stack([1 - rest, rest], 1))
+    fraction = np.clip(source - low.astype(real), 0, 1)
+    return Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), np.stack([1 - fraction, fraction], 1))
 
 
 def cubic_weights(t: Any, stack: Callable[..., Any]) -> Any:
@@ -248,7 +248,7 @@ def interpolate(
 def _wanted(input: Any, size: Any, scale_factor: Any) -> tuple[list[int], list[float] | None]:
     """The sizes asked for, and the factors if these were given instead."""
     dims = input.dim() - 2
-    own = list(input.shape[2:])
+    sizes = list(input.shape[2:])
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is not None:
@@ -257,9 +257,8 @@ def _wanted(input: Any, size: Any, scale_factor: Any) -> tuple[list[int], list[f
         if len(size) != dims:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input with spatial "
-                "dimensions "
-                f"of {own} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
-                "output size in (o1, o2, ...,oK) format."
+                f"dimensions of {sizes} and output size of {size}. Please provide input tensor in (N, C, d1, d2, "
+                "...,dK) format and output size in (o1, o2, ...,oK) format."
             )
         if not all(
             isinstance(n, int | np.integer) or (isinstance(n, Tensor) and not n.is_floating_point()) for n in size
@@ -272,15 +271,14 @@ def _wanted(input: Any, size: Any, scale_factor: Any) -> tuple[list[int], list[f
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
     if not isinstance(scale_factor, list | tuple):
-        return own, [scale_factor] * dims
+        return sizes, [scale_factor] * dims
     if len(scale_factor) != dims:
         raise ValueError(
             "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial "
-            f"dimensions of {own} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, "
-            "d1, d2, "
-            "...,dK) format and scale_factor in (s1, s2, ...,sK) format."
+            f"dimensions of {sizes} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, "
+            "d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format."
         )
-    return own, list(scale_factor)
+    return sizes, list(scale_factor)
 
 
 def _check_rank(rank: int, mode: str) -> None:
@@ -292,8 +290,7 @@ def _check_rank(rank: int, mode: str) -> None:
         return
     raise NotImplementedError(
         f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank}D) for the modes: nearest | linear | "
-        "bilinear "
-        f"| bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
+        f"bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
     )
 
 

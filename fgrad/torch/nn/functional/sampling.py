@@ -36,10 +36,10 @@ def _reflected(x: Any, low: float, high: float) -> Any:
     span = high - low
     if span == 0:
         return x * 0
-    away = jnp.where(x < low, low - x, x - low)
-    flips = jnp.floor(away / span)
-    rest = away - flips * span
-    return jnp.where(flips % 2 == 0, rest + low, span - rest + low)
+    distance = jnp.where(x < low, low - x, x - low)
+    flips = jnp.floor(distance / span)
+    remainder = distance - flips * span
+    return jnp.where(flips % 2 == 0, remainder + low, span - remainder + low)
 
 
 def _inside(x: Any, size: int, padding: int, align_corners: bool) -> Any:
@@ -244,8 +244,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
     if align_corners and min(size[2:]) == 1:
         warn(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
-            "is "
-            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            "is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
         )
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

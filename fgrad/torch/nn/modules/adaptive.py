@@ -121,8 +121,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head = F.log_softmax(head_output, dim=1)
         parts = [head[:, : self.shortlist_size]]
         for i, cluster in enumerate(self.tail):
-            own = F.log_softmax(cluster(input), dim=1)
-            parts.append(own + head[:, self.shortlist_size + i].unsqueeze(1))
+            within = F.log_softmax(cluster(input), dim=1)
+            parts.append(within + head[:, self.shortlist_size + i].unsqueeze(1))
         return ops.cat(parts, dim=1)
 
     def log_prob(self, input: Any) -> Any:

@@ -311,8 +311,8 @@ class ModuleDict(Module):
     def update(self, modules: Any) -> None:
         """Enter all of ``modules``, a dictionary or pairs of names and modules."""
         if not isinstance(modules, Iterable):
-            given = type(modules).__name__
-            raise TypeError(f"ModuleDict.update should be called with an iterable of key/value pairs, but got {given}")
+            kind = type(modules).__name__
+            raise TypeError(f"ModuleDict.update should be called with an iterable of key/value pairs, but got {kind}")
         mapping = isinstance(modules, ModuleDict | Mapping)
         pairs = modules.items() if mapping else checked_pairs(modules, "ModuleDict")
         for name, module in pairs:

@@ -11,7 +11,7 @@ from fgrad.torch.nn.modules.registration import typename
 from fgrad.torch.nn.parameter import Parameter
 
 
-def _kept(value: Any) -> Any:
+def _as_parameter(value: Any) -> Any:
     """Tensors become parameters."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
@@ -53,7 +53,7 @@ class ParameterList(Module):
         return getattr(self, _position(len(self), index))
 
     def __setitem__(self, index: int, param: Any) -> None:
-        setattr(self, _position(len(self), index), _kept(param))
+        setattr(self, _position(len(self), index), _as_parameter(param))
 
     def __len__(self) -> int:
         return self._size
@@ -121,7 +121,7 @@ class ParameterDict(Module):
     def __setitem__(self, key: str, value: Any) -> None:
         # PyTorch enters the key before it checks it
         self._keys[key] = None
-        setattr(self, self._name(key), _kept(value))
+        setattr(self, self._name(key), _as_parameter(value))
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]

@@ -173,9 +173,9 @@ class Registry:
     # registration by assignment
 
     def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
+        attributes = self.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
-            members = own.get(table)
+            members = attributes.get(table)
             if members is not None and name in members:
                 return members[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")

@@ -36,18 +36,18 @@ class _Table(Module):
     weight: Any
 
     def _make_weight(
-        self, num_embeddings: int, embedding_dim: int, given: Any, trained: bool, device: Any, dtype: Any
+        self, num_embeddings: int, embedding_dim: int, weight: Any, trained: bool, device: Any, dtype: Any
     ) -> None:
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        if given is None:
+        if weight is None:
             empty = ops.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
             self.weight = Parameter(empty, requires_grad=trained)
             self.reset_parameters()
             return
-        if list(given.shape) != [num_embeddings, embedding_dim]:
+        if list(weight.shape) != [num_embeddings, embedding_dim]:
             raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-        self.weight = Parameter(given, requires_grad=trained)
+        self.weight = Parameter(weight, requires_grad=trained)
 
     def reset_parameters(self) -> None:
         """Draw new weights from the standard normal distribution, with zeros at ``padding_idx``."""

@@ -103,9 +103,8 @@ class ParametrizationList(ModuleList):
         for name in ("dtype", "device"):
             if getattr(original, name) != getattr(new, name):
                 raise ValueError(
-                    f"When `right_inverse` outputs one tensor, it may not change the {name}.\n"
-                    f"original.{name}: {getattr(original, name)}\n"
-                    f"right_inverse(original).{name}: {getattr(new, name)}"
+                    f"When `right_inverse` outputs one tensor, it may not change the {name}.\noriginal.{name}: "
+                    f"{getattr(original, name)}\nright_inverse(original).{name}: {getattr(new, name)}"
                 )
         with no_grad():
             original.set_(new)
@@ -118,8 +117,8 @@ class ParametrizationList(ModuleList):
                     "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
                     f"{i} of the sequence with type {type(part).__name__}."
                 )
-            kept = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part
-            _register(self, f"original{i}", kept.requires_grad_(original.requires_grad))
+            tensor = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part
+            _register(self, f"original{i}", tensor.requires_grad_(original.requires_grad))
 
     def _originals(self) -> list[Any]:
         return [self.original] if self.is_tensor else [getattr(self, f"original{i}") for i in range(self.ntensors)]
@@ -203,9 +202,8 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 
 def _getstate(self: Any) -> NoReturn:
     raise RuntimeError(
-        "Serialization of parametrized modules is only supported through state_dict(). See:\n"
-        "https://pytorch.org/tutorials/beginner/saving_loading_models.html"
-        "#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training"
+        "Serialization of parametrized modules is only supported through state_dict(). "
+        "See:\nhttps://pytorch.org/tutorials/beginner/saving_loading_models.html#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training"
     )
 
 
@@ -374,9 +372,9 @@ def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tenso
     for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:
         if not hasattr(to_module, name):
             setattr(to_module, name, Parameter(getattr(from_module, name)))
-        given = from_module.parametrizations[name]
-        for parametrization in given:
+        parametrizations = from_module.parametrizations[name]
+        for parametrization in parametrizations:
             register_parametrization(to_module, name, parametrization)
-        for original, value in (*given._parameters.items(), *given._buffers.items()):
+        for original, value in (*parametrizations._parameters.items(), *parametrizations._buffers.items()):
             setattr(to_module.parametrizations[name], original, value)
     return to_module

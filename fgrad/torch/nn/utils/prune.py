@@ -181,9 +181,9 @@ class PruningContainer(BasePruningMethod):
         elif method.PRUNING_TYPE == "structured":
             method_dim: int = method.dim  # type: ignore[attr-defined]
             axis = method_dim + t.dim() if method_dim < 0 else method_dim
-            left = mask.sum(dim=[i for i in range(t.dim()) if i != axis]) != 0
+            remaining = mask.sum(dim=[i for i in range(t.dim()) if i != axis]) != 0
             where = [slice(None)] * t.dim()
-            where[axis] = left
+            where[axis] = remaining
             where = tuple(where)
         elif method.PRUNING_TYPE == "global":
             where = (slice(None),) * t.dim()

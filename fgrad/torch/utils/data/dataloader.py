@@ -92,7 +92,7 @@ class _Batches(Iterator[Any]):
     def __next__(self) -> Any:
         batch = self._load()
         self._yielded += 1
-        expected = self._loader._length_told
+        expected = self._loader._claimed_length
         if expected is not None and self._yielded > expected:
             text = (
                 f"Length of IterableDataset {self._loader.dataset} was reported to be {expected}(when accessing "
@@ -259,7 +259,7 @@ class DataLoader(Generic[T_co]):
         )
         self.persistent_workers = persistent_workers
         #: the claimed length of an iterable data set
-        self._length_told: int | None = None
+        self._claimed_length: int | None = None
         self._iterator: _BatchesInTurn | None = None
         self.__initialized = True
 
@@ -294,7 +294,7 @@ class DataLoader(Generic[T_co]):
     def __len__(self) -> int:
         if not self._iterable:
             return len(self._index_sampler)
-        length = self._length_told = len(self.dataset)
+        length = self._claimed_length = len(self.dataset)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
@@ -321,12 +321,12 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
 
 
 def _check_iterable(shuffle: bool | None, sampler: Any, batch_sampler: Any) -> None:
-    given = [
+    options = [
         ("shuffle", shuffle, shuffle not in (False, None)),
         ("sampler", sampler, sampler is not None),
         ("batch_sampler", batch_sampler, batch_sampler is not None),
     ]
-    for name, value, wrong in given:
+    for name, value, wrong in options:
         if wrong:
             raise ValueError(
                 f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
