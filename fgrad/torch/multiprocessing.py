@@ -45,7 +45,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """Set the strategy by which memory would be shared.
 
     Raises:
-      AssertionError: there is no such strategy.
+      AssertionError: the strategy is unknown.
     """
     global _strategy
     if new_strategy not in _STRATEGIES:

@@ -135,7 +135,7 @@ def place_for(values: np.ndarray, dtype: Dtype, location: str, mapped: Any) -> d
     """The device for memory from a location, after ``map_location``.
 
     Raises:
-      RuntimeError: there is no such device.
+      RuntimeError: the device is not available.
     """
     if callable(mapped):
         restored: Any = mapped(UntypedStorage(Storage(constant(values), dtype)), location)

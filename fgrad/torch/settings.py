@@ -64,7 +64,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     """Make results the same, bit for bit, each time: puts fgrad's policy "reproducible" in force.
 
     Raises:
-      TypeError: ``mode`` is no bool.
+      TypeError: ``mode`` is not a bool.
 
     >>> import fgrad.torch as torch
     >>> torch.use_deterministic_algorithms(True)

@@ -122,7 +122,7 @@ class FunctionNode(Node, FunctionCtx):
         self._kept: Sequence[Any] = ()
         #: for each argument of apply, whether it is a tensor
         self._is_tensor: tuple[bool, ...] = ()
-        #: for each output, its type, None if it is no tensor
+        #: for each output, its type, or None if it is not a tensor
         self._outputs: list[TensorType | None] = []
         #: for each output, whether it has a derivative
         self._differentiable: tuple[bool, ...] = ()

@@ -152,7 +152,7 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters of several modules of one class, each stacked along a new first axis, and their buffers.
 
     Raises:
-      RuntimeError: there is no module, or they differ in class, in training mode or in what requires grad.
+      RuntimeError: there is not a module, or they differ in class, in training mode or in ``requires_grad``.
 
     >>> import fgrad.torch as torch
     >>> params, buffers = torch.func.stack_module_state([torch.nn.Linear(2, 3) for _ in range(4)])

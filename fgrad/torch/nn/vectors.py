@@ -36,7 +36,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
       parameters: the parameters of a model; each becomes a view of the vector's memory, as in PyTorch.
 
     Raises:
-      TypeError: ``vec`` is no tensor, or the parameters are on different devices.
+      TypeError: ``vec`` is not a tensor, or the parameters are on different devices.
 
     >>> import fgrad.torch as torch
     >>> w, b = torch.zeros(1, 2), torch.zeros(1)

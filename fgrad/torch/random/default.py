@@ -56,7 +56,7 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Any) -> None:
     """Continues the default generator from a state that ``get_rng_state`` returned.
 
-    Raises ``TypeError`` for what is not a tensor of bytes, ``RuntimeError`` for bytes that are not a state.
+    Raises ``TypeError`` if it is not a tensor of bytes, ``RuntimeError`` if the bytes are not a state.
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.set_rng_state.html
     """

@@ -166,7 +166,7 @@ class Generator:
     def set_state(self, state: Array) -> "Generator":
         """Continues from a state that ``get_state`` returned.
 
-        Raises ``TypeError`` for what is not an array of bytes, ``RuntimeError`` for bytes that are not a state.
+        Raises ``TypeError`` if it is not an array of bytes, ``RuntimeError`` if the bytes are not a state.
         """
         if not isinstance(state, np.ndarray):
             raise TypeError(f"expected a torch.ByteTensor, but got {type_name(state)}")

@@ -45,7 +45,7 @@ class Generator(generator.Generator):
     def set_state(self, state: Any) -> "Generator":
         """Continues from a state that ``get_state`` returned.
 
-        Raises ``TypeError`` for what is not a tensor of bytes, ``RuntimeError`` for bytes that are not a state.
+        Raises ``TypeError`` if it is not a tensor of bytes, ``RuntimeError`` if the bytes are not a state.
         """
         if not isinstance(state, Tensor):
             raise TypeError(f"expected a torch.ByteTensor, but got {type_name(state)}")

@@ -102,7 +102,7 @@ class _Loaded:
                 raise ValueError(f"tensor {name!r} has no place in it")
 
 
-#: the attributes of a tensor's description besides its name and handle
+#: the attributes of a tensor's description other than its name and handle
 _DETAILS = {"complex": bool, "strides": list, "part": list, "device": str, "parameter": bool, "requires_grad": bool}
 
 

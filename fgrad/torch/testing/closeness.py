@@ -238,7 +238,7 @@ def assert_close(
       msg: replaces the error's text, or is a function from this text to another.
 
     Raises:
-      AssertionError: shapes, lengths, keys, or what is checked besides, differ, or values are not close.
+      AssertionError: shapes, lengths, keys, or other checked attributes differ, or values are not close.
       TypeError: the inputs cannot be compared.
       ValueError: only one of ``rtol`` and ``atol`` is given.
 

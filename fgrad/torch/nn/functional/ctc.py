@@ -48,7 +48,7 @@ def _probability_slope(log_probs: Any, counted: Any, impossible: Any) -> Any:
 
 
 @kernel(
-    "CtcLossBackward0", saved=("log_probs", "targets", "places", "input_lengths", "target_lengths"),
+    "CtcLossBackward0", saved=("log_probs", "targets", "positions", "input_lengths", "target_lengths"),
     outputs=("result0",),
     kept=("log_probs", "targets", "result0"),
 )  # fmt: skip
@@ -150,9 +150,9 @@ def ctc_loss(
 
     Arguments:
       log_probs: of shape (time, N, classes).
-      targets: labels, padded in rows, or one after the other.
+      targets: labels, padded in rows, or concatenated.
       input_lengths, target_lengths: how much of each counts.
-      blank: the label that stands for none.
+      blank: the blank label.
       zero_infinity: count sequences that have no alignment as zero.
 
     Source: `torch.nn.functional.ctc_loss

@@ -146,7 +146,7 @@ def embedding(
       padding_idx: a row that gets no gradient.
       max_norm: rows that are used and have a larger norm are first scaled down to it, in place.
       scale_grad_by_freq: divide each row's gradient by how often it was used.
-      sparse: refused where a gradient is wanted: there are no sparse tensors here.
+      sparse: refused where gradients are recorded: there are no sparse tensors.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.functional.embedding(torch.tensor([1, 0]), torch.tensor([[1., 2.], [3., 4.]]))

@@ -154,7 +154,7 @@ def _batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> Tensor:
     if not input.numel():
-        # no statistics; the first element of weight and bias stands for all, so that their gradients are zeros
+        # no statistics; the first element of weight and bias represents all, so that their gradients are zeros
         output = input.clone()
         output = output if weight is None else output * weight.select(0, 0)
         return output if bias is None else output + bias.select(0, 0)

@@ -260,7 +260,7 @@ def max_pool2d(
     Arguments:
       input: of shape (N, C, H, W) or (C, H, W).
       stride: the distance of the windows; the kernel's size if None.
-      padding: how far windows reach over the ends; what is there counts as minus infinity.
+      padding: how far windows reach over the ends, where elements are minus infinity.
       ceil_mode: whether windows that start inside or in the left padding may reach over the right padding.
       return_indices: return also the flat index of each.
 

@@ -179,7 +179,7 @@ def grid_sample(
       input: of shape (N, C, H, W), or (N, C, D, H, W).
       grid: points, x before y before z in the last axis.
       mode: "bilinear", "nearest", or for images "bicubic".
-      padding_mode: what is read outside: "zeros", the "border", or the "reflection" of the inside.
+      padding_mode: the values outside: "zeros", the "border", or a "reflection" of the inside.
       align_corners: whether -1 and 1 are the centres of the elements at the ends, not their outer edges.
 
     Source: `torch.nn.functional.grid_sample

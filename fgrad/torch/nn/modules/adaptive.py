@@ -23,12 +23,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
       in_features: the number of features.
       n_classes: the number of classes, the frequent ones first.
       cutoffs: where the clusters begin.
-      div_value: by how much the features of each cluster are fewer than of the one before.
+      div_value: by which the number of features shrinks from cluster to cluster.
       head_bias: whether the head adds one.
 
     Raises:
       ValueError: ``cutoffs`` are not increasing numbers of classes.
-      RuntimeError: at the call, shapes that do not fit, or a target that is no class.
+      RuntimeError: at the call, shapes that do not fit, or a target that is not a class.
 
     >>> import fgrad.torch as torch
     >>> layer = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 10, cutoffs=[4])

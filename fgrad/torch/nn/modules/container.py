@@ -114,7 +114,7 @@ class Sequential(_Ordered):
         """Put ``module`` before the one at ``index``.
 
         Raises:
-          AssertionError: ``module`` is no module.
+          AssertionError: ``module`` is not a module.
           IndexError: ``index`` is out of range.
         """
         if not isinstance(module, Module):

@@ -177,7 +177,7 @@ class Module(State):
         """Put the module and its descendants in training mode, in which dropout drops and batch norm learns.
 
         Raises:
-          ValueError: ``mode`` is no bool.
+          ValueError: ``mode`` is not a bool.
         """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")

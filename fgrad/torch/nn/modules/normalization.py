@@ -44,7 +44,7 @@ class CrossMapLRN2d(Module):
 
     Arguments:
       size: how many channels to sum.
-      alpha, beta, k: the factor of the mean, the exponent, and what is added to the mean.
+      alpha, beta, k: the factor of the mean, the exponent, and the term added to the mean.
 
     Raises:
       ValueError: the input does not have four dimensions.

@@ -93,7 +93,7 @@ class Registry:
         """Register ``tensor`` (or None) as state that is not trained; in ``state_dict`` only if ``persistent``.
 
         Raises:
-          TypeError: ``name`` is no string, ``tensor`` no tensor.
+          TypeError: ``name`` is not a string, or ``tensor`` not a tensor.
           KeyError: ``name`` is empty, has a dot, or is another attribute already.
           AttributeError: ``Module.__init__`` was not called.
         """
@@ -114,7 +114,7 @@ class Registry:
         """Register ``param`` (a ``Parameter`` or None).
 
         Raises:
-          TypeError: ``name`` is no string, ``param`` no parameter.
+          TypeError: ``name`` is not a string, or ``param`` not a parameter.
           KeyError: ``name`` is empty, has a dot, or is another attribute already.
           ValueError: ``param`` is not a leaf.
           AttributeError: ``Module.__init__`` was not called.
@@ -140,7 +140,7 @@ class Registry:
         """Register ``module`` (or None) as a child called ``name``.
 
         Raises:
-          TypeError: ``name`` is no string, ``module`` no module.
+          TypeError: ``name`` is not a string, or ``module`` not a module.
           KeyError: ``name`` is empty, has a dot, or is another attribute already.
         """
         if module is not None and not isinstance(module, Registry):

@@ -69,7 +69,7 @@ class Embedding(_Table):
       sparse: refused.
 
     Raises:
-      AssertionError: ``padding_idx`` is no row.
+      AssertionError: ``padding_idx`` is not a row.
       NotImplementedError: ``sparse=True``.
 
     >>> import fgrad.torch as torch
@@ -134,7 +134,7 @@ class Embedding(_Table):
         """An embedding whose weight is ``embeddings``, not trained unless ``freeze`` is False.
 
         Raises:
-          AssertionError: ``embeddings`` is no matrix.
+          AssertionError: ``embeddings`` is not a matrix.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -161,7 +161,7 @@ class EmbeddingBag(_Table):
       The others are those of ``Embedding``; the row ``padding_idx`` does not count in a bag.
 
     Raises:
-      AssertionError: ``padding_idx`` is no row.
+      AssertionError: ``padding_idx`` is not a row.
       NotImplementedError: ``sparse=True``.
 
     >>> import fgrad.torch as torch
@@ -241,7 +241,7 @@ class EmbeddingBag(_Table):
         """An embedding bag whose weight is ``embeddings``, not trained unless ``freeze`` is False.
 
         Raises:
-          AssertionError: ``embeddings`` is no matrix.
+          AssertionError: ``embeddings`` is not a matrix.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")

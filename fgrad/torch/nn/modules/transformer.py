@@ -306,7 +306,7 @@ class TransformerEncoderLayer(Module):
     Arguments:
       d_model, nhead: the number of features and of heads.
       dim_feedforward: the number of features between the linear layers.
-      dropout: of attention weights and of what is added to the residuals.
+      dropout: of attention weights and of residual branches.
       activation: between the linear layers; ``"relu"``, ``"gelu"`` or a function.
       layer_norm_eps: of the normalisations.
       batch_first: whether inputs are ``(N, L, E)`` rather than ``(L, N, E)``.

@@ -116,7 +116,7 @@ def spectral_norm(
       dim: the dimension of the outputs; 0, or 1 for transposed convolutions.
 
     Raises:
-      ValueError: there is no such weight.
+      ValueError: the weight does not exist.
 
     >>> import fgrad.torch as torch
     >>> layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(2, 3))

@@ -190,7 +190,7 @@ def _check_like(value: Any, no_tensor: str, changed: str, dtype: Any, shape: Any
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# the module: a class of its own, on which the tensor is a property
+# the module: an own class, on which the tensor is a property
 
 
 def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
@@ -242,7 +242,7 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Any
       unsafe: whether dtype and shape may change.
 
     Raises:
-      ValueError: there is no such tensor, or dtype or shape change.
+      ValueError: the tensor does not exist, or dtype or shape change.
 
     Source: `torch.nn.utils.parametrize.register_parametrization
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.parametrize.register_parametrization.html>`_.

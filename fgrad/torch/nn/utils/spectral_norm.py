@@ -71,7 +71,7 @@ class SpectralNorm:
 
         Raises:
           RuntimeError: it was already applied.
-          ValueError: there is no weight, or it is not initialised.
+          ValueError: the weight does not exist or is not initialised.
         """
         for each in module._forward_pre_hooks.values():
             if isinstance(each, SpectralNorm) and each.name == name:

@@ -58,7 +58,7 @@ class HuberLoss(_Loss):
     """``d**2 / 2`` for differences ``d`` up to ``delta``, else ``delta * (d - delta / 2)``.
 
     Raises:
-      TypeError: ``delta`` is no number.
+      TypeError: ``delta`` is not a number.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.HuberLoss(reduction="none", delta=2.0)(torch.tensor([1.0, 3.0]), torch.zeros(2))
