@@ -14,7 +14,7 @@ from fgrad.torch.pickle_memory import look_at
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
     """A tensor that views a storage."""
-    return _counted(look_at(storage, storage.dtype, storage_offset, size, stride))
+    return _bump_if_empty(look_at(storage, storage.dtype, storage_offset, size, stride))
 
 
 def _rebuild_tensor_v2(
@@ -46,7 +46,7 @@ def _rebuild_tensor_v3(
     if requires_grad:
         _may_require_grad(tensor)
         tensor._requires_grad = True
-    return _counted(tensor)
+    return _bump_if_empty(tensor)
 
 
 def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> Any:
@@ -97,7 +97,7 @@ def _may_require_grad(tensor: Tensor) -> None:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
 
 
-def _counted(tensor: Tensor) -> Tensor:
+def _bump_if_empty(tensor: Tensor) -> Tensor:
     """PyTorch sets the storage of an empty tensor, which counts as a write."""
     tensor._counter.bump("set_", None, "")
     return tensor

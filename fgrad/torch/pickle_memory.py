@@ -46,7 +46,7 @@ def fill(cell: Storage, content: bytes) -> None:
     """Fill in the elements of ``awaiting`` memory."""
     layout = cell.layout
     values = _numbers(np.frombuffer(content, np.uint8), cell.dtype)
-    cell.array = placed(constant(_laid(values, layout.sizes, layout.strides)), place_of(cell.array))
+    cell.array = placed(constant(_strided(values, layout.sizes, layout.strides)), place_of(cell.array))
 
 
 def as_typed(cell: Storage, dtype: Dtype) -> TypedStorage:
@@ -89,7 +89,7 @@ def _claim(cell: Storage, geometry: Geometry) -> None:
         return
     sizes, strides = geometry.sizes, geometry.strides
     values = in_order(concrete(cell.array), None).view(geometry.dtype.numpy)
-    cell.array = placed(constant(_laid(values, sizes, strides)), where)
+    cell.array = placed(constant(_strided(values, sizes, strides)), where)
     cell.strides = None if is_contiguous(sizes, strides) else strides
     cell.dtype = geometry.dtype
 
@@ -100,7 +100,7 @@ def _numbers(content: np.ndarray, dtype: Dtype) -> np.ndarray:
     return content.view(dtype.numpy)
 
 
-def _laid(values: np.ndarray, sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+def _strided(values: np.ndarray, sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     """Elements in memory order as an array of these sizes and strides."""
     if not values.size:
         return values.reshape(tuple(sizes))

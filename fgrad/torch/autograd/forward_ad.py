@@ -128,7 +128,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"supported. Tensor is of size {list(tensor._type.shape)} while the given forward gradient is of size "
             f"{list(tangent._type.shape)}."
         )
-    tangent = _of_its_type(tangent, tensor)
+    tangent = _in_dtype_of(tangent, tensor)
     tensor = brought_in(tensor)
     g = tensor._geometry_of()
     dual = tensor.clone() if overlaps(g.sizes, g.strides) else view_sizes(tensor, tensor._type.shape)
@@ -142,7 +142,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     return dual
 
 
-def _of_its_type(tangent: Tensor, tensor: Tensor) -> Tensor:
+def _in_dtype_of(tangent: Tensor, tensor: Tensor) -> Tensor:
     """A tangent, converted to the tensor's dtype."""
     wanted, dtype = tensor._type.dtype, tangent._type.dtype
     if dtype is wanted:

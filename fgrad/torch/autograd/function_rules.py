@@ -36,7 +36,7 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
         return
     ctx = _copied(ctx)
     outputs = [results[i] for i in differentiable]
-    shown = [(x, _shown_by(x, outputs)) for x in kept_by(ctx)]
+    shown = [(x, _output_sharing(x, outputs)) for x in kept_by(ctx)]
     kept = [x for x, output in shown if output is None and is_abstract(x._storage.array)]
     operands = [inputs[i]._value() for i in varying]
     operands += [constant_of(x._value()) for x in outputs]
@@ -58,8 +58,8 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
         arriving: list[Any] = [None] * len(results)
         for i, ct in zip(differentiable, cotangents, strict=True):
             arriving[i] = new_tensor(ct, results[i]._type)
-        with _Alone():
-            grads = _holding(cells, lambda: ctx.apply(arriving))
+        with _RuleLevel():
+            grads = _with_storages(cells, lambda: ctx.apply(arriving))
             return (*[_value(ctx, i, grads[i], inputs[i]) for i in varying], *[None] * (len(operands) - first))
 
     rule.defvjp(forward, backward)
@@ -90,7 +90,7 @@ def kept_by(ctx: Any) -> list[Tensor]:
     return list({id(x): x for x in (*saved, *attributes) if isinstance(x, Tensor)}.values())
 
 
-class _Alone(capturing):
+class _RuleLevel(capturing):
     """Opens a level for a backward rule, whose cotangents and residuals belong to no open level."""
 
     def values(self) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def _copied(ctx: Any) -> Any:
     return copied
 
 
-def _shown_by(x: Tensor, outputs: Sequence[Tensor]) -> int | None:
+def _output_sharing(x: Tensor, outputs: Sequence[Tensor]) -> int | None:
     """The index of the output that shares a tensor's elements, if any."""
     same = (k for k, out in enumerate(outputs) if out._storage is x._storage and out._geometry == x._geometry)
     return next(same, None)
 
 
-def _holding(cells: Sequence[tuple[Tensor, Storage, Any]], run: Callable[[], Any]) -> Any:
+def _with_storages(cells: Sequence[tuple[Tensor, Storage, Any]], run: Callable[[], Any]) -> Any:
     """Run a function while tensors have other storages and geometries."""
     before = [(x, x._storage, x._geometry, x._cache) for x, _, _ in cells]
     try:

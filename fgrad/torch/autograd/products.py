@@ -51,7 +51,7 @@ def vjp(
     with enable_grad():
         several, tensors = tupled(inputs, "inputs", "vjp")
         primals = prepared(tensors, create_graph, True)
-        several_out, outputs = _called(func, primals, "vjp", strict)
+        several_out, outputs = _evaluated(func, primals, "vjp", strict)
         if v is not None:
             vectors = vector(v, outputs, several_out, "vjp", create_graph)
         else:
@@ -96,7 +96,7 @@ def jvp(
                     "The vector v can only be None if the input to the user-provided function is a single Tensor with "
                     "a single element."
                 )
-        several_out, outputs = _called(func, primals, "jvp", strict)
+        several_out, outputs = _evaluated(func, primals, "jvp", strict)
         zeros = tracked_zeros(outputs)
         pulled = gradients(outputs, primals, zeros, create_graph=True)
         if strict:
@@ -157,7 +157,7 @@ def hvp(
     return released(outputs, create_graph)[0], untupled(released(products, create_graph), several)
 
 
-def _called(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
+def _evaluated(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
     several, outputs = tupled(func(*inputs), "outputs of the user-provided function", name)
     if strict:
         check_dependent(outputs, "outputs")
@@ -180,7 +180,7 @@ def _jacobian(
                     "The vector v can only be None if the input to the user-provided function is a single Tensor with "
                     "a single element."
                 )
-        several_out, outputs = _called(func, primals, name, strict)
+        several_out, outputs = _evaluated(func, primals, name, strict)
         if several_out:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if outputs[0].nelement() != 1:

@@ -113,7 +113,7 @@ def _transform_to_simplex(constraint: Any) -> Transform:
     return transforms.SoftmaxTransform()
 
 
-def _of_parts(registry: ConstraintRegistry) -> None:
+def _register_parts(registry: ConstraintRegistry) -> None:
     """Register the constraints made of others."""
 
     @registry.register(constraints.independent)
@@ -130,5 +130,5 @@ def _of_parts(registry: ConstraintRegistry) -> None:
         return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
 
 
-_of_parts(biject_to)
-_of_parts(transform_to)
+_register_parts(biject_to)
+_register_parts(transform_to)

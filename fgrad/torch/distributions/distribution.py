@@ -113,13 +113,13 @@ class Distribution:
         """The shape of one draw."""
         return self._event_shape
 
-    def _not_known(self) -> Any:
+    def _not_implemented(self) -> Any:
         raise NotImplementedError
 
     #: the constraints of the parameters
-    arg_constraints: Any = property(_not_known)
+    arg_constraints: Any = property(_not_implemented)
     #: the constraint of the draws
-    support: Any = property(_not_known)
+    support: Any = property(_not_implemented)
 
     @property
     def mean(self) -> Tensor:

@@ -38,3 +38,24 @@ class Probabilities:
     def param_shape(self) -> Size:
         """The shape of the parameter that was given."""
         return self._param.size()
+
+
+class FromCategorical:
+    """A distribution with the probabilities of a ``Categorical``."""
+
+    _categorical: Any
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter that was given."""
+        return self._categorical.param_shape

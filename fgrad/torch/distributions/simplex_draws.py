@@ -23,9 +23,9 @@ from fgrad.torch.random.gamma import dirichlet
 
 # nodes and weights for integrals from zero to infinity: exp-sinh quadrature
 _STEP = 0.1
-_PLACES = np.arange(-32, 33) * _STEP
-_NODES = np.exp(np.pi / 2 * np.sinh(_PLACES))
-_WEIGHTS = _NODES * np.pi / 2 * np.cosh(_PLACES) * _STEP
+_GRID = np.arange(-32, 33) * _STEP
+_NODES = np.exp(np.pi / 2 * np.sinh(_GRID))
+_WEIGHTS = _NODES * np.pi / 2 * np.cosh(_GRID) * _STEP
 
 
 def _tail(log_x: Any, log_rest: Any, own: Any, other: Any, lower: Any, center: Any) -> Any:

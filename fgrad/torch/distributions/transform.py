@@ -48,11 +48,11 @@ class Transform:
         """The inverse."""
         return _InverseTransform(self)
 
-    def _not_known(self) -> Any:
+    def _not_implemented(self) -> Any:
         raise NotImplementedError
 
     #: 1 if the function is increasing, -1 if it is decreasing
-    sign: Any = property(_not_known)
+    sign: Any = property(_not_implemented)
 
     def with_cache(self, cache_size: int = 1) -> "Transform":
         """The transform with a cache of this size."""

@@ -24,7 +24,7 @@ class TensorPrograms:
 
     def is_program(self, fun: Callable[..., Any]) -> bool:
         """Whether a function is a module, or mentions ``fgrad.torch``, a tensor or a module."""
-        return any(map(_is_ours, _mentioned(fun)))
+        return any(map(_is_ours, _references(fun)))
 
     def arrays(self, tree: Any) -> Any:
         """A tree with its tensors as arrays."""
@@ -51,7 +51,7 @@ class TensorPrograms:
         return both
 
 
-def _mentioned(fun: Any) -> Iterator[Any]:
+def _references(fun: Any) -> Iterator[Any]:
     """A function, and everything that its code names or closes over."""
     yield fun
     fun = inspect.unwrap(getattr(fun, "func", fun))
@@ -88,7 +88,7 @@ def _closed_over(outputs: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
             leaf = node.variable
             name = name_of(leaf)
             if name is not None:
-                yield _plain(name), leaf
+                yield _path(name), leaf
             continue
         for edge in node.next_edges:
             if edge is not None and edge[0] not in visited:
@@ -96,7 +96,7 @@ def _closed_over(outputs: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
                 todo.append(edge[0])
 
 
-def _plain(name: str) -> str:
+def _path(name: str) -> str:
     """``'0.weight' of 'net'`` as the path that it stands for."""
     inner, _, outer = name.partition(" of ")
     inner, outer = inner.strip("'"), outer.strip("'")

@@ -72,7 +72,7 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 @contextlib.contextmanager
 def _state_replaced(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
     """Replace the module's tensors for a block; afterwards ``state`` has their final values."""
-    new = _untied(module, state) if tie_weights else state
+    new = _with_tied_names(module, state) if tie_weights else state
     if strict:
         _check_names(module, new)
     old: dict[str, Any] = {}
@@ -92,7 +92,7 @@ def _named(module: Any) -> dict[str, Tensor]:
     }
 
 
-def _untied(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
+def _with_tied_names(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The state with a tensor under one name of a shared parameter copied to its other names."""
     names: dict[Tensor, list[str]] = {}
     for name, tensor in _named(module).items():

@@ -33,7 +33,7 @@ class _Namespace:
         raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
 
 
-def _enter(definition: "CustomOpDef") -> None:
+def _register(definition: "CustomOpDef") -> None:
     name = definition._namespace
     namespace = vars(ops).get(name)
     if namespace is None:
@@ -53,7 +53,7 @@ class _Call:
         self.keywords = keywords
         #: for each argument, the length of its list of tensors; None if it is not a list
         self.counts = [_count(x) for x in args]
-        self.leaves = _spread(args, self.counts)
+        self.leaves = _flattened(args, self.counts)
         self.result_counts: list[int | None] = []
         self.several = False
 
@@ -62,11 +62,11 @@ class _Call:
         self.several = isinstance(result, tuple)
         results = result if self.several else (result,)
         self.result_counts = [_count(x) for x in results]
-        return tuple(_spread(results, self.result_counts))
+        return tuple(_flattened(results, self.result_counts))
 
     def result(self, leaves: Any) -> Any:
         """The results as the operator returns them."""
-        results = tuple(_gathered(leaves, self.result_counts))
+        results = tuple(_unflattened(leaves, self.result_counts))
         return results if self.several else results[0]
 
 
@@ -74,11 +74,11 @@ def _count(value: Any) -> int | None:
     return len(value) if isinstance(value, list) and all(isinstance(x, Tensor) for x in value) else None
 
 
-def _spread(values: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
+def _flattened(values: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
     return [x for v, n in zip(values, counts, strict=True) for x in ([v] if n is None else v)]
 
 
-def _gathered(leaves: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
+def _unflattened(leaves: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
     remaining = iter(leaves)
     return [next(remaining) if n is None else [next(remaining) for _ in range(n)] for n in counts]
 
@@ -259,14 +259,14 @@ def _function_of(definition: CustomOpDef) -> Any:
     def forward(*args: Any) -> Any:
         *leaves, call = args
         with no_grad():
-            return call.flattened(definition._run(_gathered(leaves, call.counts), call.keywords))
+            return call.flattened(definition._run(_unflattened(leaves, call.counts), call.keywords))
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         *leaves, call = inputs
         ctx._call = call
         if definition._setup_context_fn is None:
             return
-        positional, keywords = definition._signature.filled(_gathered(leaves, call.counts), call.keywords)
+        positional, keywords = definition._signature.filled(_unflattened(leaves, call.counts), call.keywords)
         named = {"keyword_only_inputs": keywords} if keywords else {}
         definition._setup_context_fn(ctx=ctx, inputs=positional, output=call.result(output), **named)
 
@@ -278,21 +278,21 @@ def _function_of(definition: CustomOpDef) -> Any:
                 "formula was registered. Please use register_autograd to add one."
             )
         needed = ctx.needs_input_grad
-        ctx.needs_input_grad = tuple(_gathered(needed[:-1], call.counts))
+        ctx.needs_input_grad = tuple(_unflattened(needed[:-1], call.counts))
         try:
-            gradients = _as_tuple(definition._backward_fn(ctx, *_gathered(grads, call.result_counts)))
+            gradients = _as_tuple(definition._backward_fn(ctx, *_unflattened(grads, call.result_counts)))
         finally:
             ctx.needs_input_grad = needed
-        if any(n is not None for n in call.counts) and [_listed(x) for x in gradients] != call.counts:
+        if any(n is not None for n in call.counts) and [_list_length(x) for x in gradients] != call.counts:
             raise RuntimeError(
                 "Expected the return from backward to be of the same structure as the inputs. Got lists of "
-                f"{[_listed(x) for x in gradients]} (return from backward), {call.counts} (inputs)"
+                f"{[_list_length(x) for x in gradients]} (return from backward), {call.counts} (inputs)"
             )
         return (*[g for x in gradients for g in (x if isinstance(x, list) else [x])], None)
 
     def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[Any, Any]:
         *leaves, call = args
-        dims, batched = tuple(_gathered(in_dims[:-1], call.counts)), _gathered(leaves, call.counts)
+        dims, batched = tuple(_unflattened(in_dims[:-1], call.counts)), _unflattened(leaves, call.counts)
         rule = definition._vmap_fn or _one_by_one(definition)
         result, out_dims = rule(info, dims, *batched, **call.keywords)
         flat = call.flattened(result)
@@ -310,7 +310,7 @@ def _function_of(definition: CustomOpDef) -> Any:
     return FunctionMeta(name, (Function,), {key: staticmethod(value) for key, value in members.items()})
 
 
-def _listed(value: Any) -> int | None:
+def _list_length(value: Any) -> int | None:
     """The length of a list of gradients; None if it is not a list."""
     return len(value) if isinstance(value, list) else None
 
@@ -381,7 +381,7 @@ def custom_op(
         schema = schema_of(function, mutates_args)
         namespace, short_name = name.split("::")
         definition = CustomOpDef(namespace, short_name, schema, function)
-        _enter(definition)
+        _register(definition)
         return definition
 
     return make if fn is None else make(fn)

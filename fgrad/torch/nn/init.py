@@ -55,7 +55,7 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
-def _handed_over(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _overridable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Let ``__torch_function__`` override a function, as PyTorch does for four of these."""
     return overridable(function, f"torch.nn.init.{function.__name__}", Rule.NAMED)
 
@@ -64,7 +64,7 @@ def _handed_over(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 # independent of the shape
 
 
-@_handed_over
+@_overridable
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill ``tensor`` with numbers drawn uniformly from ``a`` to ``b``.
 
@@ -78,7 +78,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
         return tensor.uniform_(a, b, generator=generator)
 
 
-@_handed_over
+@_overridable
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill ``tensor`` with normally distributed numbers.
 
@@ -149,7 +149,7 @@ def _reject_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float,
     return tensor if result is tensor else tensor.copy_(result)
 
 
-@_handed_over
+@_overridable
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill ``tensor`` with ``val``.
 
@@ -303,7 +303,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
-@_handed_over
+@_overridable
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:

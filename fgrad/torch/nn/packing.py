@@ -135,7 +135,7 @@ def _rows(input: Array, rows: Fixed) -> Any:
 
 
 @overload("_pad_packed_sequence", "PadPackedSequenceBackward0")
-def _spread(data: Array, rows: Fixed, padding_value: Number) -> Any:
+def _padded_rows(data: Array, rows: Fixed, padding_value: Number) -> Any:
     """The rows at given indices, and a padding value where the index is -1."""
     values = data.at[jnp.maximum(rows, 0)].get(mode="promise_in_bounds")
     present = lax.expand_dims(rows >= 0, range(rows.ndim, values.ndim))
@@ -239,7 +239,7 @@ def pad_packed_sequence(
     running = np.arange(sizes[0])[None, :] < np.pad(sizes, (0, steps - len(sizes)))[:, None]
     rows = np.full(running.shape, -1)
     rows[running] = np.arange(sizes.sum())
-    padded = _spread(sequence.data, ops.tensor(rows, device=sequence.data.device), padding_value)
+    padded = _padded_rows(sequence.data, ops.tensor(rows, device=sequence.data.device), padding_value)
     lengths = ops.tensor(running.sum(0))
     padded = padded.transpose(0, 1) if batch_first else padded
     back = sequence.unsorted_indices

@@ -56,16 +56,16 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             data = ops.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
             return _leaf(cls, data, requires_grad)
-        marked = data.detach().requires_grad_(requires_grad)
-        if type(marked) is not type(data):
+        tensor = data.detach().requires_grad_(requires_grad)
+        if type(tensor) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns "
-                f"an instance of the same type, but return type {type(marked).__name__} was found instead. To use the "
+                f"an instance of the same type, but return type {type(tensor).__name__} was found instead. To use the "
                 "type as a Parameter, please correct the detach() semantics defined by its __torch_dispatch__() "
                 "implementation."
             )
-        marked._is_param = True
-        return marked
+        tensor._is_param = True
+        return tensor
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
@@ -111,10 +111,10 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:
             data = ops.empty(0)
-        marked = data.detach().requires_grad_(data.requires_grad)
-        marked.persistent = persistent
-        marked._is_buffer = True
-        return marked
+        tensor = data.detach().requires_grad_(data.requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor
 
 
 class UninitializedTensorMixin:

@@ -112,16 +112,16 @@ class _Compiled:
     The products that XLA may fuse have few bits and are exact either way.
     """
 
-    __slots__ = ("met", "routine", "rows")
+    __slots__ = ("calls", "routine", "rows")
 
     def __init__(self, rows: int):
         self.rows = rows
-        self.met = 0
+        self.calls = 0
         self.routine: Routine | None = None
 
     def __call__(self, uniform: Array) -> Sequence[Array]:
-        self.met += 1 + len(uniform) // _MANY
-        if self.met <= TRIALS:
+        self.calls += 1 + len(uniform) // _MANY
+        if self.calls <= TRIALS:
             return _halves(np, uniform)
         if self.routine is None:
             graph = recorded(lambda rows: _halves(jnp, rows), [array_type((self.rows, 16), FLOAT32)])

@@ -82,7 +82,7 @@ class Generator:
         self.lock: Any = threading.RLock()
         self._lent = threading.local()
         self._engine = np.random.MT19937()
-        self._start(DEFAULT_SEED)
+        self._reseed(DEFAULT_SEED)
         if modes.capturing is not None:
             modes.capturing.begin(self)
 
@@ -98,12 +98,12 @@ class Generator:
         if not -(2**63) <= seed < 2**64:
             raise ValueError("Overflow when unpacking long long")
         if modes.capturing is None:
-            self._start(seed)
+            self._reseed(seed)
         else:
             modes.capturing.set_state(self, constant(_seeded(seed)))
         return self
 
-    def _start(self, seed: int) -> None:
+    def _reseed(self, seed: int) -> None:
         """Seed the stream, without telling captures."""
         with self.lock:
             self._seed = seed % 2**64
@@ -312,5 +312,5 @@ def _seeded(seed: int) -> Array:
     """The state of a freshly seeded generator; captures are not told."""
     generator = Generator.__new__(Generator)
     generator.lock, generator._engine = threading.RLock(), np.random.MT19937()
-    generator._start(seed)
+    generator._reseed(seed)
     return generator.saved()

@@ -104,7 +104,7 @@ def _random_full(shape: Shape, dtype: np.dtype[Any], generator: Generator) -> Ar
     return _converted(generator.long_words(math.prod(shape)).view(np.int64), dtype).reshape(shape)
 
 
-def _through(dtype: np.dtype[Any], value: int) -> int:
+def _round_trip(dtype: np.dtype[Any], value: int) -> int:
     """An integer converted to a floating-point type and back, with x86's overflow."""
     with np.errstate(over="ignore"):
         converted = float(rounded(np.array([value], np.int64), dtype)[0])
@@ -121,7 +121,7 @@ def _bounds(dtype: np.dtype[Any], low: int, high: int | None) -> tuple[int, int]
     if high is not None and not low < high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     if dtype in FLOATING:
-        above = _through(dtype, low + 1)
+        above = _round_trip(dtype, low + 1)
         if above < low:
             low = above + _spacing(dtype, low + 1)
         if high is None:
@@ -132,7 +132,7 @@ def _bounds(dtype: np.dtype[Any], low: int, high: int | None) -> tuple[int, int]
                     f"got from={low} > to_inc={last}"
                 )
             return low, last
-        below = _through(dtype, high - 1)
+        below = _round_trip(dtype, high - 1)
         if below >= high:
             high = below - _spacing(dtype, high - 1)
         if not low < high:

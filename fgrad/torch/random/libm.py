@@ -42,7 +42,7 @@ def _function(name: str) -> Function:
     return mapped
 
 
-def _of(name: str, values: Array) -> Array:
+def _applied(name: str, values: Array) -> Array:
     """The C library's function of the values, or XLA's of traced ones."""
     return _function(name)(values) if isinstance(values, np.ndarray) else getattr(np, name)(values)
 
@@ -59,7 +59,7 @@ def log(values: Array) -> Array:
 
 def log1p(values: Array) -> Array:
     """``log(1 + x)`` of numbers above -1."""
-    return _of("log1p", values)
+    return _applied("log1p", values)
 
 
 def exp(values: Array) -> Array:
@@ -75,17 +75,17 @@ def exp(values: Array) -> Array:
 
 def sin(values: Array) -> Array:
     """The sine."""
-    return _of("sin", values)
+    return _applied("sin", values)
 
 
 def cos(values: Array) -> Array:
     """The cosine."""
-    return _of("cos", values)
+    return _applied("cos", values)
 
 
 def tan(values: Array) -> Array:
     """The tangent."""
-    return _of("tan", values)
+    return _applied("tan", values)
 
 
 def scalar_log(value: float) -> float:

@@ -42,10 +42,10 @@ def _normal_in_a_program(engine: Engine, count: int) -> Any:
     has, waiting = engine.waiting
     missing = count - has.astype(np.int32)
     drawn = missing + missing % 2
-    pairs_made = pairs(engine.doubles(count + count % 2, drawn))
-    engine.wait(missing % 2 == 1, lax.dynamic_index_in_dim(pairs_made, drawn - 1, keepdims=False))
-    with_waiting = np.concatenate([np.reshape(waiting, (1,)), pairs_made])[:count]
-    return np.where(has, with_waiting, pairs_made[:count])
+    drawn_pairs = pairs(engine.doubles(count + count % 2, drawn))
+    engine.wait(missing % 2 == 1, lax.dynamic_index_in_dim(drawn_pairs, drawn - 1, keepdims=False))
+    with_pending = np.concatenate([np.reshape(waiting, (1,)), drawn_pairs])[:count]
+    return np.where(has, with_pending, drawn_pairs[:count])
 
 
 def _blocks(generator: Generator, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:

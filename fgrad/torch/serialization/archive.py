@@ -21,7 +21,7 @@ _PADDING = b"FB"
 MAGIC = b"PK\x03\x04"
 
 
-def _failed(reason: str) -> RuntimeError:
+def _error(reason: str) -> RuntimeError:
     return RuntimeError(f"PytorchStreamReader failed reading zip archive: {reason}")
 
 
@@ -36,22 +36,22 @@ class Reader:
         try:
             self._archive = zipfile.ZipFile(io.BytesIO(content))
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-            raise _failed(f"failed finding central directory ({error})") from error
+            raise _error(f"failed finding central directory ({error})") from error
         infos = [each for each in self._archive.infolist() if not each.is_dir()]
         if not infos:
-            raise _failed("it has no records")
+            raise _error("it has no records")
         for each in infos:
             if each.compress_type != zipfile.ZIP_STORED or each.flag_bits & 1:
-                raise _failed(
+                raise _error(
                     f"record {each.filename[:60]!r} is compressed or encrypted. torch.save never does that, and what "
                     "is compressed may have any size. Way out: unpack the file, and pack it again with zip -0."
                 )
         if sum(each.file_size for each in infos) > len(content):
-            raise _failed("its records are longer than the file")
+            raise _error("its records are longer than the file")
         self._root = infos[0].filename.partition("/")[0]
         self._infos = {each.filename.removeprefix(self._root + "/"): each for each in infos}
         if len(self._infos) < len(infos):
-            raise _failed("two records have one name")
+            raise _error("two records have one name")
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
@@ -64,7 +64,7 @@ class Reader:
         try:
             return self._archive.read(info)
         except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError) as error:
-            raise _failed(f"record {name!r} is damaged ({error})") from error
+            raise _error(f"record {name!r} is damaged ({error})") from error
 
     def byte_order(self) -> str:
         """The byte order of the elements."""
@@ -78,7 +78,7 @@ class Writer:
     """Writes an archive; a context manager."""
 
     def __init__(self, stream: IO[bytes], root: str):
-        self._archive = zipfile.ZipFile(cast(IO[bytes], _Forwards(stream)), "w", zipfile.ZIP_STORED)
+        self._archive = zipfile.ZipFile(cast(IO[bytes], _CountingStream(stream)), "w", zipfile.ZIP_STORED)
         self._root = root
 
     def __enter__(self) -> "Writer":
@@ -108,7 +108,7 @@ class Writer:
         self.write("byteorder", sys.byteorder.encode())
 
 
-class _Forwards:
+class _CountingStream:
     """A stream that counts what is written, and cannot seek."""
 
     def __init__(self, stream: IO[bytes]):

@@ -66,32 +66,32 @@ def loads(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     header, block = _split(data)
     metadata = header.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise _wrong(f"{METADATA} holds something else than texts by name")
+        raise _error(f"{METADATA} holds something else than texts by name")
     entries = [_entry(name, fields) for name, fields in header.items()]
     _check_cover(entries, len(block))
     return {entry.name: entry.array(block) for entry in entries}, metadata
 
 
-def _wrong(reason: str) -> TensorFileError:
+def _error(reason: str) -> TensorFileError:
     return TensorFileError(f"This is no safetensors file: {reason}.")
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
     """The header and the block of elements."""
     if len(data) < _LENGTH_BYTES:
-        raise _wrong(f"it has {len(data)} bytes, less than {_LENGTH_BYTES}")
+        raise _error(f"it has {len(data)} bytes, less than {_LENGTH_BYTES}")
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     if length > min(_MOST_HEADER_BYTES, len(data) - _LENGTH_BYTES):
-        raise _wrong(f"its header would have {length:,} bytes, the whole file has {len(data):,}")
+        raise _error(f"its header would have {length:,} bytes, the whole file has {len(data):,}")
     end = _LENGTH_BYTES + length
     try:
         header = json.loads(
             data[_LENGTH_BYTES:end].decode(), object_pairs_hook=_without_repetition, parse_constant=_no_constant
         )
     except (ValueError, RecursionError) as error:
-        raise _wrong(f"its header is not JSON ({error})") from error
+        raise _error(f"its header is not JSON ({error})") from error
     if not isinstance(header, dict):
-        raise _wrong("its header is not a JSON object")
+        raise _error("its header is not a JSON object")
     return header, memoryview(data)[end:]
 
 
@@ -119,7 +119,7 @@ class _Entry:
     def array(self, block: memoryview) -> np.ndarray:
         part = np.frombuffer(block[self.start : self.end], np.uint8)
         if self.dtype is dtypes.bool_ and part.size and part.max() > 1:
-            raise _wrong(f"{self.name!r} has booleans that are neither 0 nor 1")
+            raise _error(f"{self.name!r} has booleans that are neither 0 nor 1")
         if part.ctypes.data % self.dtype.itemsize:
             part = part.copy()
         return _little_endian(part.view(self.dtype.numpy)).reshape(self.shape)
@@ -127,18 +127,18 @@ class _Entry:
 
 def _entry(name: str, fields: Any) -> _Entry:
     if not isinstance(fields, dict) or not {"dtype", "shape", "data_offsets"} <= fields.keys():
-        raise _wrong(f"the header does not say dtype, shape and data_offsets of {name!r}")
+        raise _error(f"the header does not say dtype, shape and data_offsets of {name!r}")
     code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     dtype = _DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
-        raise _wrong(f"{name!r} is of the unknown type {code!r} (known are {', '.join(_DTYPES)})")
+        raise _error(f"{name!r} is of the unknown type {code!r} (known are {', '.join(_DTYPES)})")
     if not _are_naturals(shape) or len(shape) > _MOST_DIMENSIONS:
-        raise _wrong(f"{name!r} has a shape that no array can have")
+        raise _error(f"{name!r} has a shape that no array can have")
     if not _are_naturals(offsets) or len(offsets) != 2:
-        raise _wrong(f"{name!r} lies nowhere: its data_offsets are {offsets!r}")
+        raise _error(f"{name!r} lies nowhere: its data_offsets are {offsets!r}")
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize:
-        raise _wrong(f"{name!r} has {end - start} bytes, its shape and type need {math.prod(shape) * dtype.itemsize}")
+        raise _error(f"{name!r} has {end - start} bytes, its shape and type need {math.prod(shape) * dtype.itemsize}")
     return _Entry(name, dtype, tuple(shape), start, end)
 
 
@@ -152,10 +152,10 @@ def _check_cover(entries: list[_Entry], length: int) -> None:
     for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
         if entry.start != end:
             reason = "overlaps another tensor" if entry.start < end else "comes after bytes that belong to none"
-            raise _wrong(f"{entry.name!r} {reason}")
+            raise _error(f"{entry.name!r} {reason}")
         end = entry.end
     if end != length:
-        raise _wrong(f"its tensors have {end:,} bytes, and it holds {length:,}")
+        raise _error(f"its tensors have {end:,} bytes, and it holds {length:,}")
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:

@@ -65,12 +65,12 @@ def _function(operation: Any) -> Any:
     return operation if entry is None else entry.call
 
 
-class _Keeping(_Intercepting):
+class _Caching(_Intercepting):
     """The forward: keeps results by the policy."""
 
-    def __init__(self, policy: Callable[..., Any], kept: dict[Any, Any]):
+    def __init__(self, policy: Callable[..., Any], cache: dict[Any, Any]):
         self.policy = policy
-        self.kept = kept
+        self.cache = cache
         self.counts: Counter[Any] = Counter()
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
@@ -79,7 +79,7 @@ class _Keeping(_Intercepting):
         index = self.counts[function]
         self.counts[function] += 1
         decision = self.policy(SelectiveCheckpointContext(False, outs), function, *operands)
-        self.kept[function, index] = None if decision is False or decision in _RECOMPUTED else outs
+        self.cache[function, index] = None if decision is False or decision in _RECOMPUTED else outs
         return outs
 
 
@@ -89,11 +89,11 @@ _MISMATCH = (
 )
 
 
-class _Taking(_Intercepting):
+class _Cached(_Intercepting):
     """The recomputation: takes kept results."""
 
-    def __init__(self, kept: dict[Any, Any]):
-        self.kept = kept
+    def __init__(self, cache: dict[Any, Any]):
+        self.cache = cache
         self.counts: Counter[Any] = Counter()
 
     def values(self) -> dict[str, Any]:
@@ -104,14 +104,14 @@ class _Taking(_Intercepting):
         function = _function(operation)
         index = self.counts[function]
         self.counts[function] += 1
-        if (function, 0) not in self.kept:
+        if (function, 0) not in self.cache:
             raise RuntimeError(f"{operation.name} encountered during backward but not found in storage. {_MISMATCH}")
-        if (function, index) not in self.kept:
+        if (function, index) not in self.cache:
             raise RuntimeError(
                 f"{operation.name} invocation index {index} encountered during backward but not found in storage. "
                 f"{_MISMATCH}"
             )
-        outs = self.kept[function, index]
+        outs = self.cache[function, index]
         if outs is None:
             return plan.routine(values)
         if outs is _TAKEN:
@@ -119,7 +119,7 @@ class _Taking(_Intercepting):
                 "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
                 "selective activation checkpoint."
             )
-        self.kept[function, index] = _TAKEN
+        self.cache[function, index] = _TAKEN
         return outs
 
 
@@ -165,8 +165,8 @@ def create_selective_checkpoint_contexts(
         policy = policy_fn_or_list
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-    kept: dict[Any, Any] = {}
-    return _Keeping(policy, kept), _Taking(kept)
+    cache: dict[Any, Any] = {}
+    return _Caching(policy, cache), _Cached(cache)
 
 
 class _Log(_Intercepting):

@@ -99,9 +99,9 @@ def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
     value = target._value()
     if is_abstract(value):
         return
-    classes_asked = concrete(value)
-    if not all_below(classes_asked, classes):
-        bad = classes_asked[((classes_asked < 0) | (classes_asked >= classes)) & (classes_asked != ignore_index)]
+    indices = concrete(value)
+    if not all_below(indices, classes):
+        bad = indices[((indices < 0) | (indices >= classes)) & (indices != ignore_index)]
         if bad.size:
             raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
 

@@ -196,7 +196,7 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
     return pairs.select(-1, 0), pairs.select(-1, 1)
 
 
-def _each(value: Any, dims: int, of_weight: int, name: str) -> Ints:
+def _expanded(value: Any, dims: int, of_weight: int, name: str) -> Ints:
     """One number for each spatial axis of the weight, from one for each of the function's ``dims`` or one for all."""
     values = (value,) * dims if isinstance(value, int) else value
     result = expanded(values, of_weight)
@@ -221,11 +221,11 @@ def _batched(input: Any, weight: Any, function: str, dims: int) -> bool:
     return rank == dims + 2
 
 
-def _plain(
+def _conv(
     function: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
     if not (isinstance(input, Tensor) and isinstance(weight, Tensor) and isinstance(bias, Tensor | None)):
-        raise _no_tensors(function, input, weight, bias, stride, padding, dilation, groups)
+        raise _operand_type_error(function, input, weight, bias, stride, padding, dilation, groups)
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
     of_weight = len(weight._type.shape) - 2
@@ -233,16 +233,16 @@ def _plain(
         _check_same(x._type.shape, weight._type.shape, stride, dilation)
     elif isinstance(padding, str) and padding != "valid":
         raise RuntimeError(f"Invalid padding string: '{padding}'")
-    steps, spread = _each(stride, dims, of_weight, "stride"), _each(dilation, dims, of_weight, "dilation")
+    steps, spread = _expanded(stride, dims, of_weight, "stride"), _expanded(dilation, dims, of_weight, "dilation")
     if padding == "same":
         x, ends = _same_padding(x, weight, spread)
     else:
-        ends = _each(0 if padding == "valid" else padding, dims, of_weight, "padding")
+        ends = _expanded(0 if padding == "valid" else padding, dims, of_weight, "padding")
     output = run_convolution(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
     return output if batched else output.squeeze(0)
 
 
-def _no_tensors(function: str, *args: Any) -> TypeError:
+def _operand_type_error(function: str, *args: Any) -> TypeError:
     """PyTorch's error for operands that are not tensors: it lists the arguments that are not the defaults."""
     defaults = (None, 1, 0, 1, 1)
     count = max([i for i, default in enumerate(defaults, 1) if args[i + 1] is not default], default=0)
@@ -283,7 +283,7 @@ def _transposed(
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
     settings = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
-    steps, ends, spread, more = [_each(value, dims, len(weight._type.shape) - 2, name) for value, name in settings]
+    steps, ends, spread, more = [_expanded(value, dims, len(weight._type.shape) - 2, name) for value, name in settings]
     output = run_convolution(x, weight, bias, steps, ends, spread, True, more, groups)
     return output if batched else output.squeeze(0)
 
@@ -294,7 +294,7 @@ def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     """The convolution along one axis: see ``conv2d``."""
-    return _plain("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
@@ -321,7 +321,7 @@ def conv2d(
     Source: `torch.nn.functional.conv2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html>`_.
     """
-    return _plain("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(method=False, autocast="lower_precision_fp")
@@ -330,7 +330,7 @@ def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     """The convolution along three axes: see ``conv2d``."""
-    return _plain("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)

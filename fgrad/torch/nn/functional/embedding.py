@@ -55,7 +55,7 @@ def _rows(weight: Any, indices: Any) -> Any:
     return jnp.take(weight, indices, axis=0, mode="clip")
 
 
-def _counts(indices: Any, size: int) -> Any:
+def _frequencies(indices: Any, size: int) -> Any:
     """How often each row is used."""
     return jnp.zeros(size, np.int64).at[indices.reshape(-1)].add(1)
 
@@ -77,7 +77,7 @@ def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_fr
         raise RuntimeError("'weight' must be 2-D")
 
     def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any, None]:
-        frequency = _counts(indices, weight.shape[0]) if scale_grad_by_freq else None
+        frequency = _frequencies(indices, weight.shape[0]) if scale_grad_by_freq else None
         return _scattered(ct, weight, indices, padding_idx, frequency), None
 
     # padding and frequencies affect the gradient only
@@ -106,7 +106,7 @@ def _torch_embedding(
 
 @kernel("EmbeddingRenormBackward0")
 def _embedding_renorm(self: Array, indices: Fixed, max_norm: float, norm_type: float) -> Any:
-    used = _counts(indices, self.shape[0]) > 0
+    used = _frequencies(indices, self.shape[0]) > 0
     norms = jnp.linalg.norm(self, norm_type, axis=1)
     scale = jnp.where(used & (norms > max_norm), max_norm / (norms + 1e-7), 1)
     return self * scale[:, None].astype(self.dtype)
@@ -211,7 +211,7 @@ def _bag_frequency(indices: Any, size: int) -> Any:
     Not how often the row itself is used: the kernel indexes the sorted indices by the row's rank among the distinct
     ones (aten/src/ATen/native/EmbeddingBag.cpp).
     """
-    counts = _counts(indices, size)
+    counts = _frequencies(indices, size)
     order = jnp.maximum(jnp.cumsum(counts > 0) - 1, 0)
     return counts[jnp.sort(indices)[order]]
 

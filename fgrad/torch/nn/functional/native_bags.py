@@ -53,5 +53,5 @@ def _largest(weight: Any, indices: Any, bag: Any, counted: Any, output: Any) -> 
     fits = (rows == output[bag]) & (counted != 0).unsqueeze(1)
     positions = ops.arange(count).unsqueeze(1).expand_as(rows).masked_fill(~fits, count)
     first = ops.full(tuple(output.shape), count).scatter_reduce(0, bag.unsqueeze(1).expand_as(rows), positions, "amin")
-    rows_found = indices[first.clamp(max=count - 1)]
-    return rows_found.masked_fill(first == count, 0)
+    row_indices = indices[first.clamp(max=count - 1)]
+    return row_indices.masked_fill(first == count, 0)

@@ -33,13 +33,13 @@ def normalised(x: Any, axes: Ints, eps: float) -> Any:
 
     def scale(x: Any) -> Any:
         _, variance = _moments(x, axes)
-        return _spread(lax.rsqrt(lax.add(variance, lax.full_like(variance, eps))), x)
+        return _broadcast(lax.rsqrt(lax.add(variance, lax.full_like(variance, eps))), x)
 
     def centred(x: Any) -> Any:
-        return lax.sub(x, _spread(_mean(x, axes), x))
+        return lax.sub(x, _broadcast(_mean(x, axes), x))
 
     def vjp(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        along = lax.mul(out, _spread(_mean(lax.mul(ct, out), axes), x))
+        along = lax.mul(out, _broadcast(_mean(lax.mul(ct, out), axes), x))
         return (lax.mul(scale(x), lax.sub(centred(ct), along)),)
 
     return define_rule(lambda x: lax.mul(centred(x), scale(x)), vjp=vjp)(x)
@@ -59,10 +59,10 @@ def _mean(x: Any, axes: Ints) -> Any:
 def _moments(x: Any, axes: Ints) -> tuple[Any, Any]:
     """Mean and variance over some axes, which stay with size 1."""
     mean = _mean(x, axes)
-    return mean, _mean(lax.square(lax.sub(x, _spread(mean, x))), axes)
+    return mean, _mean(lax.square(lax.sub(x, _broadcast(mean, x))), axes)
 
 
-def _spread(value: Any, x: Any) -> Any:
+def _broadcast(value: Any, x: Any) -> Any:
     """An array broadcast along its axes of size 1 to the shape of another."""
     return lax.broadcast_in_dim(value, x.shape, tuple(range(x.ndim)))
 

@@ -25,7 +25,7 @@ _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 _POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
 
 
-def _each(value: Any, dims: int, function: str, name: str, single: bool = True) -> Ints:
+def _expanded(value: Any, dims: int, function: str, name: str, single: bool = True) -> Ints:
     if not isinstance(value, int | np.integer | Tensor | Sequence) or isinstance(value, str):
         raise TypeError(
             f"{function}(): argument '{name}' (position {_POSITIONS[name]}) must be tuple of ints, not "
@@ -104,9 +104,9 @@ def _settings(
     function: str, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Kernel, stride, padding and dilation for each axis; the stride is the kernel's size if none is given."""
-    kernel = _each(kernel_size, dims, function, "kernel_size")
-    steps = kernel if stride is None or stride in ((), []) else _each(stride, dims, function, "stride")
-    return kernel, steps, _each(padding, dims, function, "padding"), _each(dilation, dims, function, "dilation")
+    kernel = _expanded(kernel_size, dims, function, "kernel_size")
+    steps = kernel if stride is None or stride in ((), []) else _expanded(stride, dims, function, "stride")
+    return kernel, steps, _expanded(padding, dims, function, "padding"), _expanded(dilation, dims, function, "dilation")
 
 
 # -- the largest -----------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def _max_pooled(
     return apply(_MAX_POOL, (input,), (*settings, bool(ceil_mode)))
 
 
-def _one(value: Any, name: str, kinds: str) -> int:
+def _int(value: Any, name: str, kinds: str) -> int:
     values = expanded(value, 1)
     if values is None:
         raise RuntimeError(f"max_pool1d() {name} must be {kinds} or tuple of ints of size 1 but got size {len(value)}")
@@ -198,9 +198,10 @@ def _check_max_pool1d(input: Any, kernel_size: Any, stride: Any, padding: Any, d
             "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
             f"{list(shape)}"
         )
-    kernel = _one(kernel_size, "kernel_size", "an int, list of ints")
-    step = kernel if stride is None or stride in ((), []) else _one(stride, "stride", "None, an int, list of ints,")
-    ends, spread = _one(padding, "padding", "an int, list of ints"), _one(dilation, "dilation", "an int, list of ints")
+    kernel = _int(kernel_size, "kernel_size", "an int, list of ints")
+    step = kernel if stride is None or stride in ((), []) else _int(stride, "stride", "None, an int, list of ints,")
+    ends = _int(padding, "padding", "an int, list of ints")
+    spread = _int(dilation, "dilation", "an int, list of ints")
     for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
         if value <= 0:
             raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")

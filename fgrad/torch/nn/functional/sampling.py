@@ -42,14 +42,14 @@ def _reflected(x: Any, low: float, high: float) -> Any:
     return jnp.where(flips % 2 == 0, remainder + low, span - remainder + low)
 
 
-def _inside(x: Any, size: int, padding: int, align_corners: bool) -> Any:
+def _pad_coordinates(x: Any, size: int, padding: int, align_corners: bool) -> Any:
     """Coordinates as the padding mode moves them."""
     if padding == REFLECTION:
         x = _reflected(x, 0, size - 1) if align_corners else _reflected(x, -0.5, size - 0.5)
     return x if padding == ZEROS else _clipped(x, size)
 
 
-def _read(image: Any, indices: Any, sizes: Ints) -> Any:
+def _gather(image: Any, indices: Any, sizes: Ints) -> Any:
     """Elements of flattened images (N, C, ...) at integer indices (N, points) for each axis; zero outside."""
     flat: Any = 0
     within: Any = True
@@ -83,10 +83,10 @@ def _grid_sampler(input: Array, grid: Array, interpolation_mode: int, padding_mo
         at = points[:, :, len(sizes) - 1 - axis]
         scaled = (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
         coordinates.append(
-            scaled if interpolation_mode == BICUBIC else _inside(scaled, size, padding_mode, align_corners)
+            scaled if interpolation_mode == BICUBIC else _pad_coordinates(scaled, size, padding_mode, align_corners)
         )
     if interpolation_mode == NEAREST:
-        sampled = _read(image, [jnp.round(x).astype(np.int64) for x in coordinates], tuple(sizes))
+        sampled = _gather(image, [jnp.round(x).astype(np.int64) for x in coordinates], tuple(sizes))
     elif interpolation_mode == BILINEAR:
         sampled = _interpolated(image, coordinates, tuple(sizes))
     else:
@@ -103,7 +103,7 @@ def _interpolated(image: Any, coordinates: list[Any], sizes: Ints) -> Any:
         weight: Any = 1
         for x, low, c in zip(coordinates, lows, corner, strict=True):
             weight = weight * (x - low if c else low + 1 - x)
-        total = total + _read(image, indices, sizes) * weight[:, None, :]
+        total = total + _gather(image, indices, sizes) * weight[:, None, :]
     return total
 
 
@@ -113,10 +113,10 @@ def _cubic(image: Any, coordinates: list[Any], sizes: Ints, padding: int, align_
     total: Any = 0
     for i, j in np.ndindex(4, 4):
         taps = [
-            _inside(low + k - 1, size, padding, align_corners).astype(np.int64)
+            _pad_coordinates(low + k - 1, size, padding, align_corners).astype(np.int64)
             for low, k, size in zip(lows, (i, j), sizes, strict=True)
         ]
-        total = total + _read(image, taps, sizes) * (weights[0][:, :, i] * weights[1][:, :, j])[:, None, :]
+        total = total + _gather(image, taps, sizes) * (weights[0][:, :, i] * weights[1][:, :, j])[:, None, :]
     return total
 
 

@@ -233,7 +233,7 @@ class BackwardHook:
         def hook(grad_input: tuple[Any, ...], _: Any) -> Any:
             return self._on_grad_inputs(grad_input)
 
-        hook.behind = self._behind_inputs  # type: ignore[attr-defined]
+        hook.behind = self._input_hook_calls  # type: ignore[attr-defined]
         self.n_inputs: int = len(args)
         args, self.inputs = _through_identity(args, hook)
         return args
@@ -242,23 +242,23 @@ class BackwardHook:
         def hook(_: Any, grad_output: tuple[Any, ...]) -> Any:
             return self._on_grad_outputs(grad_output)
 
-        hook.behind = self._behind_outputs  # type: ignore[attr-defined]
+        hook.behind = self._output_hook_calls  # type: ignore[attr-defined]
         if isinstance(result, tuple):
             result, self.outputs = _through_identity(result, hook)
             return result
         (result,), self.outputs = _through_identity((result,), hook)
         return result
 
-    def _behind_inputs(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
+    def _input_hook_calls(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
         """What is called with the gradients of the inputs, for ``hook_schedule``: kind, hook, module, handle."""
         tables = everywhere.backward, self.module._backward_hooks
         return [("module hook", hook, type(self.module).__name__, _handle(hook, tables)) for hook in self.hooks]
 
-    def _behind_outputs(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
+    def _output_hook_calls(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
         """What is called with the gradients of the outputs."""
         tables, name = (everywhere.backward_pre, self.module._backward_pre_hooks), type(self.module).__name__
         calls = [("module pre-hook", hook, name, _handle(hook, tables)) for hook in self.pre_hooks]
-        return calls + self._behind_inputs() if self.inputs is None else calls
+        return calls + self._input_hook_calls() if self.inputs is None else calls
 
     def _on_grad_inputs(self, grad_input: tuple[Any, ...]) -> Any:
         # without gradients of the outputs, that of the inputs bypassed the module, as in double backward

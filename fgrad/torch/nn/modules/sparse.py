@@ -12,7 +12,7 @@ from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
 
-def _row(padding_idx: int | None, num_embeddings: int, name: str) -> int | None:
+def _checked_padding_idx(padding_idx: int | None, num_embeddings: int, name: str) -> int | None:
     """``padding_idx``, made non-negative."""
     if padding_idx is None:
         return None
@@ -96,7 +96,7 @@ class Embedding(_Table):
     ) -> None:
         super().__init__()
         _refuse_sparse(sparse)
-        self.padding_idx: int | None = _row(padding_idx, num_embeddings, "Padding_idx")
+        self.padding_idx: int | None = _checked_padding_idx(padding_idx, num_embeddings, "Padding_idx")
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
@@ -193,7 +193,7 @@ class EmbeddingBag(_Table):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx: int | None = _row(padding_idx, num_embeddings, "padding_idx")
+        self.padding_idx: int | None = _checked_padding_idx(padding_idx, num_embeddings, "padding_idx")
         self._make_weight(num_embeddings, embedding_dim, _weight, True, device, dtype)
         self.mode = mode
         self.sparse = sparse

@@ -213,11 +213,11 @@ class TransformerEncoder(Module):
         output = src
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=is_causal, src_key_padding_mask=padding)
-        if padding is not None and mask is None and self._leaves_padding_out(src, padding):
+        if padding is not None and mask is None and self._skips_padding(src, padding):
             output = output.masked_fill((padding != 0).unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
 
-    def _leaves_padding_out(self, src: Any, padding: Any) -> bool:
+    def _skips_padding(self, src: Any, padding: Any) -> bool:
         """Whether PyTorch computes this as a nested tensor, which has no padded positions."""
         first = self.layers[0]
         if not self.use_nested_tensor or first.training or src.dim() != 3:

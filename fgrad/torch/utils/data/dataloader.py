@@ -23,7 +23,7 @@ _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 
 
 @define
-class _ByIndex:
+class _MapFetcher:
     """Loads samples by their indices."""
 
     dataset: Any
@@ -41,7 +41,7 @@ class _ByIndex:
         return self.loader.collate_fn([dataset[i] for i in index])
 
 
-class _InARow:
+class _IterableFetcher:
     """Loads the next samples, one for each index."""
 
     def __init__(self, dataset: Any, loader: "DataLoader[Any]"):
@@ -120,7 +120,7 @@ class _BatchesInTurn(_Batches):
             Worker(i, loader.num_workers, loader.dataset, self._base_seed, loader._begin, loader.worker_init_fn)
             for i in range(loader.num_workers)
         ]
-        self._hand_out_first()
+        self._assign_first()
 
     def restart(self) -> None:
         """Start another pass with the same workers."""
@@ -128,16 +128,16 @@ class _BatchesInTurn(_Batches):
         self._yielded = 0
         for worker in self._workers:
             worker.begin()
-        self._hand_out_first()
+        self._assign_first()
 
-    def _hand_out_first(self) -> None:
+    def _assign_first(self) -> None:
         self._active = dict.fromkeys(self._workers, True)
         self._order = cycle(self._workers)
         self._tasks: deque[tuple[Worker, Any]] = deque()
         for _ in range(self._loader.num_workers * (self._loader.prefetch_factor or 0)):
-            self._hand_out()
+            self._assign()
 
-    def _hand_out(self) -> None:
+    def _assign(self) -> None:
         """Assign the next index to the next worker, if there are both."""
         try:
             index = next(self._indices)
@@ -159,7 +159,7 @@ class _BatchesInTurn(_Batches):
             except StopIteration:
                 self._active[worker] = False
             finally:
-                self._hand_out()
+                self._assign()
         raise StopIteration
 
 
@@ -278,7 +278,7 @@ class DataLoader(Generic[T_co]):
 
     def _begin(self, dataset: Any) -> Callable[[Any], Any]:
         """The fetcher of a data set, or of a worker's copy, at its beginning."""
-        return _InARow(dataset, self) if self._iterable else _ByIndex(dataset, self)
+        return _IterableFetcher(dataset, self) if self._iterable else _MapFetcher(dataset, self)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.num_workers:

@@ -288,7 +288,7 @@ def random_split(
     <https://docs.pytorch.org/docs/2.13/data.html#torch.utils.data.random_split>`_.
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
-        lengths = _of_fractions(lengths, len(dataset))
+        lengths = _lengths_of_fractions(lengths, len(dataset))
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     counts = [int(n) for n in lengths]
@@ -297,7 +297,7 @@ def random_split(
     return [Subset(dataset, indices[end - n : end]) for end, n in zip(ends, counts, strict=True)]
 
 
-def _of_fractions(fractions: Sequence[float], total: int) -> list[int]:
+def _lengths_of_fractions(fractions: Sequence[float], total: int) -> list[int]:
     """The lengths that are these fractions of a total; the remainder goes to the first ones."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
