@@ -52,15 +52,7 @@ def vjp(
         several, tensors = tupled(inputs, "inputs", "vjp")
         primals = prepared(tensors, create_graph, True)
         several_out, outputs = _evaluated(func, primals, "vjp", strict)
-        if v is not None:
-            vectors = vector(v, outputs, several_out, "vjp", create_graph)
-        else:
-            vectors = None
-            if len(outputs) != 1 or outputs[0].nelement() != 1:
-                raise RuntimeError(
-                    "The vector v can only be None if the user-provided function returns a single Tensor with a single "
-                    "element."
-                )
+        vectors = vector(v, outputs, several_out, "vjp", create_graph)
     with recording(create_graph or is_grad_enabled()):
         cotangents = gradients(outputs, primals, vectors, create_graph=create_graph)
         products = filled(cotangents, primals, strict, create_graph, "back")
@@ -87,15 +79,7 @@ def jvp(
     with enable_grad():
         several, tensors = tupled(inputs, "inputs", "jvp")
         primals = prepared(tensors, create_graph, True)
-        if v is not None:
-            vectors = vector(v, primals, several, "jvp", create_graph)
-        else:
-            vectors = None
-            if len(primals) != 1 or primals[0].nelement() != 1:
-                raise RuntimeError(
-                    "The vector v can only be None if the input to the user-provided function is a single Tensor with "
-                    "a single element."
-                )
+        vectors = vector(v, primals, several, "jvp", create_graph)
         several_out, outputs = _evaluated(func, primals, "jvp", strict)
         zeros = tracked_zeros(outputs)
         pulled = gradients(outputs, primals, zeros, create_graph=True)
@@ -171,15 +155,7 @@ def _jacobian(
     with enable_grad():
         several, tensors = tupled(inputs, "inputs", name)
         primals = prepared(tensors, create_graph, True)
-        if v is not None:
-            vectors = vector(v, primals, several, name, create_graph)
-        else:
-            vectors = None
-            if len(primals) != 1 or primals[0].nelement() != 1:
-                raise RuntimeError(
-                    "The vector v can only be None if the input to the user-provided function is a single Tensor with "
-                    "a single element."
-                )
+        vectors = vector(v, primals, several, name, create_graph)
         several_out, outputs = _evaluated(func, primals, name, strict)
         if several_out:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")

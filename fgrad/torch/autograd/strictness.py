@@ -54,8 +54,15 @@ def vector(v: Any, like: Tensors, several: bool, function: str, create_graph: bo
     """The vector of a product, prepared.
 
     Raises:
-      RuntimeError: it does not fit ``like``.
+      RuntimeError: it does not fit ``like``, or is None for more than one number.
     """
+    if v is None:
+        if len(like) != 1 or like[0].nelement() != 1:
+            subject = "the user-provided function returns"
+            if function != "vjp":
+                subject = "the input to the user-provided function is"
+            raise RuntimeError(f"The vector v can only be None if {subject} a single Tensor with a single element.")
+        return None
     _, tensors = tupled(v, "v", function)
     vectors = prepared(tensors, create_graph, False)
     if len(vectors) != len(like):

@@ -8,7 +8,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exp_family import ExponentialFamily
-from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
+from fgrad.torch.distributions.probabilities import Probabilities
 from fgrad.torch.distributions.utils import broadcast_all, clamp_probs
 from fgrad.torch.nn import functional
 
@@ -34,16 +34,11 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        check_one_given(probs, logits)
+        self._set_parameter(probs, logits)
         if probs is not None:
-            self.probs: Tensor
-            (self.probs,) = broadcast_all(probs)
             if validate_args is not None and not bool(self.arg_constraints["probs"].check(self.probs).all()):
                 raise ValueError("The parameter probs has invalid values")
-            self.probs = clamp_probs(self.probs)
-        else:
-            self.logits: Tensor
-            (self.logits,) = broadcast_all(logits)
+            self.probs: Tensor = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(self._param.size(), validate_args=validate_args)
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.size import Size
-from fgrad.torch.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
+from fgrad.torch.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 
 def check_one_given(probs: Any, logits: Any) -> None:
@@ -19,6 +19,13 @@ class Probabilities:
     #: the logits are log odds, not logarithms of weights
     _binary: ClassVar[bool] = True
     _parameters = ("probs", "logits")
+
+    def _set_parameter(self, probs: Any, logits: Any, *others: Any) -> list[Tensor]:
+        """Set the parameter that is given, broadcast with ``others``, which are returned."""
+        check_one_given(probs, logits)
+        *tensors, value = broadcast_all(*others, logits if probs is None else probs)
+        setattr(self, "logits" if probs is None else "probs", value)
+        return tensors
 
     @lazy_property
     def probs(self) -> Tensor:
