@@ -110,7 +110,7 @@ def _is_torch_function_mode_enabled() -> bool:
 
 
 def _len_torch_function_stack() -> int:
-    """How many modes are entered."""
+    """The number of active modes."""
     return len(modes.handlers)
 
 

@@ -102,7 +102,7 @@ def find(module: str, name: str) -> Any:
 
 
 def _candidates(path: str, name: str) -> Iterator[Any]:
-    """What the modules that make up one of PyTorch's have under a name."""
+    """The values of a name in the modules that make up one of PyTorch's."""
     if (path, name) == ("_C", "_VariableFunctionsClass"):
         yield _module("")
     path = _BUILT_IN.get(path, path)

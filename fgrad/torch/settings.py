@@ -27,7 +27,7 @@ _settings = _Settings()
 
 
 def get_num_threads() -> int:
-    """How many threads an operation may use: the number set, else the number of cores."""
+    """The number of threads of an operation: the number set, else the number of cores."""
     return _settings.threads or os.cpu_count() or 1
 
 
@@ -43,7 +43,7 @@ def set_num_threads(num_threads: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """How many threads run independent operations."""
+    """The number of threads that run independent operations."""
     return _settings.interop_threads or os.cpu_count() or 1
 
 

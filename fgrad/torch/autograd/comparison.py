@@ -33,7 +33,7 @@ _REAL = {complex128: float64, complex64: float32}
 
 @frozen
 class Comparison:
-    """What is compared, and to which tolerance.
+    """A comparison of derivatives, with its tolerances.
 
     Attributes:
       forward: whether forward mode is checked, not reverse mode.

@@ -18,7 +18,7 @@ else:
 
 
 def device_count() -> int:
-    """How many GPUs JAX sees."""
+    """The number of GPUs that JAX sees."""
     try:
         return len(jax.devices("cuda"))
     except RuntimeError:

@@ -38,7 +38,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many trailing dimensions belong together."""
+        """The number of trailing dimensions that belong together."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")

@@ -178,7 +178,7 @@ def pack_padded_sequence(
 
 
 def _batch_sizes(input: Tensor, lengths: Tensor, batch_first: bool) -> np.ndarray:
-    """How many sequences still run at each time step."""
+    """The number of sequences that still run at each time step."""
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
     batch, longest = (input.size(0), input.size(1)) if batch_first else (input.size(1), input.size(0))

@@ -63,7 +63,7 @@ def not_implemented(kernel: str, dtype: np.dtype[Any]) -> NotImplementedError:
 
 @cache
 def digits(dtype: np.dtype[Any]) -> int:
-    """How many binary digits the significand of a floating-point type has, the hidden one included."""
+    """The number of bits in the significand of a floating-point type, including the hidden one."""
     return int(jnp.finfo(dtype).nmant) + 1
 
 

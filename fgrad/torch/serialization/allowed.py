@@ -1,4 +1,4 @@
-"""What a file may name when only data is loaded, and what it may call.
+"""The names and callables that a file may use when only data is loaded.
 
 NOTE [Only data]
 A pickle is a program for a stack machine.  It can push names, call their values, and set the state of the results.
@@ -52,7 +52,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What ``add_safe_globals`` has added."""
+    """Everything that ``add_safe_globals`` has added."""
     return list(_added.values())
 
 

@@ -44,7 +44,7 @@ Message = str | Callable[[str], str] | None
 
 
 class _Failure(Exception):
-    """What is wrong with the items at a path of indices and keys."""
+    """A mismatch of the items at a path of indices and keys."""
 
     def __init__(self, kind: type[Exception], text: str, path: tuple[Any, ...]):
         super().__init__(text)

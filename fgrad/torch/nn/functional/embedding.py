@@ -206,7 +206,7 @@ def _embedding_bag(
 
 
 def _bag_frequency(indices: Any, size: int) -> Any:
-    """What PyTorch divides the gradient of each row by for ``scale_grad_by_freq`` of bags.
+    """The divisor of each row's gradient for ``scale_grad_by_freq`` of bags.
 
     Not how often the row itself is used: the kernel indexes the sorted indices by the row's rank among the distinct
     ones (aten/src/ATen/native/EmbeddingBag.cpp).

@@ -21,7 +21,7 @@ from fgrad.torch.random.uniform import uniform
 
 
 def _starts(samples: Any, size: int, count: int, kernel: int) -> Any:
-    """Where the windows along an axis start, for each sample: axes (..., window)."""
+    """The starts of the windows along an axis, for each sample: axes (..., window)."""
     last = jnp.full((*samples.shape, 1), size - kernel, np.int64)
     if count == 1:
         return last

@@ -372,7 +372,7 @@ def _window_means(
 
 
 def _counts(size: int, count: int, kernel: int, stride: int, padding: int, include_pad: bool) -> list[int]:
-    """How many elements each window's sum is divided by."""
+    """The divisor of each window's sum."""
     starts = [i * stride - padding for i in range(count)]
     if include_pad:
         return [min(s + kernel, size + padding) - s for s in starts]

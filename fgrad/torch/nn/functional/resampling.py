@@ -56,7 +56,7 @@ def _step(size: int, count: int, align_corners: bool, factor: float | None, real
 
 
 def _sources(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> np.ndarray:
-    """Where in the input the elements of the result lie."""
+    """The coordinates of the result's elements in the input."""
     step = _step(size, count, align_corners, factor, real)
     at = np.arange(count).astype(real)
     return at * step if align_corners else (at + real(0.5)) * step - real(0.5)

@@ -26,7 +26,7 @@ Windows = Sequence[Sequence[int]]
 
 
 def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
-    """How many windows there are along an axis (aten/src/ATen/native/Pool.h, pooling_output_shape)."""
+    """The number of windows along an axis (aten/src/ATen/native/Pool.h, pooling_output_shape)."""
     room = size + 2 * padding - dilation * (kernel - 1) - 1
     count = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
     return count - 1 if ceil_mode and (count - 1) * stride >= size + padding else count
@@ -89,7 +89,7 @@ def table(sizes: Ints, windows: Sequence[Windows]) -> Table:
 
 
 def largest(window: Any) -> Any:
-    """Where in each window (the last axis) its largest element is: the first of several, or the last NaN."""
+    """The index of the largest element in each window (the last axis): the first of several, or the last NaN."""
     index = place_of_largest(window, window.ndim - 1)
     if not jnp.issubdtype(window.dtype, np.floating):
         return index

@@ -194,7 +194,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Any) -> None:
-        """Take the number of channels from ``input``."""
+        """Infer the number of channels from ``input``."""
         if not self.has_uninitialized_params():
             return
         self.num_features: Any = input.shape[1]

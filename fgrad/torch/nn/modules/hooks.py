@@ -250,12 +250,12 @@ class BackwardHook:
         return result
 
     def _input_hook_calls(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
-        """What is called with the gradients of the inputs, for ``hook_schedule``: kind, hook, module, handle."""
+        """The hooks called with the gradients of the inputs, for ``hook_schedule``: kind, hook, module, handle."""
         tables = everywhere.backward, self.module._backward_hooks
         return [("module hook", hook, type(self.module).__name__, _handle(hook, tables)) for hook in self.hooks]
 
     def _output_hook_calls(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
-        """What is called with the gradients of the outputs."""
+        """The hooks called with the gradients of the outputs."""
         tables, name = (everywhere.backward_pre, self.module._backward_pre_hooks), type(self.module).__name__
         calls = [("module pre-hook", hook, name, _handle(hook, tables)) for hook in self.pre_hooks]
         return calls + self._input_hook_calls() if self.inputs is None else calls

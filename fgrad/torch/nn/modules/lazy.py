@@ -43,7 +43,7 @@ class LazyModuleMixin(_Base):
                     tensor.materialize(loaded.shape)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters their shapes; called with the arguments of the first call."""
+        """Materialize the parameters, from the arguments of the first call."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:

@@ -148,7 +148,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Any) -> None:
-        """Take the number of features from ``input``."""
+        """Infer the number of features from ``input``."""
         if self.has_uninitialized_params():
             with no_grad():
                 self.in_features = input.shape[-1]

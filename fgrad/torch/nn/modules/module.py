@@ -57,7 +57,7 @@ class Module(State):
     """
 
     def forward(self, *input: Any) -> Any:
-        """What the module computes; every subclass writes its own."""
+        """Compute the outputs; every subclass defines its own."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     # ----------------------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class _Call:
 
 
 def _warn_of_missing_grads(inputs: Any, result: Any, grad_fn: Any) -> None:
-    """Say which gradients a hook of the deprecated kind will not see."""
+    """Warn of gradients that a hook of the deprecated kind will not see."""
     missing = _missing_grads(inputs, result, grad_fn)
     if missing is not None:
         warn(f"Using {missing}", FutureWarning)

@@ -1,4 +1,4 @@
-"""What a module holds: parameters, buffers and submodules, registered by assigning them as attributes."""
+"""The parameters, buffers and submodules of a module, registered by assigning attributes."""
 
 import inspect
 from collections import OrderedDict

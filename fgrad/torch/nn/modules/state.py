@@ -17,7 +17,7 @@ _EXTRA_STATE = "_extra_state"
 
 
 class _IncompatibleKeys(NamedTuple):
-    """What ``load_state_dict`` found missing and unexpected."""
+    """The keys that ``load_state_dict`` found missing and unexpected."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]

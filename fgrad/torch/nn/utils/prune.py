@@ -216,7 +216,7 @@ class _Amount(BasePruningMethod):
         self.amount = amount
 
     def count(self, size: int) -> int:
-        """How many of ``size`` are pruned."""
+        """The number of elements, out of ``size``, to prune."""
         if not isinstance(self.amount, numbers.Integral):
             return round(float(self.amount) * size)
         count = int(self.amount)
