@@ -1,4 +1,4 @@
-"""The little of ``torch._C`` that programs about autograd ask for: nodes by name, and what the engine is doing."""
+"""The part of ``torch._C`` that autograd programs use: node classes by name, and the engine's state."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ from fgrad.torch.autograd.function import Function
 from fgrad.torch.methods.subclasses import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
 from fgrad.torch.stand_ins import names, submodules
 
-#: modules of the table are found in it
+#: the package whose modules the table lists
 __path__: list[str] = []
 __getattr__, __dir__ = submodules(__name__)
 _TensorMeta = type(Tensor)
@@ -32,7 +32,7 @@ __all__ = ["_disabled_torch_dispatch_impl", "_disabled_torch_function_impl"]
 
 
 class _DelayedError:
-    """Makes tensors outputs of a node that raises when a gradient reaches it."""
+    """Attaches a node that raises when a gradient reaches it."""
 
     def __init__(self, message: str, num_inputs: int):
         self.message = message
@@ -41,12 +41,12 @@ class _DelayedError:
     def __call__(self, *tensors: Tensor) -> Any:
         if len(tensors) != self.num_inputs:
             raise TypeError(f"expected {self.num_inputs} arguments, got {len(tensors)} instead")
-        found = delayed_error(self.message, tensors)
-        return found[0] if len(found) == 1 else tuple(found)
+        results = delayed_error(self.message, tensors)
+        return results[0] if len(results) == 1 else tuple(results)
 
 
 class UndefinedGrad(Function):
-    """The tensor itself, to which no gradient comes."""
+    """The tensor itself, without gradient."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:
@@ -63,25 +63,25 @@ _functions = SimpleNamespace(
 
 
 def _current_graph_task_id() -> int:
-    """The number of the backward that is running, -1 if none is."""
+    """The id of the running backward, -1 if none is."""
     return running.tasks[-1].number if running.tasks else -1
 
 
 def _get_tracing_state() -> None:
-    """What a call is traced into for TorchScript: nothing ever."""
+    """The state of TorchScript's tracing: always None."""
 
 
 def _log_api_usage_once(event: str) -> None:
-    """What libraries call for PyTorch's statistics of use; nothing is logged."""
+    """PyTorch's usage statistics: nothing is logged."""
 
 
 def _current_autograd_node() -> Node | None:
-    """The node that backward is at."""
+    """The node that backward is running."""
     return running.tasks[-1].node if running.tasks else None
 
 
 def _will_engine_execute_node(node: Any) -> bool:
-    """Whether the backward that is running gets to a node."""
+    """Whether the running backward will reach a node."""
     if not isinstance(node, Node):
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type_name(node)}")
     if not running.tasks:
@@ -90,32 +90,32 @@ def _will_engine_execute_node(node: Any) -> bool:
 
 
 def _set_fwd_grad_enabled(enabled: bool) -> None:
-    """Set whether operations carry tangents along."""
+    """Set whether operations propagate tangents."""
     modes.forward_grad = enabled
 
 
 def _is_torch_function_enabled() -> bool:
-    """Whether the classes of arguments may answer calls."""
+    """Whether classes of arguments may override calls."""
     return modes.overriding == ALL
 
 
 def _is_torch_function_all_disabled() -> bool:
-    """Whether modes may not answer calls either."""
+    """Whether modes, too, may not override calls."""
     return modes.overriding == NOBODY
 
 
 def _is_torch_function_mode_enabled() -> bool:
-    """Whether a mode answers calls."""
+    """Whether a mode is active."""
     return modes.overriding != NOBODY and bool(modes.handlers)
 
 
 def _len_torch_function_stack() -> int:
-    """How many modes are entered."""
+    """The number of active modes."""
     return len(modes.handlers)
 
 
 def _get_function_stack_at(level: int) -> Any:
-    """A mode by its place, the outermost first."""
+    """A mode by its index, the outermost first."""
     return modes.handlers[level]
 
 

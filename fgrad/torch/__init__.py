@@ -83,7 +83,7 @@ from fgrad.torch.storage import FORMER, TypedStorage as TypedStorage, UntypedSto
 from fgrad.torch.version import __version__ as __version__
 
 for _class in (Tensor, Size, dtype, device, finfo, iinfo):
-    # so are they printed, and looked up by pickle
+    # for printing and pickling
     _class.__module__ = __name__
 
 globals().update(dtypes.NAMES)
@@ -94,14 +94,14 @@ globals().update({each.name: each for each in (*formats.memory_format, *formats.
 globals().update({name: entry.call for name, entry in TABLE.rows.items() if entry.function})
 enter_methods()
 LAYERS.append(_Port("fgrad.torch.func.comparison", "TensorPrograms", asked_by=["fgrad.questions.layers"]))
-#: PyTorch, too, has itself as an attribute
+#: as in PyTorch
 torch = sys.modules[__name__]
-#: makes a new axis in an index
+#: inserts an axis in an index
 newaxis = None
 
-#: what a first program does not need is imported when it is first asked for
+#: what a first program does not need is imported at first use
 _LATE = {
-    # those of ``fgrad.mutable.explain`` are of the name of their module
+    # the functions of ``fgrad.mutable.explain`` have the names of their modules
     **{
         f"fgrad.mutable.explain.{name}": name
         for name in "audit draw graph_of hook_schedule nonfinite residuals views watch why_no_grad".split()  # noqa: SIM905
@@ -127,7 +127,7 @@ _LATE = {
 
 
 def _all_functions() -> None:
-    """Take in all functions of ``torch``, and those that optimisers use (``_foreach_add``)."""
+    """Import all functions of ``torch``, and those that optimisers use (``_foreach_add``)."""
     for name, function in import_at_first_use(f"{__name__}.foreach").NAMES.items():
         globals().setdefault(name, function)
     for name, entry in TABLE.items():
@@ -236,7 +236,7 @@ else:
         return globals()[name]
 
 
-#: what this file imports for its own use, and modules that PyTorch has not
+#: this file's private imports, and modules that PyTorch does not have
 _INTERNAL = {
     *("Any", "FORMER", "LAYERS", "TABLE", "TYPE_CHECKING", "control_flow", "dtypes", "enter_methods"),
     *("foreach", "formats", "import_at_first_use", "installation", "legacy", "methods", "names", "pickle_memory"),

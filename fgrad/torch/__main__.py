@@ -1,4 +1,4 @@
-"""``python -m fgrad.torch train.py`` runs a program written for PyTorch as it is: ``torch`` means this package."""
+"""``python -m fgrad.torch train.py`` runs a program written for PyTorch unchanged: ``torch`` means this package."""
 
 import os
 import runpy
@@ -8,7 +8,7 @@ from fgrad.torch.installation import install
 
 
 def main(arguments: list[str]) -> None:
-    """Run the program that the first argument names, with the others, as ``python`` does."""
+    """Run the program that the first argument names with the other arguments, as ``python`` does."""
     if not arguments or arguments[0].startswith("-"):
         raise SystemExit("usage: python -m fgrad.torch PROGRAM.py [ARGUMENTS OF THE PROGRAM]")
     program = arguments[0]

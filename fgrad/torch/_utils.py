@@ -1,4 +1,4 @@
-"""The functions by which PyTorch's pickles make tensors, under PyTorch's names, and tensors as one flat one.
+"""The functions by which PyTorch's pickles rebuild tensors, under PyTorch's names, and flattening of tensors.
 
 Source: `torch._utils <https://github.com/pytorch/pytorch/blob/main/torch/_utils.py>`_.
 """
@@ -13,8 +13,8 @@ from fgrad.torch.pickle_memory import look_at
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
-    """A tensor of some elements of a storage."""
-    return _counted(look_at(storage, storage.dtype, storage_offset, size, stride))
+    """A tensor that views a storage."""
+    return _bump_if_empty(look_at(storage, storage.dtype, storage_offset, size, stride))
 
 
 def _rebuild_tensor_v2(
@@ -41,12 +41,12 @@ def _rebuild_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """A tensor of some elements of a storage, which may be of another type."""
+    """A tensor that views a storage, which may have another dtype."""
     tensor = look_at(storage, dtype, storage_offset, size, stride, metadata)
     if requires_grad:
         _may_require_grad(tensor)
         tensor._requires_grad = True
-    return _counted(tensor)
+    return _bump_if_empty(tensor)
 
 
 def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> Any:
@@ -60,7 +60,7 @@ def _rebuild_parameter_with_state(data: Any, requires_grad: bool, backward_hooks
 
 
 def _rebuild_from_type_v2(func: Callable[..., Any], new_type: type, args: Any, state: Any) -> Any:
-    """A tensor of a class of the user's, or with attributes."""
+    """A tensor of a subclass, or with attributes."""
     tensor = func(*args)
     if type(tensor) is not new_type:
         tensor = of_class(tensor, new_type)
@@ -79,7 +79,7 @@ def _set_obj_state(tensor: Any, state: Any) -> Any:
     """Set the attributes of a tensor.
 
     Raises:
-      RuntimeError: the state is none, or has names that stand for the tensor's own parts.
+      RuntimeError: the state is invalid, or sets the tensor's own attributes.
     """
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     for each in (attributes, slots):
@@ -97,25 +97,25 @@ def _may_require_grad(tensor: Tensor) -> None:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
 
 
-def _counted(tensor: Tensor) -> Tensor:
-    """PyTorch makes an empty tensor look at the memory, which is a write."""
+def _bump_if_empty(tensor: Tensor) -> Tensor:
+    """PyTorch sets the storage of an empty tensor, which counts as a write."""
     tensor._counter.bump("set_", None, "")
     return tensor
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
-    """The elements of tensors, one after the other."""
+    """The elements of tensors, concatenated."""
     return ops.cat([tensor.reshape(-1) for tensor in tensors])
 
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Views of the parts of a flat tensor, in the shapes of tensors."""
+    """Views of the parts of a flat tensor, in the shapes of given tensors."""
     sizes = [tensor.numel() for tensor in tensors]
     return tuple([part.view(like.shape) for part, like in zip(flat.split(sizes), tensors, strict=True)])
 
 
 def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
-    """Tensors in groups of one type, each of so many bytes at most."""
+    """Tensors in groups of one dtype, of limited size each."""
     groups: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         group = groups.setdefault(tensor.type(), [])

@@ -1,4 +1,4 @@
-"""``torch.accelerator``: the device that computes besides the CPU, if there is one.
+"""``torch.accelerator``: the accelerator, if there is one.
 
 Source: `torch.accelerator <https://docs.pytorch.org/docs/2.13/accelerator.html>`_.
 """
@@ -11,7 +11,7 @@ globals().update(names("accelerator"))
 
 
 def device_count() -> int:
-    """How many there are."""
+    """The number of devices."""
     return cuda.device_count()
 
 
@@ -26,10 +26,10 @@ def is_available() -> bool:
 
 
 def current_accelerator(check_available: bool = False) -> device | None:
-    """The kind of device, or None."""
+    """The device, or None."""
     return device("cuda") if is_available() else None
 
 
 def synchronize(device: object = None) -> None:
-    """Wait until the devices have done what they were given."""
+    """Wait for all pending work of the devices."""
     cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""Branches and loops as functions: ``torch.cond`` and ``torch.while_loop``, which run what they are given.
+"""Branches and loops as functions: ``torch.cond`` and ``torch.while_loop``, run in Python.
 
 Source: `Control Flow - Cond <https://docs.pytorch.org/docs/2.13/cond.html>`_.
 """
@@ -10,7 +10,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
-    """What one of two functions makes of the operands.
+    """Apply one of two functions to the operands.
 
     Arguments:
       pred: a truth value, or a tensor of one element.
@@ -33,12 +33,12 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]) -> Any:
-    """What is carried after running ``body_fn`` as long as ``cond_fn`` holds.
+    """Apply ``body_fn`` to the carry while ``cond_fn`` holds.
 
     Arguments:
-      cond_fn: a function of what is carried to a truth value or a tensor of one.
-      body_fn: a function of what is carried to the tuple that is carried next.
-      carried_inputs: what is carried at first.
+      cond_fn: a function from the carry to a truth value or a tensor of one.
+      body_fn: a function from the carry to the next one, a tuple.
+      carried_inputs: the initial carry.
 
     >>> import fgrad.torch as torch
     >>> torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), torch.ones(1)))

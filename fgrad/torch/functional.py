@@ -1,4 +1,4 @@
-"""``torch.functional``: the functions that PyTorch has written in Python, which ``torch`` has, too."""
+"""``torch.functional``: the functions of ``torch`` that PyTorch implements in Python."""
 
 from typing import TYPE_CHECKING, Any
 

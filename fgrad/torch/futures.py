@@ -1,4 +1,4 @@
-"""``torch.futures``: values that are not there yet."""
+"""``torch.futures``: values to be set later."""
 
 import concurrent.futures
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A value that somebody, mostly another thread, sets later.
+    """A value set later, usually by another thread.
 
     Arguments:
-      devices: on which the value may be; for programs that say so.
+      devices: accepted as in PyTorch.
 
     >>> future = Future()
     >>> twice = future.then(lambda done: 2 * done.value())
@@ -31,14 +31,14 @@ class Future(Generic[T]):
         self._promise: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def done(self) -> bool:
-        """Whether the value, or an error instead of it, is there."""
+        """Whether the value or an error is set."""
         return self._promise.done()
 
     def wait(self) -> T:
-        """The value, once it is there.
+        """Wait for the value.
 
         Raises:
-          Exception: what was set instead of it.
+          Exception: the error set instead.
         """
         return self._promise.result()
 
@@ -46,19 +46,19 @@ class Future(Generic[T]):
         """The value.
 
         Raises:
-          RuntimeError: it is not there yet.
-          Exception: what was set instead of it.
+          RuntimeError: it is not set yet.
+          Exception: the error set instead.
         """
         if not self.done():
             raise RuntimeError("The Future is not completed: wait() for it, or ask in a callback.")
         return self._promise.result()
 
     def add_done_callback(self, callback: Callable[["Future[T]"], Any]) -> None:
-        """Call a function of this future once it is done; an error of it is logged."""
+        """Call a function of this future once it is done; its errors are logged."""
         self._promise.add_done_callback(lambda _: callback(self))
 
     def then(self, callback: Callable[["Future[T]"], Any]) -> "Future[Any]":
-        """The future of what a function gives of this one once it is done."""
+        """The future of a function of this one, called once this is done."""
         after: Future[Any] = Future()
 
         def follow(future: "Future[T]") -> None:
@@ -75,7 +75,7 @@ class Future(Generic[T]):
         """Set the value.
 
         Raises:
-          RuntimeError: the future is done already.
+          RuntimeError: the future is already done.
         """
         self._check_open()
         self._promise.set_result(result)
@@ -84,8 +84,8 @@ class Future(Generic[T]):
         """Set an error instead of the value.
 
         Raises:
-          AssertionError: it is no exception.
-          RuntimeError: the future is done already.
+          AssertionError: it is not an exception.
+          RuntimeError: the future is already done.
         """
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
@@ -101,7 +101,7 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
-    """The future that is done once all of these are; its value is their list.
+    """The future that is done once all of these are; its value is the list of them.
 
     >>> one, two = Future(), Future()
     >>> both = collect_all([one, two])
@@ -109,25 +109,25 @@ def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
     (None, False, None, True)
     """
     futures = list(futures)
-    found: Future[list[Future[Any]]] = Future()
+    collected: Future[list[Future[Any]]] = Future()
     if not futures:
-        found.set_result(futures)
+        collected.set_result(futures)
     open_ = set(futures)
 
     def strike(future: Future[Any]) -> None:
         open_.discard(future)
         if not open_:
-            found.set_result(futures)
+            collected.set_result(futures)
 
     for future in set(futures):
         future.add_done_callback(strike)
-    return found
+    return collected
 
 
 def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
-    """The values of all, once they are there.
+    """Wait for the values of all.
 
     Raises:
-      Exception: what was set instead of a value.
+      Exception: an error set instead of a value.
     """
     return [future.wait() for future in collect_all(futures).wait()]

@@ -1,7 +1,7 @@
 """``install()`` makes ``import torch`` mean this package, so that libraries written for PyTorch run on it.
 
-It is for programs whose libraries import ``torch`` themselves, in a process that has no PyTorch: call it before they
-are imported.
+For programs whose libraries import ``torch`` themselves, in a process without PyTorch: call it before they are
+imported.
 
 >>> import sys
 >>> import fgrad.torch
@@ -29,7 +29,7 @@ _THERE = "torch"
 
 
 class _Loader:
-    """Gives a module that is there already."""
+    """Loads a module that is already imported."""
 
     def __init__(self, module: ModuleType):
         self._module = module
@@ -39,16 +39,16 @@ class _Loader:
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        # the import has put the spec of the other name here
+        # the import has set the spec of the other name
         module.__spec__ = self._spec
 
 
 class _Torch(Distribution):
-    """What ``importlib.metadata`` says of ``torch``."""
+    """The ``importlib.metadata`` of ``torch``."""
 
     def read_text(self, filename: str) -> str | None:
-        found = {"METADATA": f"Metadata-Version: 2.1\nName: {_THERE}\nVersion: {__version__}\n"}
-        return found.get(filename)
+        texts = {"METADATA": f"Metadata-Version: 2.1\nName: {_THERE}\nVersion: {__version__}\n"}
+        return texts.get(filename)
 
     def locate_file(self, path: Any) -> Any:
         return path
@@ -58,7 +58,7 @@ class _Finder:
     """Finds ``torch.nn`` where ``fgrad.torch.nn`` is."""
 
     def __init__(self) -> None:
-        #: the package's own spec, while another stands in its place
+        #: the package's own spec, while it is replaced
         self.replaced: ModuleSpec | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -67,7 +67,7 @@ class _Finder:
         try:
             return _spec(name, import_at_first_use(_HERE + name.removeprefix(_THERE)))
         except ModuleNotFoundError:
-            # no other finder may look: a PyTorch that is installed has no part in this process
+            # no other finder may look: an installed PyTorch must not be mixed in
             raise ModuleNotFoundError(
                 f"No module named {name!r}: fgrad.torch has nothing of that name.", name=name
             ) from None
@@ -77,19 +77,19 @@ class _Finder:
             yield _Torch()
 
     def invalidate_caches(self) -> None:
-        """There are none."""
+        """Nothing is cached."""
 
 
 def _spec(name: str, module: ModuleType) -> ModuleSpec:
     is_package = hasattr(module, "__path__")
-    found = ModuleSpec(name, _Loader(module), origin=getattr(module, "__file__", None), is_package=is_package)  # type: ignore[arg-type]
+    spec = ModuleSpec(name, _Loader(module), origin=getattr(module, "__file__", None), is_package=is_package)  # type: ignore[arg-type]
     if is_package:
-        found.submodule_search_locations = list(module.__path__)
-    return found
+        spec.submodule_search_locations = list(module.__path__)
+    return spec
 
 
 class Installation:
-    """What ``install`` gives back: a context at whose end ``uninstall`` is called."""
+    """Returned by ``install``: a context manager that calls ``uninstall`` on exit."""
 
     def __enter__(self) -> "Installation":
         return self
@@ -105,8 +105,7 @@ def install() -> Installation:
     """Make ``import torch`` mean ``fgrad.torch`` from here on, in this process.
 
     Returns:
-      a context; at its end, or by ``uninstall()``, it is as before.  Libraries that were imported in between keep what
-      they have.
+      a context manager; its exit, or ``uninstall()``, undoes it.  Libraries imported in between keep what they have.
 
     Raises:
       RuntimeError: PyTorch is imported already.
@@ -130,7 +129,7 @@ def install() -> Installation:
 
 
 def uninstall() -> None:
-    """Undo ``install``: ``import torch`` means again what it meant before."""
+    """Undo ``install``."""
     here = sys.modules[_HERE]
     if sys.modules.get(_THERE) is not here:
         return

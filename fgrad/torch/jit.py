@@ -1,4 +1,4 @@
-"""``torch.jit`` as it is with ``PYTORCH_JIT=0``, PyTorch's switch that turns TorchScript off: all stays Python.
+"""``torch.jit`` as with ``PYTORCH_JIT=0``, which turns TorchScript off: everything stays Python.
 
 Source: PyTorch's ``torch/jit``, where ``_enabled`` decides.
 """
@@ -19,38 +19,38 @@ T = TypeVar("T")
 
 
 class Error(Exception):
-    """What TorchScript raises."""
+    """An error of TorchScript."""
 
 
 class ScriptWarning(Warning):
-    """What TorchScript warns of."""
+    """A warning of TorchScript."""
 
 
 class TracerWarning(Warning):
-    """What tracing warns of."""
+    """A warning of tracing."""
 
 
 class TracingCheckError(Exception):
-    """What comparing a trace with the function raises."""
+    """A trace that differs from its function."""
 
 
 class ScriptModule(Module):
-    """A module of scripted methods, which are Python's here."""
+    """A module of scripted methods, which here are Python's."""
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What scripting makes of a module; it makes none."""
+    """A scripted module; there are none."""
 
 
 class TracedModule(ScriptModule):
-    """What tracing makes of a module; it makes none."""
+    """A traced module; there are none."""
 
 
 TopLevelTracedModule = TracedModule
 
 
 class ScriptFunction:
-    """What scripting makes of a function; it makes none."""
+    """A scripted function; there are none."""
 
     def __init__(self) -> None:
         raise TypeError("ScriptFunction: No constructor defined!")
@@ -60,7 +60,7 @@ class CompilationUnit:
     """Functions of TorchScript, of which there are none.
 
     Raises:
-      NotImplementedError: there is a source.
+      NotImplementedError: a source is given.
     """
 
     def __init__(self, lang: str | None = None, _frames_up: int = 0):
@@ -89,22 +89,22 @@ def unused(fn: T) -> T:
 
 
 def export(fn: T) -> T:
-    """Mark a method that TorchScript compiles besides ``forward``."""
+    """Mark a method that TorchScript compiles in addition to ``forward``."""
     return fn
 
 
 def script_if_tracing(fn: T) -> T:
-    """A function that would be scripted while one is traced, which none is."""
+    """The function itself; nothing is traced."""
     return fn
 
 
 def annotate(the_type: Any, the_value: T) -> T:
-    """A value of which TorchScript is told the type."""
+    """A value with its type for TorchScript."""
     return the_value
 
 
 def Attribute(value: T, type: Any) -> T:
-    """The value of an attribute of which TorchScript is told the type."""
+    """The value of an attribute with its type for TorchScript."""
     return value
 
 
@@ -139,13 +139,13 @@ def trace_module(mod: T, *args: Any, **kwargs: Any) -> T:
 
 
 def interface(obj: T) -> T:
-    """The class itself, which would be an interface of TorchScript."""
+    """The class itself."""
     _deprecated("interface", "Please use `torch.compile` instead.")
     return obj
 
 
 def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
-    """The future of a call, which is done at once outside of TorchScript."""
+    """The future of a call, which runs at once outside of TorchScript."""
     _deprecated("fork", "Please use `torch.compile` instead.")
     future: Future[T] = Future()
     future.set_result(func(*args, **kwargs))
@@ -153,17 +153,17 @@ def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
 
 
 def wait(future: Future[T]) -> T:
-    """What a call by `fork` gave."""
+    """The result of a call by `fork`."""
     _deprecated("wait", "Please use `torch.compile` instead.")
     return future.wait()
 
 
 def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> NoReturn:
-    """Refuse: only what was scripted can be frozen.
+    """Refuse: only scripted modules can be frozen.
 
     Raises:
-      RuntimeError: the module is none of TorchScript's, or not in eval mode.
-      NotImplementedError: it is a `ScriptModule`, which has nothing that was scripted.
+      RuntimeError: the module is not a `ScriptModule`, or not in eval mode.
+      NotImplementedError: it is a `ScriptModule`, which has nothing scripted.
     """
     _deprecated("freeze", "Please use `torch.compile` instead.")
     _check_scripted(mod, "Freezing")
@@ -176,11 +176,11 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
 
 
 def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> NoReturn:
-    """Refuse: only what was scripted can be optimised.
+    """Refuse: only scripted modules can be optimised.
 
     Raises:
-      RuntimeError: the module is none of TorchScript's.
-      NotImplementedError: it is a `ScriptModule`, which has nothing that was scripted.
+      RuntimeError: the module is not a `ScriptModule`.
+      NotImplementedError: it is a `ScriptModule`, which has nothing scripted.
     """
     _deprecated("optimize_for_inference", "Please use `torch.compile` instead.")
     _check_scripted(mod, "optimize_for_inference")
@@ -201,18 +201,18 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     """Refuse: programs in TorchScript's format cannot be run.
 
     Raises:
-      ValueError: there is no such file.
-      NotImplementedError: there is one.
+      ValueError: the file does not exist.
+      NotImplementedError: the file exists.
     """
     _deprecated("load", "Please switch to `torch.export`.")
     if builtins.isinstance(f, str | os.PathLike) and not os.path.isfile(f):
-        what = "is a directory" if os.path.isdir(f) else "does not exist"
-        raise ValueError(f"The provided filename {os.fspath(f)} {what}")
+        reason = "is a directory" if os.path.isdir(f) else "does not exist"
+        raise ValueError(f"The provided filename {os.fspath(f)} {reason}")
     raise _refused("load")
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The former strategy of TorchScript's fusion; a new one has no effect."""
+    """The former fusion strategy; a new one has no effect."""
     _deprecated("set_fusion_strategy", "Please use `torch.compile` instead.")
     former = _fusion[:]
     _fusion[:] = strategy
@@ -223,7 +223,7 @@ _fusion = [("STATIC", 2), ("DYNAMIC", 10)]
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Nothing is fused by oneDNN."""
+    """Accepted; oneDNN fuses nothing here."""
 
 
 def onednn_fusion_enabled() -> bool:
@@ -233,18 +233,18 @@ def onednn_fusion_enabled() -> bool:
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """A context in which TorchScript would be optimised or not."""
+    """A context for TorchScript's optimisations, without effect."""
     yield
 
 
 @contextlib.contextmanager
 def fuser(name: str) -> Iterator[None]:
-    """A context in which one of TorchScript's fusers would be used."""
+    """A context for one of TorchScript's fusers, without effect."""
     yield
 
 
 class strict_fusion(contextlib.AbstractContextManager[None]):
-    """A context in which TorchScript would raise an error where it cannot fuse."""
+    """A context in which TorchScript raises where it cannot fuse, without effect."""
 
     def __init__(self) -> None:
         warn("Only works in script mode")
@@ -254,10 +254,10 @@ class strict_fusion(contextlib.AbstractContextManager[None]):
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether a value is of a type, down to the elements of lists, tuples and dictionaries.
+    """Whether a value has a type, including the elements of lists, tuples and dictionaries.
 
     Raises:
-      RuntimeError: the type of a container does not say that of its elements.
+      RuntimeError: the type of a container does not give that of its elements.
 
     >>> isinstance([1, 2], list[int]), isinstance({"a": 1}, dict[str, str])
     (True, False)
@@ -296,21 +296,21 @@ def _is(obj: Any, target_type: Any) -> bool:
     return False
 
 
-def _deprecated(what: str, instead: str = "Please switch to `torch.compile` or `torch.export`.") -> None:
-    # Like PyTorch's, it is attributed to this module and not to the caller, where Python shows it only if asked to.
-    warn(f"`torch.jit.{what}` is deprecated. {instead}", DeprecationWarning)
+def _deprecated(name: str, instead: str = "Please switch to `torch.compile` or `torch.export`.") -> None:
+    # Like PyTorch's, it is attributed to this module and not to the caller, so Python hides it by default.
+    warn(f"`torch.jit.{name}` is deprecated. {instead}", DeprecationWarning)
 
 
-def _check_scripted(mod: Any, what: str) -> None:
+def _check_scripted(mod: Any, function: str) -> None:
     if not builtins.isinstance(mod, ScriptModule):
         raise RuntimeError(
-            f"{what} expects a ScriptModule as input. "
+            f"{function} expects a ScriptModule as input. "
             "Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
         )
 
 
-def _refused(what: str) -> NotImplementedError:
+def _refused(name: str) -> NotImplementedError:
     return NotImplementedError(
-        f"torch.jit.{what}: there is no TorchScript in fgrad. Use the function or module as it is, write its "
+        f"torch.jit.{name}: there is no TorchScript in fgrad. Use the function or module as it is, write its "
         "state_dict() by torch.save, or make one program of it with jax.jit(fgrad.torch.functionalize(f))."
     )

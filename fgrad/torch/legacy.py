@@ -1,7 +1,7 @@
 """Legacy constructors: ``torch.Tensor(2, 3)``, ``torch.FloatTensor([1., 2.])``, ``x.new(3)``.
 
-Each takes sizes, data, or a tensor, of which it makes another handle.  ``torch.FloatTensor`` is no class of tensors: it
-stands for an element type, and ``isinstance`` asks for that.
+Each takes sizes, data, or a tensor, of which it makes an alias.  ``torch.FloatTensor`` is not a class of tensors: it
+stands for a dtype, and ``isinstance`` checks that.
 
 Source: https://docs.pytorch.org/docs/2.13/tensors.html
 """
@@ -36,19 +36,19 @@ _OPTIONS = (
 )
 
 
-def construct(dtype: Dtype, given: tuple[Any, ...], device: Any = None) -> Tensor:
-    """A tensor of sizes (its elements are zeros), of data, or of another tensor.
+def construct(dtype: Dtype, args: tuple[Any, ...], device: Any = None) -> Tensor:
+    """A tensor from sizes (filled with zeros), data, or another tensor.
 
     Raises:
-      TypeError: the arguments are of no such kind.
+      TypeError: the arguments are none of these.
     """
-    if not given:
+    if not args:
         return filled((0,), 0, dtype, device, False)
-    data = given[0]
-    if len(given) > 1 or (isinstance(data, int | np.integer) and not isinstance(data, bool)):
+    data = args[0]
+    if len(args) > 1 or (isinstance(data, int | np.integer) and not isinstance(data, bool)):
         if not isinstance(data, int | np.integer | Tensor):
-            raise TypeError(no_match("new", ", ".join(map(type_name, given)), _SIGNATURES))
-        return filled(sizes_of(given, "new"), 0, dtype, device, False)
+            raise TypeError(no_match("new", ", ".join(map(type_name, args)), _SIGNATURES))
+        return filled(sizes_of(args, "new"), 0, dtype, device, False)
     if isinstance(data, Tensor):
         return alias_of(data)
     if isinstance(data, Size):
@@ -68,11 +68,11 @@ class tensortype(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and instance._type.dtype is cls.dtype
 
-    def __call__(cls, *given: Any, device: Any = None) -> Tensor:
-        if len(given) == 1 and isinstance(given[0], Tensor) and given[0]._type.dtype is not cls.dtype:
-            wanted, have = (_OPTIONS.format(cpp_name(d.numpy)) for d in (cls.dtype, given[0]._type.dtype))
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        if len(args) == 1 and isinstance(args[0], Tensor) and args[0]._type.dtype is not cls.dtype:
+            wanted, have = (_OPTIONS.format(cpp_name(d.numpy)) for d in (cls.dtype, args[0]._type.dtype))
             raise TypeError(f"expected {wanted} (got {have})")
-        return construct(cls.dtype, given, device)
+        return construct(cls.dtype, args, device)
 
 
 def _legacy_type(dtype: Dtype) -> tensortype:
@@ -91,29 +91,29 @@ _LEGACY = (
     dtypes.int64,
     dtypes.bool_,
 )
-#: the classes by name, as ``torch`` has them
+#: the classes by their name in ``torch``
 NAMES: dict[str, tensortype] = {f"{dtype.scalar_name}Tensor": _legacy_type(dtype) for dtype in _LEGACY}
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Make an element type the default, given as a legacy class or as its name.
+    """Set the default dtype, given as a legacy class or its name.
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.set_default_tensor_type.html
     """
-    found = NAMES.get(t.rpartition(".")[2]) if isinstance(t, str) else t
-    if not isinstance(found, tensortype):
+    tensor_type = NAMES.get(t.rpartition(".")[2]) if isinstance(t, str) else t
+    if not isinstance(tensor_type, tensortype):
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
-    set_default_dtype(found.dtype)
+    set_default_dtype(tensor_type.dtype)
 
 
-def _new(cls: type, *given: Any, device: Any = None) -> Any:
-    made = construct(get_default_dtype(), given, device)
-    return made if cls is Tensor else of_class(made, checked_class(cls))
+def _new(cls: type, *args: Any, device: Any = None) -> Any:
+    tensor = construct(get_default_dtype(), args, device)
+    return tensor if cls is Tensor else of_class(tensor, checked_class(cls))
 
 
-def _new_like(self: Tensor, *given: Any, device: Any = None) -> Tensor:
-    """A tensor of this one's type from sizes or data; ``new_tensor`` and ``new_zeros`` are meant to be used instead."""
-    return construct(self._type.dtype, given, device)
+def _new_like(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A tensor of this one's dtype from sizes or data; superseded by ``new_tensor`` and ``new_zeros``."""
+    return construct(self._type.dtype, args, device)
 
 
 Tensor.__new__ = staticmethod(_new)  # type: ignore[assignment]

@@ -1,8 +1,7 @@
-"""Reductions and normalisations over the elements that a mask leaves in, as ``torch.masked`` has them.
+"""``torch.masked``: reductions and normalisations of the elements that a mask selects.
 
-A mask is broadcast to the tensor; where it is false, an element counts as if it were not there: it is replaced by the
-identity of what is computed (0 for a sum, -inf for a maximum).  Tensors that carry a mask (``MaskedTensor``) are not
-here.
+A mask is broadcast to the tensor; where it is false, an element is ignored: it is replaced by the identity of the
+reduction (0 for a sum, -inf for a maximum).  ``MaskedTensor`` is not supported.
 
 >>> import fgrad.torch as torch
 >>> torch.masked.mean(torch.tensor([1., 2., 6.]), mask=torch.tensor([True, False, True]))
@@ -27,7 +26,7 @@ Dims = int | Sequence[int] | None
 
 
 def _identity(function: str, input: Tensor, ord: Any = 2) -> float:
-    """What changes nothing when a function is given it besides other elements."""
+    """The identity of a reduction."""
     dtype = input.dtype
     if function == "sum":
         return 0
@@ -50,7 +49,7 @@ def _identity(function: str, input: Tensor, ord: Any = 2) -> float:
 
 
 def _canonical(input: Tensor, mask: Tensor) -> Tensor:
-    """A mask as booleans in the shape of the tensor."""
+    """A boolean mask in the shape of the tensor."""
     if mask.shape != input.shape:
         if mask.ndim > input.ndim:
             raise IndexError(
@@ -69,22 +68,22 @@ def _filled(function: str, input: Tensor, mask: Tensor | None, *params: Any) -> 
 
 
 def _axes(dim: Dims, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, in their order; None and no axes mean all."""
+    """Axes, non-negative and sorted; None and an empty tuple mean all."""
     if dim is None or dim == ():
         return tuple(range(rank))
     rank = max(rank, 1)
-    found: list[int] = []
+    axes: list[int] = []
     for d in (dim,) if isinstance(dim, int) else dim:
-        if d in found:
+        if d in axes:
             raise RuntimeError(f"dim={d} appears multiple times in the list of dims")
         if not -rank <= d < rank:
             raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {d})")
-        found.append(d % rank)
-    return tuple(sorted(found))
+        axes.append(d % rank)
+    return tuple(sorted(axes))
 
 
 def _summed_type(input: Tensor) -> Dtype:
-    """The type of a sum or product: small integers are added up as int64."""
+    """The dtype of a sum or product: int64 for narrower integers."""
     dtype = input.dtype
     return dtype if dtype.is_floating_point or dtype.is_complex else int64
 
@@ -112,10 +111,10 @@ def prod(
     tensor(8.)
     """
     axes = _axes(dim, input.ndim)
-    found = _filled("prod", input, mask).to(dtype=dtype or _summed_type(input))
+    product = _filled("prod", input, mask).to(dtype=dtype or _summed_type(input))
     for axis in reversed(axes):
-        found = found.prod(dim=axis, keepdim=bool(keepdim))
-    return found
+        product = product.prod(dim=axis, keepdim=bool(keepdim))
+    return product
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
@@ -171,7 +170,7 @@ def argmax(
     dtype: Dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The place of the largest element along an axis, in the type of the elements.
+    """The index of the largest element along an axis.
 
     >>> import fgrad.torch as torch
     >>> torch.masked.argmax(torch.tensor([1., 5.]), mask=torch.tensor([True, False]))
@@ -188,12 +187,12 @@ def argmin(
     dtype: Dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The place of the smallest element along an axis: see ``argmax``."""
+    """The index of the smallest element along an axis: see ``argmax``."""
     return ops.argmin(_filled("argmin", input, mask), dim, bool(keepdim)).to(dtype=dtype or input.dtype)
 
 
 def _count_and_mask(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """How many elements are left in, and the canonical mask."""
+    """The number of selected elements, and the canonical mask."""
     if mask is None:
         return sum(ops.ones(input.shape, dtype=int64), dim, keepdim=keepdim), None
     mask = _canonical(input, mask)
@@ -229,7 +228,7 @@ def median(
     """The lower median of the elements along an axis; nan where none is left.
 
     Raises:
-      ValueError: none is left, and the elements are no floating-point numbers.
+      ValueError: none is left, and the dtype is not floating point.
 
     >>> import fgrad.torch as torch
     >>> torch.masked.median(torch.tensor([3., 1., 2.]), mask=torch.tensor([True, False, True]))
@@ -238,12 +237,14 @@ def median(
     axis = _axes(dim, input.ndim)[0]
     wanted = dtype or input.dtype
     floating = input.dtype.is_floating_point
-    found = ops.nanmedian(_filled("median", input if floating else input.to(dtype=float32), mask), axis, keepdim).values
+    medians = ops.nanmedian(
+        _filled("median", input if floating else input.to(dtype=float32), mask), axis, keepdim
+    ).values
     if floating:
-        return found
-    if ops.isnan(found).any():
+        return medians
+    if ops.isnan(medians).any():
         raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
-    return found.to(dtype=wanted)
+    return medians.to(dtype=wanted)
 
 
 def logsumexp(
@@ -267,7 +268,7 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """The logarithm of the sum of the exponentials of two elements, each of which its own mask may leave out.
+    """The logarithm of the sum of the exponentials of two tensors, each with its own mask.
 
     >>> import fgrad.torch as torch
     >>> torch.masked.logaddexp(torch.tensor([1.]), torch.tensor([5.]), other_mask=torch.tensor([False]))
@@ -321,8 +322,8 @@ def var(
     wanted: Dtype = dtype or (input.dtype if input.dtype.is_floating_point or input.dtype.is_complex else float32)
     computed = wanted if wanted.is_floating_point or wanted.is_complex else float32
     count, mask = _count_and_mask(input, dim, True, mask)
-    apart = ops.subtract(input, ops.divide(sum(input, dim, keepdim=True, dtype=wanted, mask=mask), count))
-    total = sum(apart * apart.conj(), dim, keepdim=keepdim, dtype=computed, mask=mask)
+    deviations = ops.subtract(input, ops.divide(sum(input, dim, keepdim=True, dtype=wanted, mask=mask), count))
+    total = sum(deviations * deviations.conj(), dim, keepdim=keepdim, dtype=computed, mask=mask)
     if not keepdim:
         count = count.reshape(total.shape)
     if removed:

@@ -1,6 +1,6 @@
-"""``torch.multiprocessing``: Python's ``multiprocessing``, and processes that are started and joined together.
+"""``torch.multiprocessing``: Python's ``multiprocessing``, and groups of processes.
 
-What is sent to another process arrives as a copy; memory is not shared (see ``Tensor.share_memory_``).
+Tensors sent to another process arrive as copies; memory is not shared (see ``Tensor.share_memory_``).
 
 Source: PyTorch's ``torch/multiprocessing/spawn.py``.
 """
@@ -32,12 +32,12 @@ _strategy = min(_STRATEGIES)
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names of strategies by which PyTorch shares memory."""
+    """The names of PyTorch's strategies of sharing memory."""
     return _STRATEGIES
 
 
 def get_sharing_strategy() -> str:
-    """The strategy that is set."""
+    """The current strategy."""
     return _strategy
 
 
@@ -45,7 +45,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """Set the strategy by which memory would be shared.
 
     Raises:
-      AssertionError: there is no such strategy.
+      AssertionError: the strategy is unknown.
     """
     global _strategy
     if new_strategy not in _STRATEGIES:
@@ -67,11 +67,11 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """A process failed by an exception."""
+    """A process raised an exception."""
 
 
 class ProcessExitedException(ProcessException):
-    """A process failed by a signal, or said by its exit code that it did."""
+    """A process was killed by a signal, or exited with an error code."""
 
     def __init__(self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None):
         super().__init__(msg, error_index, error_pid)
@@ -83,7 +83,7 @@ class ProcessExitedException(ProcessException):
 
 
 class ProcessContext:
-    """Processes that were started together; `start_processes` gives it."""
+    """Processes that were started together; returned by `start_processes`."""
 
     def __init__(self, processes: Sequence[Any], error_files: Sequence[str]):
         self.processes = processes
@@ -91,15 +91,15 @@ class ProcessContext:
         self.sentinels: dict[Any, int] = {process.sentinel: index for index, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
-        """The processes' numbers."""
+        """The ids of the processes."""
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait for a process that ends, and end all others if it failed.
+        """Wait for one process to end, and end all others if it failed.
 
         Arguments:
           timeout: how many seconds to wait for one.
-          grace_period: how many seconds the others have to end by themselves.
+          grace_period: how many seconds the others have to end on their own.
 
         Returns:
           Whether all have ended.
@@ -186,13 +186,13 @@ def start_processes(
       The processes, unless they were waited for.
 
     Raises:
-      ProcessException: one of them failed, for which the others were ended.
+      ProcessException: one of them failed, and the others were ended.
     """
     context: Any = multiprocessing.get_context(start_method)
     processes, error_files = [], []
     for index in range(nprocs):
         with tempfile.NamedTemporaryFile(prefix="pytorch-errorfile-", suffix=".pickle") as file:
-            error_files.append(file.name)  # that it is there again afterwards says that there was an error
+            error_files.append(file.name)  # the child recreates it to report an error
         processes.append(context.Process(target=_run, args=(fn, index, args, file.name), daemon=daemon))
         processes[-1].start()
     started = ProcessContext(processes, error_files)

@@ -1,4 +1,4 @@
-"""``torch.overrides``: what programs ask of ``__torch_function__``, and the modes that see every call.
+"""``torch.overrides``: queries about ``__torch_function__``, and the modes that see every call.
 
 Source: `torch.overrides <https://docs.pytorch.org/docs/2.13/torch.overrides.html>`_.
 """
@@ -49,11 +49,11 @@ __all__ = [
 ]
 
 
-# -- asking ----------------------------------------------------------------------------------------------------------
+# -- queries ---------------------------------------------------------------------------------------------------------
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a class of one of the arguments, or a mode, wants to answer calls.
+    """Whether a class of one of the arguments, or a mode, overrides calls.
 
     >>> import fgrad.torch as torch
     >>> class Mine(torch.Tensor): ...
@@ -72,7 +72,7 @@ def has_torch_function_unary(relevant_arg: Any) -> bool:
 
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
-    """``has_torch_function`` of arguments given one by one."""
+    """``has_torch_function`` of separate arguments."""
     if _is_torch_function_mode_enabled():
         return bool(relevant_args)
     return modes.overriding == ALL and any(overrides(x) for x in relevant_args)
@@ -81,10 +81,10 @@ def has_torch_function_variadic(*relevant_args: Any) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Ask the modes and the classes of ``relevant_args`` for the answer to ``public_api(*args, **kwargs)``.
+    """Dispatch ``public_api(*args, **kwargs)`` to the modes and the classes of ``relevant_args``.
 
     Raises:
-      TypeError: nobody has an answer.
+      TypeError: all return ``NotImplemented``.
 
     >>> import fgrad.torch as torch
     >>> class Duck:
@@ -101,16 +101,16 @@ def handle_torch_function(
     Source: `torch.overrides.handle_torch_function
     <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.handle_torch_function>`_.
     """
-    found = overloaded(relevant_args, tensors=True) if modes.overriding == ALL else []
+    arguments = overloaded(relevant_args, tensors=True) if modes.overriding == ALL else []
     name = f"{public_api.__module__}.{public_api.__name__}"
     override = getattr(public_api, "override", None)
     if override is not None:
         name = override.name
-    return hand_over((public_api, tuple(map(type, found)), args, kwargs), found, name, True)
+    return hand_over((public_api, tuple(map(type, arguments)), args, kwargs), arguments, name, True)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a function of one's own be overridden; ``dispatcher`` gives the arguments whose classes are asked.
+    """Make a function overridable; ``dispatcher`` returns the arguments whose classes are asked.
 
     >>> import fgrad.torch as torch
     >>> @torch.overrides.wrap_torch_function(lambda a: (a,))
@@ -153,9 +153,9 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 class TorchFunctionMode(Scope):
-    """A mode: inside its block, its ``__torch_function__`` answers every call, functions without tensors too.
+    """A mode: inside its block, its ``__torch_function__`` gets every call, also of functions without tensors.
 
-    What it calls itself goes on to the mode around it, and then to the classes of the arguments.
+    Its own calls go to the mode around it, then to the classes of the arguments.
 
     >>> import fgrad.torch as torch
     >>> class Logged(torch.overrides.TorchFunctionMode):
@@ -184,7 +184,7 @@ class TorchFunctionMode(Scope):
         return {"handlers": (*modes.handlers, self), "handled": True}
 
     def end(self, before: dict[str, Any]) -> Callable[[], Any]:
-        """It may be entered inside of itself: what ends the outer block is kept, and put back with the rest."""
+        """It may be nested in itself: what ends the outer block is saved, and restored with the rest."""
         around = vars(self).get("close")
         both = map(dict.update, (vars(modes), vars(self)), (before, {"close": around}))
         return functools.partial(deque, both, 0)
@@ -196,20 +196,20 @@ class TorchFunctionMode(Scope):
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that answers as if it were not there."""
+    """A mode without effect."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
 
 class _enable_torch_function(Scope):
-    """Inside, the classes of arguments are asked again, and modes are."""
+    """Re-enables overriding by classes of arguments and by modes."""
 
     def values(self) -> dict[str, Any]:
         return {"overriding": ALL}
 
 
-#: inside of ``__torch_dispatch__`` this lets it be asked again; nobody asks it here
+#: re-enables ``__torch_dispatch__``, which is never called here
 enable_reentrant_dispatch = contextlib.nullcontext
 
 
@@ -223,7 +223,7 @@ def _get_current_function_mode_stack() -> list[Any]:
 
 
 class _pop_mode_temporarily(Scope):
-    """Inside, the innermost mode is left; it is what ``with`` gives."""
+    """A context without the innermost mode, which it returns."""
 
     def values(self) -> dict[str, Any]:
         self.given = modes.handlers[-1]
@@ -252,16 +252,18 @@ def _namespaces() -> list[tuple[str, Any, Iterable[str]]]:
 
 
 def _name_in_torch(name: str) -> str:
-    """A function's place as PyTorch names it: some stand in ``torch.functional`` too."""
-    said = TABLE[name].dispatch
-    inner = (said is not None and said.rule is Rule.WRITTEN and said.module != "torch") or name in _IN_FUNCTIONAL
+    """PyTorch's qualified name of a function: some are in ``torch.functional`` too."""
+    dispatch = TABLE[name].dispatch
+    inner = (
+        dispatch is not None and dispatch.rule is Rule.WRITTEN and dispatch.module != "torch"
+    ) or name in _IN_FUNCTIONAL
     return f"torch.functional.{name}" if inner else f"torch.{name}"
 
 
 @functools.cache
 def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str], set[Any]]:
-    """The functions that ask, by namespace; the names of all; and those that do not ask."""
-    found: dict[Any, list[Callable[..., Any]]] = defaultdict(list)
+    """The overridable functions by namespace; the names of all; and those that are not overridable."""
+    functions: dict[Any, list[Callable[..., Any]]] = defaultdict(list)
     called: dict[Any, str] = {}
     ignored: set[Any] = set()
     for prefix, namespace, members in _namespaces():
@@ -272,7 +274,7 @@ def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str],
             if isinstance(value, Attribute):
                 called[value.__get__] = f"{prefix}.{name}.__get__"
                 called[value.__set__] = f"{prefix}.{name}.__set__"
-                found[value].append(value.__get__)
+                functions[value].append(value.__get__)
                 continue
             if not callable(value) or not (namespace is Tensor or _is_public(value)):
                 continue
@@ -283,18 +285,18 @@ def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str],
             if not asks or _is_unlisted(prefix, name):
                 ignored.add(value)
             else:
-                found[namespace].append(value)
-    return dict(found), called, ignored
+                functions[namespace].append(value)
+    return dict(functions), called, ignored
 
 
 def _is_public(value: Any) -> bool:
     return inspect.isfunction(value)
 
 
-#: functions that stand in ``torch.functional``, too, and are written in C++ or do not ask
+#: functions of ``torch.functional`` that are written in C++ or not overridable
 _IN_FUNCTIONAL = ("istft", "broadcast_shapes")
 
-#: methods that ask, and do not count as overridable for PyTorch; of functions their rows say it
+#: overridable methods that PyTorch does not list; for functions, their rows say it
 _UNLISTED_METHODS = frozenset(
     (
         "__delitem__",
@@ -319,7 +321,7 @@ _UNLISTED_METHODS = frozenset(
 
 
 def _is_unlisted(prefix: str, name: str) -> bool:
-    """Whether a function that asks does not count as overridable for PyTorch."""
+    """Whether PyTorch does not list an overridable function."""
     if prefix == "torch.Tensor":
         return name in _UNLISTED_METHODS
     row = TABLE.get(f"{prefix}.{name}".removeprefix("torch."))
@@ -327,7 +329,7 @@ def _is_unlisted(prefix: str, name: str) -> bool:
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """The functions that ask ``__torch_function__``, by the namespace they stand in.
+    """The functions that ``__torch_function__`` can override, by namespace.
 
     >>> import fgrad.torch as torch
     >>> torch.Tensor.add in torch.overrides.get_overridable_functions()[torch.Tensor]
@@ -340,7 +342,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """The functions that cannot be overridden: mostly because no argument of them is a tensor.
+    """The functions that cannot be overridden: mostly because they take no tensors.
 
     >>> import fgrad.torch as torch
     >>> torch.Tensor.as_subclass in torch.overrides.get_ignored_functions()
@@ -353,7 +355,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """The functions whose results the default ``Tensor.__torch_function__`` leaves as they are.
+    """The functions whose results the default ``Tensor.__torch_function__`` does not wrap.
 
     >>> import fgrad.torch as torch
     >>> torch.Tensor.grad.__get__ in torch.overrides.get_default_nowrap_functions()
@@ -365,7 +367,7 @@ def get_default_nowrap_functions() -> set[Callable[..., Any]]:
 
 
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """A function for each one that can be overridden, of the same parameters and with the result -1.
+    """For each overridable function one with the same parameters that returns -1.
 
     >>> import fgrad.torch as torch
     >>> torch.overrides.get_testing_overrides()[torch.add](1, 2)
@@ -386,7 +388,7 @@ def _dummy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def resolve_name(f: Any) -> str | None:
-    """The name of a function that ``__torch_function__`` is given, with its namespace.
+    """The qualified name of an overridable function.
 
     >>> import fgrad.torch as torch
     >>> torch.overrides.resolve_name(torch.Tensor.add), torch.overrides.resolve_name(torch.Tensor.shape.__get__)

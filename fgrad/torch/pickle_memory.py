@@ -1,4 +1,4 @@
-"""The memory of tensors on its way into a file and out of it."""
+"""Reading and writing the memory of tensors in files."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,23 +16,23 @@ from fgrad.mutable.values.device_of_value import Absent, place_of, placed
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch.storage import TypedStorage, UntypedStorage
 
-#: the device for all tensors; or which one stands for which; or a function of a storage and of where it was
+#: ``map_location``: a device for all; or a mapping of devices; or a function of a storage and its location
 MAP_LOCATION = devices.device | str | dict[str, str] | Callable[[Any, str], Any] | None
 
 
 class Unclaimed(Storage):
-    """Memory from a file that no tensor has looked at: the first one says how it is laid out."""
+    """Memory from a file that has no tensor yet: the first one determines its layout."""
 
     __slots__ = ()
 
 
 def bytes_of(cell: Storage) -> bytes:
-    """The bytes of a storage as they lie in memory."""
+    """The bytes of a storage in memory order."""
     return in_order(concrete(cell.array), cell.strides).tobytes()
 
 
 def read_in(content: bytes, dtype: Dtype, location: str, map_location: Any) -> Storage:
-    """The memory that a file holds, on the device where it belongs."""
+    """The memory that a file holds, on its device."""
     values = _numbers(np.frombuffer(content, np.uint8), dtype)
     return Unclaimed(placed(constant(values), place_for(values, dtype, location, map_location)), dtype)
 
@@ -43,34 +43,35 @@ def awaiting(count: int, dtype: Dtype, location: str, map_location: Any) -> Stor
 
 
 def fill(cell: Storage, content: bytes) -> None:
-    """Put in the elements of ``awaiting`` memory."""
+    """Fill in the elements of ``awaiting`` memory."""
     layout = cell.layout
     values = _numbers(np.frombuffer(content, np.uint8), cell.dtype)
-    cell.array = placed(constant(_laid(values, layout.sizes, layout.strides)), place_of(cell.array))
+    cell.array = placed(constant(_strided(values, layout.sizes, layout.strides)), place_of(cell.array))
 
 
 def as_typed(cell: Storage, dtype: Dtype) -> TypedStorage:
-    """A storage with a type, without the warning that there is no need for one."""
-    found = object.__new__(TypedStorage)
-    found.dtype = dtype
-    found._cell = cell
-    return found
+    """A typed storage, without the deprecation warning."""
+    storage = object.__new__(TypedStorage)
+    storage.dtype = dtype
+    storage._cell = cell
+    return storage
 
 
 def look_at(
     storage: TypedStorage | UntypedStorage, dtype: Dtype, offset: int, sizes: Any, strides: Any, metadata: Any = None
 ) -> Tensor:
-    """A tensor of some elements of a storage.
+    """A tensor that views a storage.
 
     Raises:
-      RuntimeError: they do not lie in it.
+      RuntimeError: it reaches beyond the storage.
     """
     geometry = _checked(storage, dtype, offset, sizes, strides, metadata or {})
     cell = storage._cell
-    whole = geometry.offset == 0 and extent(geometry.sizes, geometry.strides, 0) * dtype.itemsize == storage.nbytes()
     if isinstance(cell, Unclaimed):
         cell.__class__ = Storage  # type: ignore[assignment]
-        if whole and is_dense(geometry.sizes, geometry.strides) and storage.nbytes():
+        size = storage.nbytes()
+        spanned = extent(geometry.sizes, geometry.strides, 0) * dtype.itemsize
+        if size and geometry.offset == 0 and spanned == size and is_dense(geometry.sizes, geometry.strides):
             _claim(cell, geometry)
     tensor = new_tensor(None, tensor_type(dtype, geometry.sizes))
     tensor._storage = cell
@@ -82,13 +83,13 @@ def look_at(
 
 
 def _claim(cell: Storage, geometry: Geometry) -> None:
-    """Give memory the shape of the tensor that covers it, so that operations read it as it is."""
+    """Give memory the layout of the tensor that covers it, so that operations read it without a gather."""
     where = place_of(cell.array)
     if cell.array.__class__ is Absent:
         return
     sizes, strides = geometry.sizes, geometry.strides
     values = in_order(concrete(cell.array), None).view(geometry.dtype.numpy)
-    cell.array = placed(constant(_laid(values, sizes, strides)), where)
+    cell.array = placed(constant(_strided(values, sizes, strides)), where)
     cell.strides = None if is_contiguous(sizes, strides) else strides
     cell.dtype = geometry.dtype
 
@@ -99,16 +100,16 @@ def _numbers(content: np.ndarray, dtype: Dtype) -> np.ndarray:
     return content.view(dtype.numpy)
 
 
-def _laid(values: np.ndarray, sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """Elements in the order of memory as an array of these sizes and strides."""
+def _strided(values: np.ndarray, sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """Elements in memory order as an array of these sizes and strides."""
     if not values.size:
         return values.reshape(tuple(sizes))
-    places = [stride * values.itemsize for stride in strides]
-    return np.ascontiguousarray(np.ndarray(tuple(sizes), values.dtype, np.ascontiguousarray(values), 0, places))
+    byte_strides = [stride * values.itemsize for stride in strides]
+    return np.ascontiguousarray(np.ndarray(tuple(sizes), values.dtype, np.ascontiguousarray(values), 0, byte_strides))
 
 
 def _checked(storage: Any, dtype: Dtype, offset: Any, sizes: Any, strides: Any, metadata: Any) -> Geometry:
-    """The geometry that a file says, if its elements lie in the storage."""
+    """The geometry from a file, checked to lie within the storage."""
     if not isinstance(storage, TypedStorage | UntypedStorage) or not isinstance(dtype, Dtype):
         raise RuntimeError(f"a tensor is said to lie in {type(storage).__name__}, with elements of {dtype!r}")
     sizes, strides = tuple(sizes), tuple(strides)
@@ -131,32 +132,32 @@ def _checked(storage: Any, dtype: Dtype, offset: Any, sizes: Any, strides: Any, 
 
 
 def place_for(values: np.ndarray, dtype: Dtype, location: str, mapped: Any) -> devices.device:
-    """Where memory goes that was at a location.
+    """The device for memory from a location, after ``map_location``.
 
     Raises:
-      RuntimeError: there is no such device.
+      RuntimeError: the device is not available.
     """
     if callable(mapped):
-        answer: Any = mapped(UntypedStorage(Storage(constant(values), dtype)), location)
-        return settled(location) if answer is None else answer.device
+        restored: Any = mapped(UntypedStorage(Storage(constant(values), dtype)), location)
+        return settled(location) if restored is None else restored.device
     if isinstance(mapped, dict):
         mapped = mapped.get(location)
     return settled(location if mapped is None else mapped)
 
 
-def settled(place: Any) -> devices.device:
-    """A device that is there.
+def settled(device: Any) -> devices.device:
+    """A device, checked to be available.
 
     Raises:
       RuntimeError: it is not.
     """
-    place = devices.device(place)
+    device = devices.device(device)
     try:
-        devices.settled(place)
+        devices.settled(device)
     except (AssertionError, RuntimeError) as error:
         raise RuntimeError(
-            f"Attempting to deserialize object on a {place.type.upper()} device but torch.{place.type}.is_available() "
-            "is False. If you are running on a CPU-only machine, please use torch.load with "
-            "map_location=torch.device('cpu') to map your storages to the CPU."
+            f"Attempting to deserialize object on a {device.type.upper()} device but "
+            f"torch.{device.type}.is_available() is False. If you are running on a CPU-only machine, please use "
+            "torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
         ) from error
-    return place
+    return device

@@ -1,4 +1,4 @@
-"""Under which names PyTorch's pickles know what stands here, and what stands here under such a name.
+"""PyTorch's names for the classes and functions of this package, as its pickles spell them, and back.
 
 PyTorch keeps many classes together in a file that are in several files here.  A pickle says the file, so that the names
 in PyTorch's files must be PyTorch's own, or it would not find its classes.
@@ -14,9 +14,9 @@ from fgrad.deferred import import_at_first_use
 
 _HERE = "fgrad.torch"
 
-#: what is a folder here and one file in PyTorch
+#: packages here that are single files in PyTorch
 _FOLDERS = ("nn.functional", "nn.modules.loss", "optim.lr_scheduler", "serialization")
-#: our files, below ``fgrad.torch``, and the file of PyTorch's that has their classes
+#: modules below ``fgrad.torch``, and PyTorch's module that has their classes
 _FILES = {
     "nn.modules.attention": "nn.modules.activation",
     "nn.modules.lazy_conv": "nn.modules.conv",
@@ -31,7 +31,7 @@ _FILES = {
     "distributions.simplices": "distributions.transforms",
     "distributions.transform": "distributions.transforms",
 }
-#: classes and functions of files that PyTorch has in several
+#: classes and functions whose modules PyTorch splits
 _CLASSES = {
     ("nn.modules.reshaping", "ChannelShuffle"): "nn.modules.channelshuffle",
     ("nn.modules.reshaping", "Flatten"): "nn.modules.flatten",
@@ -43,14 +43,14 @@ _CLASSES = {
     ("_utils", "_rebuild_from_type_v2"): "_tensor",
     ("nn.modules.loss.linear", "LinearCrossEntropyOptions"): "nn.modules.linear_cross_entropy_options",
 }
-#: where PyTorch's pickles look for functions that are written in C++
+#: where PyTorch's pickles look for functions written in C++
 _BUILT_IN = {"_C._nn": "nn.functional", "_C._VariableFunctions": ""}
-#: where functions have the names that PyTorch has for them; the files in which they are written are ours alone
+#: modules that export functions under PyTorch's names, wherever they are defined
 _PUBLIC = ("", "nn.functional", "linalg", "special", "fft", "nn.init", "autograd.grad_mode")
 
 
 def public_name(value: Any, name: str) -> tuple[str, str] | None:
-    """The module and name under which PyTorch has a class or function; None of what is not from here.
+    """PyTorch's module and name of a class or function; None for one that is not from this package.
 
     Raises:
       PicklingError: PyTorch has no such thing.
@@ -67,28 +67,28 @@ def public_name(value: Any, name: str) -> tuple[str, str] | None:
     if public is not None:
         return public
     if isinstance(value, FunctionType) and getattr(_module(""), name, None) is value:
-        return "torch", name  # one that is imported when it is first asked for
+        return "torch", name  # imported at first use
     folder = next((each for each in _FOLDERS if inner.startswith(each + ".")), inner)
-    place = _CLASSES.get((inner, name)) or _FILES.get(inner, folder)
-    if any(found is value for found in _found(place, name)):
-        return ".".join(filter(None, ("torch", place))), name
+    path = _CLASSES.get((inner, name)) or _FILES.get(inner, folder)
+    if any(candidate is value for candidate in _candidates(path, name)):
+        return ".".join(filter(None, ("torch", path))), name
     raise PicklingError(f"Can't pickle {value!r}: PyTorch knows nothing of the name {module}.{name}.")
 
 
 @cache
 def _public() -> dict[int, tuple[str, str]]:
     """The names of public functions, by the identity of the function."""
-    dir(_module(""))  # has it take in the functions that come with its layers
+    dir(_module(""))  # exports the functions that come with the layers
     return {
-        id(value): (".".join(filter(None, ("torch", place))), name)
-        for place in reversed(_PUBLIC)
-        for name, value in sorted(vars(_module(place)).items(), reverse=True)
-        if callable(value) and (not isinstance(value, type) or place == "autograd.grad_mode") and name[0] != "_"
+        id(value): (".".join(filter(None, ("torch", path))), name)
+        for path in reversed(_PUBLIC)
+        for name, value in sorted(vars(_module(path)).items(), reverse=True)
+        if callable(value) and (not isinstance(value, type) or path == "autograd.grad_mode") and name[0] != "_"
     }
 
 
 def find(module: str, name: str) -> Any:
-    """What stands here for a name in PyTorch.
+    """The class or function that has a name in PyTorch.
 
     Raises:
       UnpicklingError: nothing does.
@@ -96,19 +96,19 @@ def find(module: str, name: str) -> Any:
     >>> find('torch.nn.modules.flatten', 'Flatten')
     <class 'fgrad.torch.nn.modules.reshaping.Flatten'>
     """
-    for found in _found(module.removeprefix("torch").lstrip("."), name):
-        return found
+    for value in _candidates(module.removeprefix("torch").lstrip("."), name):
+        return value
     raise UnpicklingError(f"The file needs {module}.{name}, and fgrad.torch has nothing of that name.")
 
 
-def _found(place: str, name: str) -> Iterator[Any]:
-    """What the files have under a name of which one of PyTorch's files consists."""
-    if (place, name) == ("_C", "_VariableFunctionsClass"):
+def _candidates(path: str, name: str) -> Iterator[Any]:
+    """The values of a name in the modules that make up one of PyTorch's."""
+    if (path, name) == ("_C", "_VariableFunctionsClass"):
         yield _module("")
-    place = _BUILT_IN.get(place, place)
-    own = [file for file, home in _FILES.items() if home == place]
-    single = [file for (file, each), home in _CLASSES.items() if home == place and each == name]
-    for file in (place, *single, *own):
+    path = _BUILT_IN.get(path, path)
+    files = [file for file, home in _FILES.items() if home == path]
+    class_files = [file for (file, each), home in _CLASSES.items() if home == path and each == name]
+    for file in (path, *class_files, *files):
         value: Any = _module(file)
         for part in name.split("."):
             value = getattr(value, part, None)
@@ -116,8 +116,8 @@ def _found(place: str, name: str) -> Iterator[Any]:
             yield value
 
 
-def _module(place: str) -> ModuleType | None:
+def _module(path: str) -> ModuleType | None:
     try:
-        return import_at_first_use(".".join(filter(None, (_HERE, place))))
+        return import_at_first_use(".".join(filter(None, (_HERE, path))))
     except ModuleNotFoundError:
         return None

@@ -1,4 +1,4 @@
-"""``torch.profiler``: names for stretches of work, as JAX's profiler shows them.
+"""``torch.profiler``: named regions, shown by JAX's profiler.
 
 Source: `torch.profiler.record_function <https://docs.pytorch.org/docs/2.13/profiler.html>`_.
 """
@@ -14,7 +14,7 @@ globals().update(names("profiler"))
 
 
 class record_function(contextlib.ContextDecorator):
-    """Name what is done in a block, or by the function it decorates, in traces of ``jax.profiler``.
+    """Name a block, or a decorated function, in traces of ``jax.profiler``.
 
     >>> import fgrad.torch as torch
     >>> with torch.profiler.record_function("forward"):

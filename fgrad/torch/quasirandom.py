@@ -1,4 +1,4 @@
-"""Quasi-random numbers: points that fill a cube more evenly than random ones do, as ``torch.quasirandom`` has them.
+"""``torch.quasirandom``: points that fill a cube more evenly than random ones.
 
 Source: `torch.quasirandom.SobolEngine
 <https://docs.pytorch.org/docs/stable/generated/torch.quasirandom.SobolEngine.html>`_.
@@ -24,7 +24,7 @@ _BITS = 30
 def _directions() -> tuple[np.ndarray, np.ndarray]:
     """A primitive polynomial for each axis, and the first direction numbers (S. Joe and F. Y. Kuo).
 
-    SciPy, on which JAX stands, has their table.
+    SciPy, a dependency of JAX, has their table.
     """
     with resources.files("scipy.stats").joinpath("_sobol_direction_numbers.npz").open("rb") as file:
         table = np.load(file)
@@ -32,9 +32,9 @@ def _directions() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _direction_numbers(dimension: int) -> np.ndarray:
-    """What each axis has for each bit of a point's number, by the recurrence of its polynomial."""
+    """For each axis and bit of a point's index the direction number, by the recurrence of its polynomial."""
     polynomials, first = _directions()
-    found = np.ones((dimension, _BITS), np.int64)
+    numbers = np.ones((dimension, _BITS), np.int64)
     for axis in range(1, dimension):
         polynomial = int(polynomials[axis])
         degree = polynomial.bit_length() - 1
@@ -45,12 +45,12 @@ def _direction_numbers(dimension: int) -> np.ndarray:
                 if polynomial >> (degree - 1 - k) & 1:
                     new ^= row[j - k - 1] << (k + 1)
             row.append(new)
-        found[axis] = row
-    return found << np.arange(_BITS - 1, -1, -1)
+        numbers[axis] = row
+    return numbers << np.arange(_BITS - 1, -1, -1)
 
 
 def _mixed(directions: np.ndarray, matrices: np.ndarray) -> np.ndarray:
-    """The bits of direction numbers multiplied by lower triangular matrices over the field of two elements."""
+    """Direction numbers, their bits multiplied by lower triangular matrices over the field of two elements."""
     matrices = matrices.copy()
     at = np.arange(_BITS)
     matrices[:, at, at] = 1
@@ -63,12 +63,12 @@ class SobolEngine:
     """Draws the points of a Sobol sequence.
 
     Arguments:
-      dimension: how many axes the cube has, at most 21201.
-      scramble: whether the sequence is shifted and mixed at random, which keeps it even.
-      seed: of the random numbers for that.
+      dimension: the dimension of the cube, at most 21201.
+      scramble: whether the sequence is randomly scrambled, which keeps it even.
+      seed: of the scrambling.
 
     Raises:
-      ValueError: there is no sequence of so many axes.
+      ValueError: ``dimension`` is out of range.
 
     >>> import fgrad.torch as torch
     >>> torch.quasirandom.SobolEngine(2).draw(3)
@@ -106,7 +106,7 @@ class SobolEngine:
     def _advanced(self, count: int) -> np.ndarray:
         """The next points as integers."""
         last = _elements(self.quasi)
-        # the number of the bit that the Gray code of each point's number changes: its lowest zero
+        # the bit that the Gray code of each point's index flips: its lowest zero
         numbers = np.arange(max(self.num_generated - 1, 0), self.num_generated + count - 1)
         changed = [(~int(n) & int(n) + 1).bit_length() - 1 for n in numbers]
         steps = _elements(self.sobolstate).T[changed]
@@ -117,12 +117,12 @@ class SobolEngine:
         return points
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Dtype | None = None) -> Tensor:
-        """The next ``n`` points, a row each.
+        """The next ``n`` points, as rows.
 
         Arguments:
           n: how many.
           out: a tensor to write them to.
-          dtype: their type, the default one if it is None.
+          dtype: their dtype; the default one if None.
 
         >>> import fgrad.torch as torch
         >>> engine = torch.quasirandom.SobolEngine(1)
@@ -132,14 +132,14 @@ class SobolEngine:
         wanted = dtype or get_default_dtype()
         points = self._advanced(n)
         self.quasi: Any = made(points[-1], int64)
-        found = made(points, wanted).mul_(2.0**-_BITS)
-        return found if out is None else out.resize_as_(found).copy_(found)
+        result = made(points, wanted).mul_(2.0**-_BITS)
+        return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Dtype | None = None) -> Tensor:
-        """The next ``2**m`` points, which must make the number of points drawn a power of two.
+        """The next ``2**m`` points, after which the number of points drawn must be a power of two.
 
         Raises:
-          ValueError: they do not.
+          ValueError: it is not.
 
         >>> import fgrad.torch as torch
         >>> torch.quasirandom.SobolEngine(1).draw_base2(1)
@@ -157,7 +157,7 @@ class SobolEngine:
         return self.draw(n=n, out=out, dtype=dtype)
 
     def reset(self) -> "SobolEngine":
-        """Start the sequence again.
+        """Restart the sequence.
 
         >>> import fgrad.torch as torch
         >>> torch.quasirandom.SobolEngine(1).fast_forward(3).reset().draw()
@@ -168,7 +168,7 @@ class SobolEngine:
         return self
 
     def fast_forward(self, n: int) -> "SobolEngine":
-        """Leave ``n`` points out.
+        """Skip ``n`` points.
 
         >>> import fgrad.torch as torch
         >>> torch.quasirandom.SobolEngine(1).fast_forward(1).draw()

@@ -1,7 +1,7 @@
-"""Settings of the whole process that programs make when they start.
+"""Process-wide settings.
 
-XLA chooses its threads and the precision of products on the CPU: what is set is kept and can be asked for, and changes
-no result.  Asking for deterministic algorithms puts the reproducible policy in force (NOTE [Back ends in order]).
+XLA chooses its threads and the precision of products on the CPU: these settings can be read back, and change no result.
+Deterministic algorithms put the reproducible policy in force (NOTE [Back ends in order]).
 """
 
 import os
@@ -27,15 +27,15 @@ _settings = _Settings()
 
 
 def get_num_threads() -> int:
-    """How many threads an operation may use: the number set, else that of the processor's cores."""
+    """The number of threads of an operation: the number set, else the number of cores."""
     return _settings.threads or os.cpu_count() or 1
 
 
 def set_num_threads(num_threads: int) -> None:
-    """Accepted as in PyTorch; XLA has chosen its threads when the process started.
+    """Accepted as in PyTorch; XLA chose its threads when the process started.
 
     Raises:
-      RuntimeError: no positive integer was given.
+      RuntimeError: it is not a positive integer.
 
     Source: `torch.set_num_threads <https://docs.pytorch.org/docs/2.13/generated/torch.set_num_threads.html>`_.
     """
@@ -43,7 +43,7 @@ def set_num_threads(num_threads: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """How many threads work on operations that do not depend on each other."""
+    """The number of threads that run independent operations."""
     return _settings.interop_threads or os.cpu_count() or 1
 
 
@@ -61,10 +61,10 @@ def _positive(function: str, number: int) -> int:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for results that are the same, bit for bit, each time: puts fgrad's policy "reproducible" in force.
+    """Make results the same, bit for bit, each time: puts fgrad's policy "reproducible" in force.
 
     Raises:
-      TypeError: ``mode`` is no bool.
+      TypeError: ``mode`` is not a bool.
 
     >>> import fgrad.torch as torch
     >>> torch.use_deterministic_algorithms(True)
@@ -88,12 +88,12 @@ def _set_deterministic(level: int) -> None:
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether they were asked for."""
+    """Whether they are enabled."""
     return _settings.deterministic > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether they were asked for with warnings in place of errors."""
+    """Whether they are enabled with warnings instead of errors."""
     return _settings.deterministic == 1
 
 
@@ -122,12 +122,12 @@ def get_deterministic_debug_mode() -> int:
 
 
 def get_float32_matmul_precision() -> str:
-    """The precision of products that was asked for."""
+    """The precision of products that was set."""
     return _settings.precision
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Ask for "highest", "high" or "medium" precision of products; on the CPU it is the highest.
+    """Set the precision of products to "highest", "high" or "medium"; on the CPU it is always the highest.
 
     Source: `torch.set_float32_matmul_precision
     <https://docs.pytorch.org/docs/2.13/generated/torch.set_float32_matmul_precision.html>`_.
@@ -142,7 +142,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def set_warn_always(b: bool) -> None:
-    """Whether what is else warned of once in a process is warned of each time.
+    """Whether warnings that are given once per process are given each time.
 
     Source: `torch.set_warn_always <https://docs.pytorch.org/docs/2.13/generated/torch.set_warn_always.html>`_.
     """
@@ -150,10 +150,10 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What ``set_warn_always`` has set."""
+    """Whether ``set_warn_always`` is on."""
     return warn_once.always
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Whether tiny numbers can be flushed to zero, or kept, as asked: XLA flushes them, so only True is granted."""
+    """Flush denormal numbers to zero: whether that was possible.  XLA always does, so only True is."""
     return bool(mode)

@@ -1,4 +1,4 @@
-"""Which tensors share memory: what is computed for many at once may be written at once only where none do."""
+"""Tensors that share memory: batched results may be written together only where none do."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,16 +7,16 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 
 def without_aliasing(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """The tensors in lists, to be written one list after the other: within a list no two share memory."""
-    rest = list(tensors)
-    while rest:
+    """The tensors in lists to be written in order: within a list no two share memory."""
+    remaining = list(tensors)
+    while remaining:
         first: dict[Any, Tensor] = {}
         later = []
-        for tensor in rest:
-            place = id(tensor._storage)
-            if place in first:
+        for tensor in remaining:
+            key = id(tensor._storage)
+            if key in first:
                 later.append(tensor)
             else:
-                first[place] = tensor
+                first[key] = tensor
         yield list(first.values())
-        rest = later
+        remaining = later

@@ -1,9 +1,9 @@
-"""Names of PyTorch's that libraries import, mostly for a branch that they never take.
+"""PyTorch names that libraries import, mostly for branches that they never take.
 
-This package is for autograd's semantics.  There is no tracing of programs (``fx``), no other process (``distributed``),
-no compiler of PyTorch's, and there are no sparse or nested tensors.  What libraries import from there stands in one
-table: the classes can be imported, subclassed and asked for in ``isinstance``, of which nothing is one; who makes one,
-or calls one of the functions, is told so in one sentence.  What a few lines can do is done.
+This package emulates autograd.  It has no program tracing (``fx``), no other processes (``distributed``), none of
+PyTorch's compilers, and no sparse or nested tensors.  What libraries import from there is in one table: the classes can
+be imported, subclassed and used in ``isinstance``; constructing one, or calling one of the functions, raises an error
+that says so.  What a few lines can do is implemented.
 """
 
 import importlib
@@ -24,7 +24,7 @@ from fgrad.deferred import deferred
 
 _HERE = "fgrad.torch."
 
-#: by module, below ``torch``, the names that refuse: classes begin with a capital letter
+#: by module, below ``torch``, the names that are refused: classes begin with a capital letter
 REFUSED = {
     "": "Event Stream SymBool SymFloat SymInt empty_quantized fake_quantize_per_channel_affine "
     "fake_quantize_per_tensor_affine from_file hsmm lobpcg quantize_per_channel quantize_per_tensor "
@@ -157,7 +157,7 @@ _MODULES = frozenset(("CheckpointWrapper", "FullyShardedDataParallel", "GraphMod
 
 
 class _Kind(type):
-    """The class of classes that refuse; each attribute that is asked for refuses, too."""
+    """The metaclass of refused classes; their attributes are refused, too."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -166,7 +166,7 @@ class _Kind(type):
 
 
 class StandIn(metaclass=_Kind):
-    """A class that stands for one of PyTorch's."""
+    """A stand-in for one of PyTorch's classes."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise _refusal(f"{cls.__module__}.{cls.__qualname__}")
@@ -194,7 +194,7 @@ def _class(module: str, name: str) -> type:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# what a few lines can do
+# what a few lines can implement
 
 
 def _same(value: Any) -> Any:
@@ -225,7 +225,7 @@ class _Nothing(ContextDecorator):
 
 
 class _DecoratorContextManager:
-    """A context that also decorates functions, each call in a fresh one."""
+    """A context manager that also decorates functions; each call enters a fresh one."""
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -240,31 +240,31 @@ class _DecoratorContextManager:
 
 
 class ReduceOp(Enum):
-    """How numbers of several processes are put together."""
+    """Reductions over processes."""
 
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
 
 class ProfilerActivity(Enum):
-    """What PyTorch's profiler watches."""
+    """Activities of PyTorch's profiler."""
 
     CPU, XPU, MTIA, CUDA, HPU, PrivateUse1 = range(6)
 
 
 class DispatchKey(Enum):
-    """For which calls an implementation of an operation is."""
+    """Keys of PyTorch's dispatcher."""
 
     CPU, CUDA, XPU, Meta, AutogradCPU, AutogradCUDA, AutocastCPU, AutocastCUDA, AutocastXPU = range(9)
 
 
 class ProfilerState(Enum):
-    """How far a profiler is."""
+    """States of PyTorch's profiler."""
 
     Disabled, CPU, CUDA, NVTX, ITT, PRIVATEUSE1, KINETO = range(7)
 
 
 class NameOnly:
-    """Something of PyTorch's that is compared and printed, as the types of quantized numbers."""
+    """A PyTorch constant that is only compared and printed, such as a quantized dtype."""
 
     def __init__(self, name: str):
         self._name = name
@@ -282,7 +282,7 @@ def _hub_folder() -> str:
 
 
 def _by_device_and_type(lists: Any, with_indices: bool = False) -> dict[Any, Any]:
-    """Lists of tensors, each in pieces by the device and type of the first list's."""
+    """Lists of tensors, grouped by device and dtype of the first list's."""
     groups: dict[Any, list[int]] = {}
     for i, x in enumerate(lists[0]):
         groups.setdefault((x.device, x.dtype), []).append(i)
@@ -299,7 +299,7 @@ def _on_device(device: Any) -> Iterator[None]:
 
 
 class _WeakIdKeys(dict[Any, Any]):
-    """Values by the identity of objects, which it keeps."""
+    """A dictionary keyed by the identity of objects, which it keeps alive."""
 
 
 #: by module, what works
@@ -390,7 +390,7 @@ WORKING: dict[str, dict[str, Any]] = {
             "manual_seed": _none, "manual_seed_all": _none},
 }  # fmt: skip
 
-#: modules that have another name here
+#: modules with another name here
 ALIASES = {
     "_tensor": "_utils",
     "ao.quantization": "quantization",
@@ -410,7 +410,7 @@ ALIASES = {
 
 
 def names(module: str) -> dict[str, Any]:
-    """What a module has by the table, by name."""
+    """The names that the table gives a module."""
     refused = {
         name: (_class if name[0].isupper() else _function)((_HERE + module).rstrip("."), name)
         for name in REFUSED.get(module, "").split()
@@ -419,7 +419,7 @@ def names(module: str) -> dict[str, Any]:
 
 
 class _Loader:
-    """Makes a module of the table."""
+    """Creates a module of the table."""
 
     def __repr__(self) -> str:
         return __name__
@@ -429,22 +429,22 @@ class _Loader:
         return None if alias is None else importlib.import_module(_HERE + alias)
 
     def exec_module(self, module: ModuleType) -> None:
-        place = module.__name__.removeprefix(_HERE)
-        vars(module).update(names(place))
-        module.__doc__ = module.__doc__ or f"``torch.{place}``: names to be imported; see ``stand_ins``."
+        path = module.__name__.removeprefix(_HERE)
+        vars(module).update(names(path))
+        module.__doc__ = module.__doc__ or f"``torch.{path}``: names to be imported; see ``stand_ins``."
 
 
 class _Finder:
-    """Finds the modules of the table, of which none has a file."""
+    """Finds the modules of the table, which have no files."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        place = name.removeprefix(_HERE)
-        if place == name or not (place in ALIASES or place in REFUSED or place in WORKING):
+        inner = name.removeprefix(_HERE)
+        if inner == name or not (inner in ALIASES or inner in REFUSED or inner in WORKING):
             return None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
     def invalidate_caches(self) -> None:
-        """There are none."""
+        """Nothing is cached."""
 
 
 def submodules(package: str, names: Mapping[str, str] = MappingProxyType({})) -> Any:
@@ -459,8 +459,8 @@ def submodules(package: str, names: Mapping[str, str] = MappingProxyType({})) ->
     """
     inner = package.removeprefix(_HERE.rstrip(".")).lstrip(".")
     start = f"{inner}." if inner else ""
-    found = {place.removeprefix(start) for place in (*REFUSED, *WORKING, *ALIASES) if place.startswith(start)}
-    modules = [place for place in found if place and "." not in place]
+    inner_paths = {path.removeprefix(start) for path in (*REFUSED, *WORKING, *ALIASES) if path.startswith(start)}
+    modules = [path for path in inner_paths if path and "." not in path]
     return deferred(package, names, modules)
 
 

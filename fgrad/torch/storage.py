@@ -1,6 +1,6 @@
 """``torch.storage``: the memory of tensors, as bytes (``UntypedStorage``) and as numbers (``TypedStorage``).
 
-Writing here is writing behind autograd's back: no version counts it, as in PyTorch.
+Writes bypass autograd: they bump no version, as in PyTorch.
 
 >>> import fgrad.torch as torch
 >>> torch.tensor([[1, 2], [3, 4]]).t().untyped_storage().nbytes()
@@ -34,13 +34,13 @@ _DEPRECATED = (
 
 
 def warn_of_types() -> None:
-    """Say once that storages with a type will go."""
+    """Warn once that typed storages are deprecated."""
     if first_time(_DEPRECATED):
         warn(_DEPRECATED)
 
 
 class _Memory:
-    """What both kinds have in common: elements of a type in a cell."""
+    """Base of both kinds: elements of a dtype in a cell."""
 
     _cell: Storage
     dtype: Dtype
@@ -48,25 +48,25 @@ class _Memory:
     def _elements(self, start: int = 0, count: int | None = None) -> np.ndarray:
         cell = self._cell
         end = self.size() if count is None else start + count
-        found = in_order(concrete(cell.array), cell.strides)
-        return found[start * self.dtype.itemsize : end * self.dtype.itemsize].view(self.dtype.numpy)
+        data = in_order(concrete(cell.array), cell.strides)
+        return data[start * self.dtype.itemsize : end * self.dtype.itemsize].view(self.dtype.numpy)
 
     def _write(self, start: int, values: np.ndarray) -> None:
         where = Geometry((len(values),), (1,), start, self.dtype)
         self._cell.write(where, constant(values.astype(self.dtype.numpy)))
 
-    def _place(self, index: Any) -> int:
+    def _position(self, index: Any) -> int:
         size = self.size()
         if not -size <= index < size:
             raise IndexError(f"index {index} out of range for storage of size {size}")
         return index % size
 
     def size(self) -> int:
-        """How many elements it holds."""
+        """The number of elements."""
         return self.nbytes() // self.dtype.itemsize
 
     def nbytes(self) -> int:
-        """How many bytes it holds."""
+        """The number of bytes."""
         return self._cell.count * self._cell.dtype.itemsize
 
     def __len__(self) -> int:
@@ -76,15 +76,15 @@ class _Memory:
         return iter(self.tolist())
 
     def tolist(self) -> list[Any]:
-        """Its elements."""
+        """The elements as a list."""
         return self._elements().tolist()
 
     def element_size(self) -> int:
-        """The bytes of an element."""
+        """The size of an element in bytes."""
         return self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """The address of its first byte, the same until it is resized; 0 of one without elements."""
+        """The address of the first byte, the same until it is resized; 0 if empty."""
         return address_of(self._cell) if self._cell.count and self._cell.array.__class__ is not Absent else 0
 
     @property
@@ -100,12 +100,12 @@ class _Memory:
         return id(self._cell)
 
     def copy_(self, source: "_Memory", non_blocking: bool | None = None) -> Self:
-        """Write the elements of another storage."""
+        """Copy the elements of another storage."""
         self._write(0, source._elements())
         return self
 
     def fill_(self, value: Any) -> Self:
-        """Write one value everywhere."""
+        """Fill with one value."""
         self._write(0, np.full(self.size(), value))
         return self
 
@@ -118,7 +118,7 @@ class _Memory:
         return False
 
     def resizable(self) -> bool:
-        """Whether it can grow: unless its memory is, or was, an array of NumPy's."""
+        """Whether it can grow: unless its memory is, or was, a NumPy array."""
         return is_resizable(self._cell)
 
     def _text(self, elements: Sequence[Any], kind: str) -> str:
@@ -127,28 +127,28 @@ class _Memory:
 
 
 class UntypedStorage(_Memory):
-    """The bytes of a tensor's memory, which ``untyped_storage()`` gives; two are equal where the memory is the same.
+    """The bytes of a tensor's memory, from ``untyped_storage()``; two are equal if the memory is the same.
 
-    ``UntypedStorage(4)`` has so many bytes, ``UntypedStorage([1, 2])`` these.
+    ``UntypedStorage(4)`` makes one of 4 bytes, ``UntypedStorage([1, 2])`` one with these.
 
     Raises:
-      RuntimeError: there is not so much memory, or an element of the sequence is no integer.
+      RuntimeError: memory runs out, or an element of the sequence is not an integer.
       ValueError: the size has more than 64 bits.
     """
 
     dtype: dtypes.dtype = dtypes.uint8
 
-    def __init__(self, given: Storage | int | Sequence[int] = 0, *, device: Any = None):
-        if not isinstance(given, Storage):
-            given = Storage(placed(constant(_bytes(given)), Device("cpu" if device is None else device)), self.dtype)
-        self._cell = given
+    def __init__(self, data: Storage | int | Sequence[int] = 0, *, device: Any = None):
+        if not isinstance(data, Storage):
+            data = Storage(placed(constant(_bytes(data)), Device("cpu" if device is None else device)), self.dtype)
+        self._cell = data
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> "UntypedStorage":
         """The first bytes of a file; with ``shared``, writing to the storage writes to the file.
 
         Raises:
-          RuntimeError: the file is not there or too short.
+          RuntimeError: the file does not exist or is too short.
 
         Source: `torch.UntypedStorage.from_file
         <https://docs.pytorch.org/docs/2.13/storage.html#torch.UntypedStorage.from_file>`_.
@@ -170,10 +170,10 @@ class UntypedStorage(_Memory):
             if step != 1:
                 raise TypeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
             return type(self)(Storage(constant(self._elements(start, max(stop - start, 0))), self.dtype))
-        return int(self._elements(self._place(index), 1)[0])
+        return int(self._elements(self._position(index), 1)[0])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        start, stop, _ = index.indices(self.size()) if isinstance(index, slice) else (self._place(index), None, 1)
+        start, stop, _ = index.indices(self.size()) if isinstance(index, slice) else (self._position(index), None, 1)
         self._write(start, np.full(1 if stop is None else stop - start, value))
 
     def __eq__(self, other: object) -> bool:
@@ -194,26 +194,26 @@ class UntypedStorage(_Memory):
         return self
 
     def resize_(self, nbytes: int) -> None:
-        """Make it hold so many bytes.
+        """Resize to a number of bytes.
 
         Raises:
-          RuntimeError: the memory is an array of NumPy's, or there is not so much.
+          RuntimeError: the memory is a NumPy array, or memory runs out.
         """
         self._cell.resize(nbytes // self._cell.dtype.itemsize)
 
 
-def _bytes(given: int | Sequence[int]) -> np.ndarray:
-    """The bytes that a new storage begins with."""
-    if isinstance(given, int):
-        check_room(given)
-        return np.zeros(given, np.uint8)
-    for x in given:
+def _bytes(data: int | Sequence[int]) -> np.ndarray:
+    """The initial bytes of a new storage."""
+    if isinstance(data, int):
+        check_room(data)
+        return np.zeros(data, np.uint8)
+    for x in data:
         if not isinstance(x, int):
             raise RuntimeError(
                 "torch.UntypedStorage(): tried to construct a storage from a sequence "
-                f"({type(given).__name__}), but one of the items was of type {type(x).__name__} instead of int"
+                f"({type(data).__name__}), but one of the items was of type {type(x).__name__} instead of int"
             )
-    return np.array(given, np.uint8)
+    return np.array(data, np.uint8)
 
 
 def _to(dtype: Dtype) -> Any:
@@ -231,7 +231,7 @@ class _Conversions:
 
 
 class TypedStorage(_Conversions, _Memory):
-    """The numbers of a tensor's memory, which ``storage()`` gives; deprecated, as in PyTorch.
+    """The elements of a tensor's memory, from ``storage()``; deprecated, as in PyTorch.
 
     ``TypedStorage(4, dtype=torch.float32)`` and ``TypedStorage([1, 2], dtype=torch.int64)`` make new ones.
     """
@@ -240,10 +240,10 @@ class TypedStorage(_Conversions, _Memory):
         warn_of_types()
         self.dtype = dtypes.argument(dtype, "TypedStorage") if dtype is not None else dtypes.get_default_dtype()
         if wrap_storage is None:
-            given = args[0] if args else 0
-            if isinstance(given, int):
-                check_room(given * self.dtype.itemsize)
-            values = np.zeros(given) if isinstance(given, int) else np.asarray(list(given))
+            content = args[0] if args else 0
+            if isinstance(content, int):
+                check_room(content * self.dtype.itemsize)
+            values = np.zeros(content) if isinstance(content, int) else np.asarray(list(content))
             wrap_storage = UntypedStorage(Storage(constant(values.astype(self.dtype.numpy)), self.dtype))
         self._cell = wrap_storage._cell
 
@@ -252,17 +252,17 @@ class TypedStorage(_Conversions, _Memory):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not isinstance(index, int):
             raise RuntimeError(f"can't index a <class 'torch.storage.TypedStorage'> with {type(index)}")
-        return self._elements(self._place(index), 1).tolist()[0]
+        return self._elements(self._position(index), 1).tolist()[0]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(index, int | slice):
             raise RuntimeError(f"can't index a <class 'torch.storage.TypedStorage'> with {type(index)}")
-        places = range(self.size())[index] if isinstance(index, slice) else [self._place(index)]
-        for place, each in zip(places, np.broadcast_to(np.asarray(value), (len(places),)), strict=True):
-            self._write(place, np.asarray([each]))
+        positions = range(self.size())[index] if isinstance(index, slice) else [self._position(index)]
+        for position, element in zip(positions, np.broadcast_to(np.asarray(value), (len(positions),)), strict=True):
+            self._write(position, np.asarray([element]))
 
     def __eq__(self, other: object) -> bool:
-        # PyTorch compares the objects
+        # PyTorch compares identity
         return self is other
 
     def __hash__(self) -> int:
@@ -288,7 +288,7 @@ class TypedStorage(_Conversions, _Memory):
         return self if self.device.type == "cpu" else self.clone()
 
     def type(self) -> str:
-        """The name of the class that PyTorch had for its type."""
+        """The name of PyTorch's former class for its dtype."""
         return "torch." + self.pickle_storage_type()
 
     def pickle_storage_type(self) -> str:
@@ -296,12 +296,12 @@ class TypedStorage(_Conversions, _Memory):
         return former_class(self.dtype).__name__
 
     def resize_(self, size: int) -> None:
-        """Make it hold so many elements."""
+        """Resize to a number of elements."""
         self._untyped_storage.resize_(size * self.dtype.itemsize)
 
 
 class _Former(type):
-    """The class of PyTorch's former classes, one for each type: storages of the type are their instances."""
+    """The metaclass of PyTorch's former classes, one per dtype: storages of the dtype are their instances."""
 
     dtype: Dtype
 
@@ -336,5 +336,5 @@ FORMER = {
 
 
 def former_class(dtype: Dtype) -> _Former:
-    """PyTorch's former class of storages of a type."""
+    """PyTorch's former class of storages of a dtype."""
     return next(each for each in FORMER.values() if each.dtype is dtype)

@@ -12,24 +12,24 @@ IsLeaf = Callable[[Any], bool] | None
 
 
 class NodeDef(NamedTuple):
-    """How containers of a type are opened and built."""
+    """How containers of a type are flattened and unflattened."""
 
     type: Any
-    #: of a tree its children and what it needs besides them
+    #: a container to its children and auxiliary data
     flatten_fn: Callable[[Any], tuple[Sequence[Any], Any]]
-    #: of children and that, the tree
+    #: children and auxiliary data to the container
     unflatten_fn: Callable[[Any, Any], Any]
 
 
-#: the types of containers; all else is a leaf.  Every class of named tuples goes by ``namedtuple``.
+#: the types of containers; everything else is a leaf.  All named tuples are under ``namedtuple``.
 NODES: dict[Any, NodeDef] = {}
 
 
 def register(cls: Any, flatten_fn: Any, unflatten_fn: Any) -> None:
-    """Take values of a class for containers from now on.
+    """Register a class of containers.
 
     Raises:
-      ValueError: they are already.
+      ValueError: it is already registered.
     """
     if cls in NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
@@ -54,25 +54,25 @@ register(
 for _cls in Result.__subclasses__():
     register(_cls, lambda tree: (tree, None), lambda children, context, cls=_cls: cls(children))
 
-#: which may stand for each other
+#: these match each other
 _DICTS = (dict, OrderedDict, defaultdict)
 _BUILTIN = (*_DICTS, tuple, list, deque, namedtuple)
 
 
 def is_namedtuple_class(cls: type) -> bool:
-    """Whether a class is one of named tuples, made by ``namedtuple`` or ``NamedTuple``."""
+    """Whether a class was made by ``namedtuple`` or ``NamedTuple``."""
     return issubclass(cls, tuple) and cls.__bases__ == (tuple,) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
 def node_type(tree: Any) -> Any:
-    """By which type a value is looked for among those of containers."""
+    """The type under which a value is looked up in ``NODES``."""
     cls = type(tree)
     return namedtuple if cls not in NODES and is_namedtuple_class(cls) else cls
 
 
 @frozen(repr=False)
 class TreeSpec:
-    """The containers of a tree: the type of this one, what it needs besides its children, and the children's.
+    """The structure of a tree: the type of the root, its auxiliary data, and the structures of its children.
 
     A leaf has no type.
     """
@@ -111,7 +111,7 @@ class TreeSpec:
         """The tree with these leaves.
 
         Raises:
-          ValueError: it has more leaves, or fewer.
+          ValueError: the number of leaves is wrong.
         """
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
@@ -122,7 +122,7 @@ class TreeSpec:
         return unflatten(leaves, self)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """What a tree, of which this is the top, has in the places of the leaves.
+        """The subtrees of a tree at the leaves of this prefix of it.
 
         Raises:
           ValueError: it is not.
@@ -148,10 +148,10 @@ class TreeSpec:
                 if cls in _BUILTIN
                 else f"Node context mismatch for custom node type {self.type!r}."
             )
-        found: list[Any] = []
+        subtrees: list[Any] = []
         for child, below in zip(children, self._children, strict=True):
-            found += below.flatten_up_to(child)
-        return found
+            subtrees += below.flatten_up_to(child)
+        return subtrees
 
     def __repr__(self, indent: int = 0) -> str:
         if self.type is None:
@@ -187,7 +187,7 @@ _ASTERISK = _Asterisk()
 
 
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a tree, and its structure; what ``is_leaf`` holds of is a leaf besides.
+    """The leaves of a tree, and its structure; where ``is_leaf`` is true, containers are leaves too.
 
     >>> flatten({"b": 1, "a": (None, 2)})[0]
     [1, None, 2]
@@ -218,21 +218,21 @@ def _built(leaves: Iterator[Any], structure: TreeSpec) -> Any:
 
 
 def map_leaves(function: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree with a function of each leaf, and of what the rests have there, in its place."""
+    """The tree with each leaf replaced by a function of it and of the subtrees of ``rests`` there."""
     leaves, structure = flatten(tree, is_leaf)
     return unflatten(map(function, leaves, *[structure.flatten_up_to(rest) for rest in rests]), structure)
 
 
 def spread(prefix: Any, structure: TreeSpec) -> list[Any] | None:
-    """A leaf of ``prefix`` for each leaf of a tree that it is a prefix of; None if it is not."""
+    """For each leaf of a tree the leaf of its ``prefix``; None if it is not a prefix."""
     tops, top = flatten(prefix)
     try:
-        places = top.flatten_up_to(unflatten([_ASTERISK] * structure.num_leaves, structure))
+        subtrees = top.flatten_up_to(unflatten([_ASTERISK] * structure.num_leaves, structure))
     except ValueError:
         return None
-    return [x for x, place in zip(tops, places, strict=True) for _ in range(flatten(place)[1].num_leaves)]
+    return [x for x, subtree in zip(tops, subtrees, strict=True) for _ in range(flatten(subtree)[1].num_leaves)]
 
 
 def shown(structure: TreeSpec) -> str:
-    """A structure as the tree it is of, with asterisks for leaves."""
+    """A structure as a tree with asterisks for leaves."""
     return repr(unflatten([_ASTERISK] * structure.num_leaves, structure))

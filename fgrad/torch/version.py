@@ -1,4 +1,4 @@
-"""``torch.version``: which PyTorch is emulated.
+"""``torch.version``: the emulated version of PyTorch.
 
 >>> import fgrad.torch as torch
 >>> torch.__version__ >= (2, 1), torch.__version__ < "3"
@@ -38,7 +38,7 @@ class TorchVersion(str):
 
 
 def _parts(version: Any) -> tuple[int, ...]:
-    """The numbers of a version, without zeros at the end and without what follows a plus sign."""
+    """The numbers of a version, without trailing zeros and without what follows a plus sign."""
     text = ".".join(map(str, version)) if isinstance(version, tuple | list) else str(version)
     numbers = [int(part) for part in re.findall(r"\d+", text.split("+")[0])]
     while numbers and not numbers[-1]:
@@ -47,7 +47,7 @@ def _parts(version: Any) -> tuple[int, ...]:
 
 
 __version__ = TorchVersion("2.13.0")
-#: with which toolkits PyTorch was built: none
+#: the toolkits that PyTorch was built with: none
 cuda = None
 hip = None
 debug = False

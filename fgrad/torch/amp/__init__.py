@@ -1,4 +1,4 @@
-"""``torch.amp``: mixed precision, functions run in the type that suits them, and losses scaled to keep small gradients.
+"""``torch.amp``: mixed precision: autocast, and scaling of losses.
 
 Source: `torch.amp <https://docs.pytorch.org/docs/2.13/amp.html>`_.
 """

@@ -1,4 +1,4 @@
-"""``torch.autocast``, and functions with a derivative of their own inside of it."""
+"""``torch.autocast``, and custom functions inside of it."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -27,13 +27,13 @@ _SUPPORTED = (dtypes.bfloat16, dtypes.float16)
 
 
 class autocast:
-    """A block, or a decorated function, in which each function runs in the type that suits it: see NOTE [Autocasting].
+    """A context, or decorator, in which each function runs in the dtype that suits it: see NOTE [Autocasting].
 
     Arguments:
       device_type: which tensors are cast: "cpu", "cuda" and so on.
       dtype: the lower precision, bfloat16 on the CPU if not given.
-      enabled: whether anything is cast in the block.
-      cache_enabled: whether the cast of a parameter is kept for the next function that uses it.
+      enabled: whether the context has an effect.
+      cache_enabled: whether casts of parameters are cached.
 
     >>> import fgrad.torch as torch
     >>> with torch.autocast("cpu"):
@@ -59,7 +59,7 @@ class autocast:
         self._enabled = enabled and problem is None
 
     def _problem(self) -> str | None:
-        """Why nothing can be cast."""
+        """Why autocast is unavailable, if it is."""
         if self.device == "cuda":
             if cuda.is_available():
                 return None
@@ -113,13 +113,13 @@ class autocast:
 
 
 def present_autocast(device_type: str = "cpu") -> autocast:
-    """A context in which tensors are cast as they are now."""
+    """A context with the current settings of autocast."""
     enabled = is_autocast_enabled(device_type)
     return autocast(device_type, get_autocast_dtype(device_type), enabled, is_autocast_cache_enabled())
 
 
 def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that runs within a context."""
+    """Decorate a function to run within a context."""
 
     @functools.wraps(func)
     def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -130,13 +130,13 @@ def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Call
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None = None) -> Any:
-    """Decorate the ``forward`` of a ``torch.autograd.Function`` that is called where tensors are cast.
+    """Decorate the ``forward`` of a ``torch.autograd.Function`` for use under autocast.
 
     Arguments:
       fwd: the function.
       device_type: of the tensors.
-      cast_inputs: a type that the floating-point arguments are cast to, and nothing is cast in ``forward``; None to
-        cast there as around it.
+      cast_inputs: a dtype to which floating-point arguments are cast, with autocast off in ``forward``; None to leave
+        autocast as it is.
 
     Source: `torch.amp.custom_fwd <https://docs.pytorch.org/docs/2.13/amp.html#torch.amp.custom_fwd>`_.
     """
@@ -159,7 +159,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None =
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorate the ``backward`` of a ``torch.autograd.Function``: tensors are cast there as in its ``forward``.
+    """Decorate the ``backward`` of a ``torch.autograd.Function``: it runs under the autocast of its ``forward``.
 
     Source: `torch.amp.custom_bwd <https://docs.pytorch.org/docs/2.13/amp.html#torch.amp.custom_bwd>`_.
     """
@@ -181,16 +181,16 @@ def _check_device_type(device_type: Any) -> None:
 
 
 def _cast(value: Any, device_type: str, dtype: Dtype) -> Any:
-    """A value with the floating-point tensors in it cast, but for those of float64."""
+    """A value with its floating-point tensors other than float64 cast."""
     if isinstance(value, Tensor):
-        own: Any = value
-        floating = own.dtype.is_floating_point and own.dtype is not dtypes.float64
-        return own.to(dtype) if floating and own.device.type == device_type else value
+        tensor: Any = value
+        floating = tensor.dtype.is_floating_point and tensor.dtype is not dtypes.float64
+        return tensor.to(dtype) if floating and tensor.device.type == device_type else value
     if isinstance(value, str | bytes | np.ndarray):
         return value
     if isinstance(value, Mapping):
         return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
     if isinstance(value, Iterable):
-        made = (_cast(v, device_type, dtype) for v in value)
-        return type(value)(made) if isinstance(value, list | tuple) else made  # type: ignore[call-arg]
+        items = (_cast(v, device_type, dtype) for v in value)
+        return type(value)(items) if isinstance(value, list | tuple) else items  # type: ignore[call-arg]
     return value

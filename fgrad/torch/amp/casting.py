@@ -1,12 +1,12 @@
-"""The casts of ``torch.autocast``: how each is done, and the settings of each thread.
+"""The casts of ``torch.autocast``, and the settings of each thread.
 
 NOTE [Autocasting]
 A call of a public function, method or operator goes through its entrance (see NOTE [Overriding]), which looks at one
 flag.  Where a thread autocasts, floating-point arguments other than float64 are cast first as the function's row says
-(``autocast``).  Inside of it nothing is cast.  A function whose row says nothing runs as it is; functions that it is
-made of are cast on their own.  ``out=`` and in-place calls are never cast.
+(``autocast``), and autocast is off inside it.  A function whose row says nothing runs as it is; the functions that it
+calls are cast on their own.  ``out=`` and in-place calls are never cast.
 
-The cast of a parameter is kept until the outermost context ends, so that a parameter used twice is cast once.
+The cast of a parameter is cached until the outermost context ends, so that a parameter used twice is cast once.
 """
 
 import threading
@@ -21,7 +21,7 @@ from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.methods.conversion import to
 from fgrad.torch.ops.table.answers import Autocast
 
-#: the types of devices that have casts, and the type they have at first
+#: the device types that support autocast, and their default dtypes
 DEVICES = {
     **dict.fromkeys(("cpu", "maia", "xla", "hpu"), dtypes.bfloat16),
     **dict.fromkeys(("cuda", "mtia", "xpu", "ipu", "privateuseone", "mps"), dtypes.float16),
@@ -29,22 +29,22 @@ DEVICES = {
 
 
 class Settings(threading.local):
-    """What each thread has of its own."""
+    """The settings of a thread."""
 
     def __init__(self) -> None:
         self.dtypes: dict[str, dtypes.dtype] = dict(DEVICES)
-        #: the devices whose tensors are cast, and to what
+        #: the device types whose tensors are cast, and their dtypes
         self.targets: dict[str, Dtype] = {}
         self.cache_enabled = True
         self.nesting = 0
-        #: by the identity of a parameter: the parameter and its cast
+        #: by the id of a parameter: the parameter and its cast
         self.cache: dict[int, tuple[Tensor, Tensor]] = {}
 
     def set(self, device: str, enabled: bool, dtype: Dtype) -> None:
-        """Set whether tensors of a device are cast, and to what."""
+        """Set whether tensors of a device type are cast, and to which dtype."""
         if enabled:
             watch.enter()
-        # another dict, for the one that is being used is put back after a call
+        # a new dict, because calls save and restore the old one
         targets = {key: value for key, value in self.targets.items() if key != device}
         if enabled:
             targets[device] = dtype
@@ -56,7 +56,7 @@ settings: Settings = Settings()
 
 
 def run(autocast: Autocast, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a function with its arguments cast as its row has it."""
+    """Call a function with its arguments cast as its row says."""
     targets = settings.targets
     if not targets or kwargs.get("out") is not None:
         return function(*args, **kwargs)
@@ -78,10 +78,10 @@ def run(autocast: Autocast, function: Callable[..., Any], args: Sequence[Any], k
 
 
 def _each(cast: Callable[[Tensor, Dtype], Tensor], x: Any) -> Any:
-    """An argument with the tensors in it cast."""
+    """An argument with its tensors cast."""
     if isinstance(x, Tensor):
-        own = x._type.dtype
-        if not own.is_floating_point or own is dtypes.float64:
+        dtype = x._type.dtype
+        if not dtype.is_floating_point or dtype is dtypes.float64:
             return x
         target = settings.targets.get(x.device.type)
         return x if target is None else cast(x, target)
@@ -99,7 +99,7 @@ def _converted(x: Tensor, dtype: Dtype) -> Tensor:
 
 
 def _lower(x: Tensor, target: Dtype) -> Tensor:
-    """A tensor in the type of the context; the cast of a parameter is made once."""
+    """A tensor in the dtype of the context; casts of parameters are cached."""
     keep = (
         x._type.dtype is dtypes.float32
         and x._requires_grad
@@ -112,24 +112,24 @@ def _lower(x: Tensor, target: Dtype) -> Tensor:
     )
     if not keep:
         return _converted(x, target)
-    kept = settings.cache.get(id(x))
-    if kept is None:
-        kept = settings.cache[id(x)] = x, _converted(x, target)
-    return kept[1]
+    cached = settings.cache.get(id(x))
+    if cached is None:
+        cached = settings.cache[id(x)] = x, _converted(x, target)
+    return cached[1]
 
 
 def _widest(values: Sequence[Any], targets: dict[str, Dtype]) -> Dtype | None:
-    """The widest of the types of tensors and the type of the context; None for the latter."""
-    found: Dtype | None = None
+    """The widest dtype of the tensors and the context; None for the context's."""
+    widest: Dtype | None = None
     for x in values:
         for each in x if isinstance(x, list | tuple) else (x,):
             if not isinstance(each, Tensor) or each.device.type not in targets:
                 continue
-            own = each._type.dtype
-            if not own.is_floating_point or own is dtypes.float64:
+            dtype = each._type.dtype
+            if not dtype.is_floating_point or dtype is dtypes.float64:
                 continue
-            if own is dtypes.float32:
-                found = own
-            elif found is None and own is not targets[each.device.type]:
+            if dtype is dtypes.float32:
+                widest = dtype
+            elif widest is None and dtype is not targets[each.device.type]:
                 raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
-    return found
+    return widest

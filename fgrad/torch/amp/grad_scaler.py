@@ -1,4 +1,4 @@
-"""``torch.amp.GradScaler``: losses multiplied, so that small gradients are not lost in float16."""
+"""``torch.amp.GradScaler``: losses scaled, so that small gradients do not underflow in float16."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from fgrad.torch import cuda, ops
 
 
 class OptState(Enum):
-    """How far an optimiser has come in this iteration."""
+    """The state of an optimiser in this iteration."""
 
     READY = 0
     UNSCALED = 1
@@ -24,26 +24,26 @@ class OptState(Enum):
 
 @define
 class _Progress:
-    """What is known of an optimiser in this iteration."""
+    """The progress of an optimiser in this iteration."""
 
     stage: OptState = OptState.READY
-    #: one where a gradient is not finite; None before that was looked at
+    #: one if a gradient is not finite; None before the check
     found_inf: Any = field(default=None)
 
 
 class GradScaler:
-    """Multiplies losses by a scale and divides gradients by it; steps with gradients that are not finite are left out.
+    """Multiplies losses by a scale and divides gradients by it; steps with non-finite gradients are skipped.
 
     Arguments:
       device: the type of device of the losses.
       init_scale: the first scale.
-      growth_factor: the factor by which the scale grows after ``growth_interval`` steps in a row.
-      backoff_factor: by which it shrinks after a step that was left out.
-      growth_interval: how many steps the scale is tried for.
-      enabled: whether it does anything.
+      growth_factor: by which the scale grows after ``growth_interval`` steps in a row.
+      backoff_factor: by which it shrinks after a skipped step.
+      growth_interval: the number of steps before the scale grows.
+      enabled: whether it has an effect.
 
     Raises:
-      AssertionError: the scale would not grow, or not shrink.
+      AssertionError: ``growth_factor`` is not above 1, or ``backoff_factor`` not below 1.
 
     >>> import fgrad.torch as torch
     >>> w = torch.ones(2, requires_grad=True)
@@ -84,7 +84,7 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
-        # made when the first loss comes
+        # created with the first loss
         self._scale: Any = None
         self._growth_tracker: Any = None
         self._per_optimizer_states: dict[int, _Progress] = defaultdict(_Progress)
@@ -93,7 +93,7 @@ class GradScaler:
         """A loss, or all in a list, tuple or other iterable, times the scale.
 
         Raises:
-          ValueError: something among them is no tensor.
+          ValueError: one is not a tensor.
         """
         if not self._enabled:
             return outputs
@@ -119,10 +119,10 @@ class GradScaler:
             )
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide an optimiser's gradients by the scale, in place, before they are clipped, say.
+        """Divide an optimiser's gradients by the scale in place, for example before clipping.
 
         Raises:
-          RuntimeError: that was done before in this iteration, or the optimiser has made its step.
+          RuntimeError: it was already called in this iteration, or the optimiser has made its step.
           ValueError: gradients are of float16.
         """
         if not self._enabled:
@@ -138,10 +138,10 @@ class GradScaler:
         progress.stage = OptState.UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Make an optimiser's step if its gradients, divided by the scale, are finite; returns what ``step`` returns.
+        """Unscale the gradients and make an optimiser's step if they are finite; returns its result.
 
         Raises:
-          RuntimeError: the step was made before in this iteration, or a ``closure`` is given.
+          RuntimeError: the step was already made in this iteration, or a ``closure`` is given.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -160,10 +160,10 @@ class GradScaler:
         return result
 
     def update(self, new_scale: Any = None) -> None:
-        """Let the scale grow or shrink after the steps of an iteration, or set it.
+        """Update the scale after the steps of an iteration, or set it.
 
         Raises:
-          AssertionError: no gradients were looked at, or the new scale is no number nor a tensor of one.
+          AssertionError: no gradients were checked, or the new scale is neither a number nor a tensor of one.
         """
         if not self._enabled:
             return
@@ -181,10 +181,10 @@ class GradScaler:
             self._adapt([each.found_inf for each in self._per_optimizer_states.values() if each.found_inf is not None])
         self._per_optimizer_states = defaultdict(_Progress)
 
-    def _adapt(self, found: list[Any]) -> None:
-        if not found:
+    def _adapt(self, found_infs: list[Any]) -> None:
+        if not found_infs:
             raise AssertionError("No inf checks were recorded prior to update.")
-        if any(each.item() for each in found):
+        if any(each.item() for each in found_infs):
             self._scale.mul_(self._backoff_factor)
             self._growth_tracker.fill_(0)
             return
@@ -197,7 +197,7 @@ class GradScaler:
         self._growth_tracker.fill_(steps)
 
     def get_scale(self) -> float:
-        """The scale; 1 where nothing is scaled."""
+        """The scale; 1 if disabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
@@ -219,11 +219,11 @@ class GradScaler:
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """After how many steps in a row the scale grows."""
+        """The number of steps before the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set how many steps the scale is tried for."""
+        """Set the number of steps before the scale grows."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:
@@ -232,11 +232,11 @@ class GradScaler:
         return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
 
     def is_enabled(self) -> bool:
-        """Whether it does anything."""
+        """Whether it has an effect."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale and what it follows from; empty where nothing is scaled."""
+        """The scale and its parameters; empty if disabled."""
         if not self._enabled:
             return {}
         return {
@@ -248,7 +248,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state.
+        """Restore a state.
 
         Raises:
           RuntimeError: the state is empty.
@@ -282,16 +282,16 @@ class GradScaler:
 
 
 def _unscale(optimizer: Any, inverse: Any) -> Any:
-    """Multiply gradients by ``inverse``; a tensor of one if any was not finite, None if there are no gradients."""
+    """Multiply gradients by ``inverse``; returns a tensor, one if any was not finite, or None without gradients."""
     params = [param for group in optimizer.param_groups for param in group["params"] if param.grad is not None]
     if not params:
         return None
     if any(param.grad.dtype is dtypes.float16 for param in params):
         raise ValueError("Attempting to unscale FP16 gradients.")
-    found = ops.zeros((), dtype=dtypes.float32)
+    found_inf = ops.zeros((), dtype=dtypes.float32)
     with no_grad():
         for param in params:
             if not param.grad.isfinite().all().item():
-                found.fill_(1.0)
+                found_inf.fill_(1.0)
             param.grad.mul_(inverse)
-    return found
+    return found_inf

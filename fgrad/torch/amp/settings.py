@@ -10,7 +10,7 @@ from fgrad.torch.amp.casting import DEVICES, settings
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether tensors of a type of device can be cast.
+    """Whether a device type supports autocast.
 
     >>> import fgrad.torch as torch
     >>> torch.amp.is_autocast_available("cpu"), torch.amp.is_autocast_available("meta")
@@ -23,102 +23,102 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether tensors of a type of device are cast in this thread.
+    """Whether autocast is on for a device type in this thread.
 
     >>> import fgrad.torch as torch
     >>> with torch.autocast("cpu"):
     ...     torch.is_autocast_enabled("cpu")
     True
     """
-    return _place("is_autocast_enabled", device_type) in settings.targets
+    return _known_type("is_autocast_enabled", device_type) in settings.targets
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """Set whether tensors of a type of device are cast in this thread."""
+    """Set whether autocast is on for a device type in this thread."""
     if enabled is None:
         device_type, enabled = "cuda", _typed("set_autocast_enabled", "enabled", 1, device_type, bool)
-    place = _place("set_autocast_enabled", device_type)
-    settings.set(place, _typed("set_autocast_enabled", "enabled", 2, enabled, bool), settings.dtypes[place])
+    kind = _known_type("set_autocast_enabled", device_type)
+    settings.set(kind, _typed("set_autocast_enabled", "enabled", 2, enabled, bool), settings.dtypes[kind])
 
 
 def get_autocast_dtype(device_type: str) -> Dtype:
-    """The type that tensors of a type of device are cast to.
+    """The autocast dtype of a device type.
 
     >>> import fgrad.torch as torch
     >>> torch.get_autocast_dtype("cpu")
     torch.bfloat16
     """
-    place = device(_typed("get_autocast_dtype", "device_type", 1, device_type, str)).type
-    if place not in DEVICES:
+    kind = device(_typed("get_autocast_dtype", "device_type", 1, device_type, str)).type
+    if kind not in DEVICES:
         raise RuntimeError("unsupported scalarType")
-    return settings.dtypes[place]
+    return settings.dtypes[kind]
 
 
 def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
-    """Set the type that tensors of a type of device are cast to."""
-    place = _place("set_autocast_dtype", device_type)
-    settings.set(place, place in settings.targets, _typed("set_autocast_dtype", "dtype", 2, dtype, Dtype))
+    """Set the autocast dtype of a device type."""
+    kind = _known_type("set_autocast_dtype", device_type)
+    settings.set(kind, kind in settings.targets, _typed("set_autocast_dtype", "dtype", 2, dtype, Dtype))
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether the casts of parameters are kept."""
+    """Whether casts of parameters are cached."""
     return settings.cache_enabled
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Set whether the casts of parameters are kept."""
+    """Set whether casts of parameters are cached."""
     settings.cache_enabled = _typed("set_autocast_cache_enabled", "enabled", 1, enabled, bool)
 
 
 def clear_autocast_cache() -> None:
-    """Let go of the casts of parameters; this is done when the outermost context ends."""
+    """Clear the cached casts of parameters, as at the end of the outermost context."""
     settings.cache.clear()
 
 
 def autocast_increment_nesting() -> int:
-    """One context more in this thread; returns how many there are."""
+    """Increment the number of contexts in this thread; returns it."""
     settings.nesting += 1
     return settings.nesting
 
 
 def autocast_decrement_nesting() -> int:
-    """One context less in this thread; returns how many there are."""
+    """Decrement the number of contexts in this thread; returns it."""
     settings.nesting -= 1
     return settings.nesting
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """``is_autocast_enabled("cpu")``, of which PyTorch warns."""
+    """``is_autocast_enabled("cpu")``; deprecated."""
     _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """``set_autocast_enabled("cpu", enabled)``, of which PyTorch warns."""
+    """``set_autocast_enabled("cpu", enabled)``; deprecated."""
     _deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> Dtype:
-    """``get_autocast_dtype("cpu")``, of which PyTorch warns."""
+    """``get_autocast_dtype("cpu")``; deprecated."""
     _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: Dtype) -> None:
-    """``set_autocast_dtype("cpu", dtype)``, of which PyTorch warns."""
+    """``set_autocast_dtype("cpu", dtype)``; deprecated."""
     _deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> Dtype:
-    """``get_autocast_dtype("cuda")``, of which PyTorch warns."""
+    """``get_autocast_dtype("cuda")``; deprecated."""
     _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: Dtype) -> None:
-    """``set_autocast_dtype("cuda", dtype)``, of which PyTorch warns."""
+    """``set_autocast_dtype("cuda", dtype)``; deprecated."""
     _deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)
 
@@ -136,8 +136,8 @@ def _typed(function: str, name: str, position: int, value: Any, kind: type[Any])
     return value
 
 
-def _place(function: str, device_type: Any) -> str:
-    place = device(_typed(function, "device_type", 1, device_type, str)).type
-    if place not in DEVICES:
+def _known_type(function: str, device_type: Any) -> str:
+    kind = device(_typed(function, "device_type", 1, device_type, str)).type
+    if kind not in DEVICES:
         raise RuntimeError("unknown device type for autocast in get_autocast_dispatch_key_from_device_type")
-    return place
+    return kind

@@ -1,4 +1,4 @@
-"""``torch.autograd``: backward and gradients, functions with a derivative of their own, modes, hooks, checks."""
+"""``torch.autograd``: backward and gradients, custom functions, modes, hooks, checks."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""``backward`` and ``grad``: roots and targets, checked as PyTorch checks them, and handed to the engine."""
+"""``backward`` and ``grad``: checks of roots and targets, and calls of the engine."""
 
 import functools
 from collections.abc import Sequence
@@ -40,40 +40,40 @@ CREATE_GRAPH = (
 )
 
 
-def _listed(given: Any) -> list[Any]:
-    if given is None:
+def _listed(tensors: Any) -> list[Any]:
+    if tensors is None:
         return []
-    return [given] if isinstance(given, Tensor | GradientEdge) else list(given)
+    return [tensors] if isinstance(tensors, Tensor | GradientEdge) else list(tensors)
 
 
-def checked_roots(given: Any) -> list[Any]:
-    """The tensors that a backward pass begins at.
+def checked_roots(tensors: Any) -> list[Any]:
+    """The tensors at which a backward pass begins.
 
     Raises:
-      TypeError: one is no tensor.  PyTorch has an AssertionError there.
+      TypeError: one is not a tensor.  PyTorch has an AssertionError there.
     """
-    found = _listed(given)
-    for i, root in enumerate(found):
+    roots = _listed(tensors)
+    for i, root in enumerate(roots):
         if not isinstance(root, Tensor | GradientEdge):
             raise TypeError(f"Expected output to be a torch.Tensor, got {type_name(root)} at position {i}")
-    return found
+    return roots
 
 
-def checked_targets(given: Any) -> list[Any]:
+def checked_targets(tensors: Any) -> list[Any]:
     """The tensors whose gradients are wanted.
 
     Raises:
-      RuntimeError: one is no tensor.
+      RuntimeError: one is not a tensor.
     """
-    found = _listed(given)
-    for target in found:
+    targets = _listed(tensors)
+    for target in targets:
         if not isinstance(target, Tensor | GradientEdge):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type_name(target)}")
-    return found
+    return targets
 
 
 def _checked_flags(**flags: Any) -> None:
-    """Refuse what is no bool, of which nobody knows what it means."""
+    """Refuse values that are not bools."""
     for name, value in flags.items():
         if not (value is None or isinstance(value, bool | int | np.bool_)):
             raise TypeError(f"backward: {name} must be a bool, not {type_name(value)}")
@@ -89,14 +89,14 @@ def _ones(type: TensorType) -> Tensor:
 
 def _zeros(target: Tensor, tracked: bool) -> Tensor:
     type = target._type
-    made = new_tensor(filled(type.shape, type.dtype.numpy, 0), type, kept_strides(target))
-    made._requires_grad = tracked
-    return made
+    zeros = new_tensor(filled(type.shape, type.dtype.numpy, 0), type, kept_strides(target))
+    zeros._requires_grad = tracked
+    return zeros
 
 
 def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[Tensor | None]:
-    """The gradients to begin with, ones where an output of one element is given none."""
-    found: list[Tensor | None] = []
+    """The initial gradients: ones where a single-element output is given none."""
+    gradients: list[Tensor | None] = []
     for i, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
         type = _type_of(output)
         if isinstance(grad, Tensor):
@@ -104,18 +104,15 @@ def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[T
             if shape != type.shape:
                 if batched:
                     raise RuntimeError(
-                        f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
-                        f"batch "
-                        f"dimension. The sizes of the remaining dimensions are expected to match the shape of "
+                        "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+                        "batch dimension. The sizes of the remaining dimensions are expected to match the shape of "
                         f"corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of "
                         f"{grad.shape} and output[{i}] has a shape of {Size(type.shape)}. If you only want some "
-                        f"tensors "
-                        "in `grad_output` to be considered batched, consider using vmap."
+                        "tensors in `grad_output` to be considered batched, consider using vmap."
                     )
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{i}] has a shape of {Size(grad._type.shape)} and output[{i}] "
-                    f"has a "
-                    f"shape of {Size(type.shape)}."
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {Size(grad._type.shape)} and output[{i}] has "
+                    f"a shape of {Size(type.shape)}."
                 )
             if type.dtype.is_complex != grad._type.dtype.is_complex:
                 raise RuntimeError(
@@ -123,19 +120,19 @@ def seeds(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> list[T
                     f"dtype: grad_output[{i}] has a dtype of {grad._type.dtype} and output[{i}] has a dtype of "
                     f"{type.dtype}."
                 )
-            found.append(grad)
+            gradients.append(grad)
         elif grad is None:
             if isinstance(output, Tensor) and not is_tracked(output):
-                found.append(None)
+                gradients.append(None)
                 continue
             if type.numel != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             if not type.dtype.is_floating_point:
                 raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {type.dtype}")
-            found.append(to_device_of(output, _ones(type)) if isinstance(output, Tensor) else _ones(type))
+            gradients.append(to_device_of(output, _ones(type)) if isinstance(output, Tensor) else _ones(type))
         else:
             raise TypeError("gradients can be either Tensors or None, but got " + type_name(grad))
-    return found
+    return gradients
 
 
 def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None], what: str) -> list[Any]:
@@ -152,7 +149,7 @@ def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None], what: str) ->
 def _call(
     tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
-    """The parameters of ``backward`` as ``__torch_function__`` is given them."""
+    """The parameters of ``backward`` as ``__torch_function__`` gets them."""
 
 
 @functools.partial(overridable, name="torch.autograd.backward", rule=Rule.WRITTEN, like=_call)
@@ -164,18 +161,18 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of tensors to the ``.grad`` of the leaves that they were made from.
+    """Add the gradients of tensors to the ``.grad`` of the leaves that they were computed from.
 
     Arguments:
       tensors: a tensor, gradient edge, or sequence of them.
-      grad_tensors: the gradient to begin with for each, None for 1 where a tensor has one element.
-      retain_graph: keep what the graph has saved, for another backward; by default what ``create_graph`` is.
+      grad_tensors: the initial gradient of each; None stands for 1 where a tensor has one element.
+      retain_graph: keep the saved tensors for another backward; defaults to ``create_graph``.
       create_graph: record backward too, so that the gradients can be differentiated.
       inputs: accumulate into these only.
 
     Raises:
-      RuntimeError: a tensor does not require grad or is no scalar and has no gradient given, the graph was freed, or
-        a saved tensor was written since.
+      RuntimeError: a tensor does not require grad, or is not a scalar and has no initial gradient; the graph was freed;
+        or a saved tensor was overwritten.
 
     >>> import fgrad.torch as torch
     >>> x = torch.tensor([1., 2.], requires_grad=True)
@@ -247,12 +244,12 @@ def grad(
 
     Arguments:
       outputs, inputs: tensors, gradient edges, or sequences of them.
-      grad_outputs: the gradient to begin with for each output.
+      grad_outputs: the initial gradient of each output.
       retain_graph, create_graph: as in ``backward``.
-      only_inputs: has no effect any more.
-      allow_unused: give None for an input that the outputs do not depend on, instead of raising.
-      is_grads_batched: ``grad_outputs`` have a leading axis of many gradients; so have the results.
-      materialize_grads: give zeros instead of None.
+      only_inputs: has no effect.
+      allow_unused: return None for an input that the outputs do not depend on, instead of raising.
+      is_grads_batched: ``grad_outputs`` and results have a leading batch axis.
+      materialize_grads: return zeros instead of None.
 
     Raises:
       RuntimeError: as ``backward`` does, or an input is not part of the graph.
@@ -282,42 +279,42 @@ def grad(
     roots = _roots(outs, seeds(outs, grads, is_grads_batched), "tensors")
     edges = [_target(x, False) for x in targets]
     if is_grads_batched:
-        found = _batched_gradients(roots, keep, create_graph, edges)
+        gradients = _batched_gradients(roots, keep, create_graph, edges)
     else:
-        found = engine.run_backward(roots, keep, create_graph, edges, False)
+        gradients = engine.run_backward(roots, keep, create_graph, edges, False)
     if modes.capture and not create_graph:
-        found = [None if g is None else cut(alias(g)) for g in found]
-    return materialized(found, targets, allow, materialize_grads, create_graph, outs)
+        gradients = [None if g is None else cut(alias(g)) for g in gradients]
+    return materialized(gradients, targets, allow, materialize_grads, create_graph, outs)
 
 
 def materialized(
-    found: Sequence[Tensor | None],
+    gradients: Sequence[Tensor | None],
     targets: Sequence[Any],
     allow: bool,
     materialize: bool,
     tracked: bool,
     outputs: Sequence[Any] = (),
 ) -> tuple[Any, ...]:
-    """The gradients with those that are missing refused, or made zeros, which may be differentiated if ``tracked``."""
+    """The gradients, missing ones refused or replaced by zeros, which require grad if ``tracked``."""
     if materialize:
-        if any(g is None and isinstance(t, GradientEdge) for g, t in zip(found, targets, strict=True)):
+        if any(g is None and isinstance(t, GradientEdge) for g, t in zip(gradients, targets, strict=True)):
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-        return tuple([_zeros(t, tracked) if g is None else g for g, t in zip(found, targets, strict=True)])
-    for i, g in enumerate(found):
+        return tuple([_zeros(t, tracked) if g is None else g for g, t in zip(gradients, targets, strict=True)])
+    for i, g in enumerate(gradients):
         if g is None and not allow:
             raise RuntimeError(
                 explain.not_used(outputs, targets[i], f"The differentiated Tensor at index {i} {UNUSED}")
             )
-    return tuple(found)
+    return tuple(gradients)
 
 
 def _batched_gradients(
     roots: Sequence[tuple[Any, Tensor | None]], keep_graph: bool, create_graph: bool, inputs: Sequence[Any]
 ) -> list[Tensor | None]:
-    """``run_backward`` mapped over gradients that have a leading axis of many, as have the results.
+    """``run_backward`` mapped over gradients with a leading batch axis, which the results have too.
 
     Raises:
-      ValueError: they are not equally many.
+      ValueError: the batch sizes differ.
     """
     sizes = [g._type.shape[0] for _, g in roots if g is not None]
     if len(set(sizes)) != 1:
@@ -327,5 +324,5 @@ def _batched_gradients(
         )
     with mapping(sizes[0], "error") as level:
         examples = [(edge, None if g is None else cross_in(g, level)) for edge, g in roots]
-        found = engine.run_backward(examples, keep_graph, create_graph, inputs, False)
-    return [None if g is None else cross_out(g, level) for g in found]
+        gradients = engine.run_backward(examples, keep_graph, create_graph, inputs, False)
+    return [None if g is None else cross_out(g, level) for g in gradients]

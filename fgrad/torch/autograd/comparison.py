@@ -33,12 +33,12 @@ _REAL = {complex128: float64, complex64: float32}
 
 @frozen
 class Comparison:
-    """What is compared, and how closely.
+    """A comparison of derivatives, with its tolerances.
 
     Attributes:
       forward: whether forward mode is checked, not reverse mode.
-      complex_places: the inputs (forward) or outputs (reverse) of which a part stands for the whole.
-      imaginary: whether that is the imaginary part.
+      complex_positions: the inputs (forward) or outputs (reverse) that are compared by one part only.
+      imaginary: whether this is the imaginary part.
     """
 
     eps: float
@@ -48,11 +48,11 @@ class Comparison:
     nondet_tol: float
     fast: bool
     forward: bool = False
-    complex_places: tuple[int, ...] = ()
+    complex_positions: tuple[int, ...] = ()
     imaginary: bool = False
 
-    def as_part(self, places: Sequence[int], imaginary: bool) -> "Comparison":
-        return evolve(self, complex_places=tuple(places), imaginary=imaginary)
+    def as_part(self, positions: Sequence[int], imaginary: bool) -> "Comparison":
+        return evolve(self, complex_positions=tuple(positions), imaginary=imaginary)
 
     def run(self, func: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Compare the derivatives of the function.
@@ -93,26 +93,22 @@ class Comparison:
     def _run_fast(
         self, func: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[Tensor]
     ) -> None:
-        places = wanted(inputs)
-        directions, weights = random_vectors([inputs[i] for i in places], () if self.forward else outputs)
+        checked = wanted(inputs)
+        directions, weights = random_vectors([inputs[i] for i in checked], () if self.forward else outputs)
+        derivatives = [
+            numerical_derivatives(func, inputs, i, u, self.eps) for i, u in zip(checked, directions, strict=True)
+        ]
+        if not outputs and not self.forward:
+            if any(x.numel() and bool(x.abs().max() > self.nondet_tol) for row in derivatives for x in row):
+                raise GradcheckError("Numerical gradient for function expected to be zero")
+            return
         inexact = [k for k, x in enumerate(results) if is_inexact(x)]
-        numerical = []
-        for i, u in zip(places, directions, strict=True):
-            found = numerical_derivatives(func, inputs, i, u, self.eps)
-            if not outputs and not self.forward:
-                if any(x.numel() and bool(x.abs().max() > self.nondet_tol) for x in found):
-                    raise GradcheckError("Numerical gradient for function expected to be zero")
-                continue
-            kept = [found[k] for k in inexact]
-            numerical.append(kept if self.forward else [(v * x).sum() for v, x in zip(weights, kept, strict=False)])
+        numerical = [[row[k] for k in inexact] for row in derivatives]
         if self.forward:
             analytical = forward_jacobians(func, inputs, results, self.check_dtypes, directions)
         else:
-            by_output = []
-            for x, v in zip(outputs, weights, strict=True):
-                columns = checked_rows(inputs, x, [v], self.nondet_tol, self.check_dtypes, NOT_REENTRANT_HINT)
-                by_output.append([_along(c[:, 0], u) for c, u in zip(columns, directions, strict=True)])
-            analytical = [list(row) for row in zip(*by_output, strict=True)]
+            numerical = [[(v * x).sum() for v, x in zip(weights, row, strict=False)] for row in numerical]
+            analytical = self._pulled_back(inputs, outputs, directions, weights)
         for i, row in enumerate(numerical):
             for j, n in enumerate(row):
                 a = analytical[i][j]
@@ -120,6 +116,16 @@ class Comparison:
                 if not _close(a, n, self.rtol, self.atol * scale):
                     slow = self._in_slow_mode(func, inputs, results, outputs, i, j)
                     raise GradcheckError(self._mismatch(a, n, j, i) + slow)
+
+    def _pulled_back(
+        self, inputs: Sequence[Any], outputs: Sequence[Tensor], directions: Sequence[Direction], weights: Sequence[Any]
+    ) -> list[list[Tensor]]:
+        """For each input and output the Jacobian between two vectors, by backward."""
+        by_output = []
+        for x, v in zip(outputs, weights, strict=True):
+            columns = checked_rows(inputs, x, [v], self.nondet_tol, self.check_dtypes, NOT_REENTRANT_HINT)
+            by_output.append([_along(c[:, 0], u) for c, u in zip(columns, directions, strict=True)])
+        return [list(row) for row in zip(*by_output, strict=True)]
 
     def _in_slow_mode(
         self,
@@ -146,9 +152,9 @@ class Comparison:
 
     def _mismatch(self, analytical: Tensor, numerical: Tensor, output: int, input: int) -> str:
         prefix = ""
-        if (input if self.forward else output) in self.complex_places:
-            part, what = "imaginary" if self.imaginary else "real", "inputs" if self.forward else "outputs"
-            prefix = f"While considering the {part} part of complex {what} only, "
+        if (input if self.forward else output) in self.complex_positions:
+            part, side = "imaginary" if self.imaginary else "real", "inputs" if self.forward else "outputs"
+            prefix = f"While considering the {part} part of complex {side} only, "
         mode = "computed with forward mode " if self.forward else ""
         return (
             f"{prefix}Jacobian {mode}mismatch for output {output} with respect to input {input},\n"
@@ -162,7 +168,7 @@ def _close(a: Tensor, b: Tensor, rtol: float, atol: float) -> bool:
 
 
 def random_vectors(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> tuple[list[Direction], list[Tensor]]:
-    """A direction in the space of each input and a vector for each output, from a generator of their own."""
+    """A direction in the space of each input and a vector for each output, from a separate generator."""
     generator = Generator()
 
     def vector(x: Tensor, dtype: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Errors that wait for a gradient: of tensors that must not be differentiated again."""
+"""Errors raised when a gradient arrives: for tensors that must not be differentiated again."""
 
 import functools
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge, is_tracked
 
 
 def once_differentiable(fn: Any) -> Any:
-    """Say that a ``backward`` cannot itself be differentiated: its gradients refuse to be.
+    """Mark a ``backward`` that cannot itself be differentiated: differentiating its gradients raises.
 
     Source: `torch.autograd.function.once_differentiable
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.once_differentiable.html>`_.

@@ -1,4 +1,4 @@
-"""Derivatives the slow way: numerical ones by central differences, analytical ones row by row or column by column.
+"""Jacobians for ``gradcheck``: numerical ones by central differences, analytical ones row by row or column by column.
 
 A Jacobian here is a matrix with a row for each element of the input and a column for each of the output.
 
@@ -16,12 +16,12 @@ from fgrad.torch import ops
 from fgrad.torch.autograd.backward import grad
 from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 
-#: a direction in the space of an input: a vector, or of a complex input its real and imaginary part
+#: a direction in the space of an input: a vector; for a complex input, its real and imaginary part
 Direction = Any
 
 
 class GradcheckError(RuntimeError):
-    """What ``gradcheck`` raises when a derivative is wrong."""
+    """A derivative is wrong."""
 
 
 def tupled(x: Any) -> tuple[Any, ...]:
@@ -57,9 +57,9 @@ def numerical_jacobians(
 
 
 def _numerical_jacobian(
-    func: Callable[..., Any], inputs: Sequence[Any], place: int, outputs: Sequence[Tensor], eps: float, forward: bool
+    func: Callable[..., Any], inputs: Sequence[Any], position: int, outputs: Sequence[Tensor], eps: float, forward: bool
 ) -> list[Tensor]:
-    x = inputs[place]
+    x = inputs[position]
     jacobians = [
         out.new_zeros((x.numel(), out.numel()), dtype=x.dtype if x.is_complex() else out.dtype)
         for out in outputs
@@ -67,17 +67,17 @@ def _numerical_jacobian(
     ]
     data = x.data
     for row, index in enumerate(product(*map(range, x.shape))):
-        found = _derivatives(func, inputs, data[index], eps, eps, x.is_complex(), f"on index {index} ")
+        derivatives = _derivatives(func, inputs, data[index], eps, eps, x.is_complex(), f"on index {index} ")
         for k, jacobian in enumerate(jacobians):
-            jacobian[row] = found[k]
+            jacobian[row] = derivatives[k]
     return jacobians
 
 
 def numerical_derivatives(
-    func: Callable[..., Any], inputs: Sequence[Any], place: int, direction: Direction, eps: float
+    func: Callable[..., Any], inputs: Sequence[Any], position: int, direction: Direction, eps: float
 ) -> list[Tensor]:
     """The derivative of each output along a direction in the space of an input."""
-    x = inputs[place]
+    x = inputs[position]
     if isinstance(direction, tuple):
         step = tuple([part.reshape(x.shape) * eps for part in direction])
     else:
@@ -99,7 +99,7 @@ def _derivatives(
 def _difference(
     func: Callable[..., Any], inputs: Sequence[Any], data: Tensor, step: Any, eps: float, where: str
 ) -> list[Tensor]:
-    """The central difference of the outputs for a step of the elements ``data``, which stand in an input."""
+    """The central difference of the outputs for a step of ``data``, a view of elements of an input."""
     before = data.clone()
     data.copy_(before - step)
     lower = [x.clone() for x in tupled(func(*inputs))]
@@ -107,11 +107,11 @@ def _difference(
     upper = [x.clone() for x in tupled(func(*inputs))]
     data.copy_(before)
     for a, b in zip(lower, upper, strict=True):
-        for what, one, other in (("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)):
+        for name, one, other in (("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)):
             if one != other:
                 raise AssertionError(
-                    f"Expected `func` to return outputs with the same {what} when inputs are perturbed {where}by "
-                    f"{eps}, but got: {what}s {one} and {other}."
+                    f"Expected `func` to return outputs with the same {name} when inputs are perturbed {where}by "
+                    f"{eps}, but got: {name}s {one} and {other}."
                 )
     return [((b - a) / (2 * eps)).detach().reshape(-1) for a, b in zip(lower, upper, strict=True)]
 
@@ -125,7 +125,7 @@ def reverse_jacobians(
     """The Jacobian of an output with respect to each input that requires grad, by backward from each element.
 
     Raises:
-      GradcheckError: a gradient has the wrong type or size, or is another one the second time.
+      GradcheckError: a gradient has the wrong dtype or size, or differs the second time.
     """
     basis = []
     for j in range(output.numel()):
@@ -143,7 +143,7 @@ def checked_rows(
     check_dtypes: bool,
     advice: str,
 ) -> list[Tensor]:
-    """For each input that requires grad the gradients for some cotangents, side by side."""
+    """For each input that requires grad the gradients for some cotangents, as columns."""
     sources = [inputs[i] for i in wanted(inputs)]
 
     def rows() -> list[tuple[Any, ...]]:
@@ -153,30 +153,30 @@ def checked_rows(
         ]
 
     first, second = rows(), rows()
-    given = [(g, x) for row in first for g, x in zip(row, sources, strict=True) if g is not None]
-    if check_dtypes and any(g.shape == x.shape and g.dtype != x.dtype for g, x in given):
+    pairs = [(g, x) for row in first for g, x in zip(row, sources, strict=True) if g is not None]
+    if check_dtypes and any(g.shape == x.shape and g.dtype != x.dtype for g, x in pairs):
         raise GradcheckError("Gradient has dtype mismatch")
-    if any(g.shape != x.shape for g, x in given):
+    if any(g.shape != x.shape for g, x in pairs):
         raise GradcheckError("Analytical gradient has incorrect size")
-    once, twice = _side_by_side(first, sources), _side_by_side(second, sources)
-    if any(a.numel() and bool((a - b).abs().max() > tolerance) for a, b in zip(once, twice, strict=True)):
+    jacobians, again = _side_by_side(first, sources), _side_by_side(second, sources)
+    if any(a.numel() and bool((a - b).abs().max() > tolerance) for a, b in zip(jacobians, again, strict=True)):
         raise GradcheckError(
             "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
             "different values, although analytical gradient matches numerical gradient.The tolerance for "
             f"nondeterminism was {tolerance}." + advice
         )
-    return once
+    return jacobians
 
 
 def _side_by_side(rows: Sequence[Sequence[Any]], sources: Sequence[Tensor]) -> list[Tensor]:
-    found = []
+    matrices = []
     for i, x in enumerate(sources):
         matrix = x.new_zeros((x.numel(), len(rows)))
         for j, row in enumerate(rows):
             if row[i] is not None:
                 matrix[:, j] = row[i].reshape(-1)
-        found.append(matrix)
-    return found
+        matrices.append(matrix)
+    return matrices
 
 
 def forward_jacobians(
@@ -191,11 +191,11 @@ def forward_jacobians(
     With ``directions``, one for each such input, the derivative along that direction as a vector instead.
 
     Raises:
-      GradcheckError: a tangent is complex where its output is not, or the other way round.
+      GradcheckError: a tangent is complex where its output is not, or vice versa.
     """
-    found = []
-    for k, place in enumerate(wanted(inputs)):
-        x = inputs[place]
+    jacobians = []
+    for k, position in enumerate(wanted(inputs)):
+        x = inputs[position]
         if directions is not None:
             tangents = [directions[k].reshape(x.shape)]
         else:
@@ -207,27 +207,27 @@ def forward_jacobians(
         shapes = [out for out in outputs if is_inexact(out)]
         matrices = [out.new_zeros((len(tangents), out.numel())) for out in shapes]
         for row, tangent in enumerate(tangents):
-            for out, value in zip(matrices, _pushed(func, inputs, place, tangent, check_dtypes), strict=True):
+            for out, value in zip(matrices, _pushed(func, inputs, position, tangent, check_dtypes), strict=True):
                 if value is not None:
                     out[row] = value.reshape(-1)
-        found.append([m[0] for m in matrices] if directions is not None else matrices)
-    return found
+        jacobians.append([m[0] for m in matrices] if directions is not None else matrices)
+    return jacobians
 
 
 def _pushed(
-    func: Callable[..., Any], inputs: Sequence[Any], place: int, tangent: Tensor, check_dtypes: bool
+    func: Callable[..., Any], inputs: Sequence[Any], position: int, tangent: Tensor, check_dtypes: bool
 ) -> list[Tensor | None]:
     with dual_level():
         needed = set(wanted(inputs))
         duals = [
-            make_dual(x.detach(), tangent if i == place else ops.zeros_like(x.detach())) if i in needed else x
+            make_dual(x.detach(), tangent if i == position else ops.zeros_like(x.detach())) if i in needed else x
             for i, x in enumerate(inputs)
         ]
-        found: list[Tensor | None] = []
+        tangents: list[Tensor | None] = []
         for out in tupled(func(*duals)):
             if is_inexact(out):
                 primal, pushed = unpack_dual(out)
                 if check_dtypes and pushed is not None and primal.is_complex() != pushed.is_complex():
                     raise GradcheckError("Forward AD gradient has dtype mismatch.")
-                found.append(pushed)
-        return found
+                tangents.append(pushed)
+        return tangents

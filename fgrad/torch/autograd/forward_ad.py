@@ -1,4 +1,4 @@
-"""``torch.autograd.forward_ad``: dual numbers, that is, tensors with a tangent.
+"""``torch.autograd.forward_ad``: dual tensors, which have a tangent.
 
 Source: `Forward-mode AD <https://docs.pytorch.org/docs/stable/autograd.html#forward-mode-automatic-differentiation>`_.
 """
@@ -28,14 +28,14 @@ def enter_dual_level() -> int:
     """Open the level of forward mode, and return its number.
 
     Raises:
-      RuntimeError: it is open already.
+      RuntimeError: it is already open.
     """
     if modes.dual_level >= 0:
         raise RuntimeError(NESTED)
     opened = forward.another_level()
-    held = vars(modes)
+    state = vars(modes)
     unusual.enter()
-    held |= opened
+    state |= opened
     return modes.dual_level
 
 
@@ -51,8 +51,8 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
-    held = vars(modes)
-    held |= forward.one_level_less()
+    state = vars(modes)
+    state |= forward.one_level_less()
 
 
 def __getattr__(name: str) -> Any:
@@ -62,12 +62,12 @@ def __getattr__(name: str) -> Any:
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """Whether operations carry tangents along."""
+    """Whether operations propagate tangents."""
     return modes.forward_grad
 
 
 class _set_fwd_grad_enabled(Mode):
-    """Sets whether operations carry tangents along, for a block."""
+    """Sets whether operations propagate tangents, for a block."""
 
     def __init__(self, mode: bool):
         self.mode = mode
@@ -109,9 +109,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
-    for x, what in ((tensor, "primal"), (tangent, "tangent")):
+    for x, name in ((tensor, "primal"), (tangent, "tangent")):
         if not (x.is_floating_point() or x.is_complex()):
-            raise ValueError(f"Expected {what} to be floating point or complex, but got: {x.dtype}")
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {x.dtype}")
     if tangent_of(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
@@ -128,13 +128,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"supported. Tensor is of size {list(tensor._type.shape)} while the given forward gradient is of size "
             f"{list(tangent._type.shape)}."
         )
-    tangent = _of_its_type(tangent, tensor)
+    tangent = _in_dtype_of(tangent, tensor)
     tensor = brought_in(tensor)
     g = tensor._geometry_of()
     dual = tensor.clone() if overlaps(g.sizes, g.strides) else view_sizes(tensor, tensor._type.shape)
     if dual._view is not None:
         dual._view.dual = dual
-    # its tangent is of this level, and so will its gradients be
+    # its tangent is of this level, and so are its gradients
     dual._level = modes.level
     for outer in range(modes.dual_level):
         forward.carry(tensor, dual, outer, lambda above: above)
@@ -142,18 +142,18 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     return dual
 
 
-def _of_its_type(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """A tangent as what the graph of tangents computes with: of the tensor's own dtype."""
-    wanted, given = tensor._type.dtype, tangent._type.dtype
-    if given is wanted:
+def _in_dtype_of(tangent: Tensor, tensor: Tensor) -> Tensor:
+    """A tangent, converted to the tensor's dtype."""
+    wanted, dtype = tensor._type.dtype, tangent._type.dtype
+    if dtype is wanted:
         return tangent
-    if given.is_complex and not wanted.is_complex:
-        raise ValueError(f"Expected the tangent of a {wanted} tensor to be real, but got: {given}")
+    if dtype.is_complex and not wanted.is_complex:
+        raise ValueError(f"Expected the tangent of a {wanted} tensor to be real, but got: {dtype}")
     return tangent.to(wanted)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """A view of a tensor that has no tangent, and the tangent, None where there is none."""
+    """A view of a tensor without tangent, and the tangent or None."""
     if modes.dual_level < 0:
         return UnpackedDualTensor(tensor, None)
     tangent = tangent_of(tensor)

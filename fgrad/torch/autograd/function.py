@@ -1,4 +1,4 @@
-"""``autograd.Function``: operations whose derivative the user writes."""
+"""``autograd.Function``: operations with a user-defined derivative."""
 
 import functools
 import inspect
@@ -27,7 +27,7 @@ _signature = functools.lru_cache(inspect.signature)
 
 
 class Function(Rules, metaclass=FunctionMeta):
-    """An operation with a derivative of its own: a subclass defines ``forward`` and ``backward``; ``apply`` calls it.
+    """An operation with a custom derivative: a subclass defines ``forward`` and ``backward``; ``apply`` calls it.
 
     >>> import fgrad.torch as torch
     >>> class Exp(torch.autograd.Function):
@@ -69,7 +69,7 @@ class Function(Rules, metaclass=FunctionMeta):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         if cls.setup_context is not Rules.setup_context:
-            # the context is set up from all arguments, those left out too
+            # the context is set up from all arguments, including defaults
             bound = _signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args, kwargs = bound.args, bound.kwargs
@@ -85,7 +85,7 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """Kept for old programs; refuses to be used."""
+    """Kept for old programs; refused."""
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:

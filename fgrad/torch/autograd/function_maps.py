@@ -1,10 +1,10 @@
-"""``autograd.Function`` inside the transformations: its ``vmap`` rule, given or generated.
+"""``autograd.Function`` inside transformations: its ``vmap`` rule, written or generated.
 
 NOTE [Functions below and above a map]
-A function with a ``vmap`` of its own is called on whole batches, below the level that it is mapped at.  If a level of
-``grad`` or ``jvp`` is open inside that map, the derivative wanted there is the function's own ``backward``, of single
-examples; so then only ``forward`` runs on whole batches, and the node is recorded as everywhere else.  A generated rule
-is no rule at all: ``forward`` and ``backward`` run on batched values as any code does.
+A function with a ``vmap`` of its own is called on whole batches, below the level at which it is mapped.  If a level of
+``grad`` or ``jvp`` is open inside that map, the derivative there is the function's own ``backward`` of single examples:
+then only ``forward`` runs on whole batches, and the node is recorded as usual.  A generated rule needs no code:
+``forward`` and ``backward`` run on batched values.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ _PAGE = "For more details, please see https://pytorch.org/docs/main/notes/extend
 
 @frozen
 class VmapInfo:
-    """What a function's ``vmap`` is told: the size of the batch, and how random operations behave."""
+    """The argument ``info`` of a function's ``vmap``: the batch size and the randomness."""
 
     batch_size: int
     randomness: str
@@ -74,40 +74,40 @@ def _mapped_at(args: tuple[Any, ...]) -> MapLevel | None:
 
 
 def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:
-    """What the function's own rule makes of whole batches, as single examples again."""
+    """The results of the function's own rule on whole batches, mapped again."""
     leaves, structure = flatten(args)
     mapped = [isinstance(x, Tensor) and is_mapped(x._value(), level) for x in leaves]
     with below(level):
-        whole = [cross_out(x, level) if m else x for x, m in zip(leaves, mapped, strict=True)]
+        batches = [cross_out(x, level) if m else x for x, m in zip(leaves, mapped, strict=True)]
         dims = unflatten([0 if m else None for m in mapped], structure)
-        found = cls.vmap(VmapInfo(level.size, level.randomness), dims, *unflatten(whole, structure))
+        returned = cls.vmap(VmapInfo(level.size, level.randomness), dims, *unflatten(batches, structure))
     expected = (
         "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
         "with the output. "
     )
-    if not isinstance(found, tuple):
-        raise RuntimeError(f"{expected}Got a {type(found)} instead")
-    if len(found) != 2:
-        raise RuntimeError(f"{expected}Got {len(found)} returns instead")
-    output, out_dims = found
+    if not isinstance(returned, tuple):
+        raise RuntimeError(f"{expected}Got a {type(returned)} instead")
+    if len(returned) != 2:
+        raise RuntimeError(f"{expected}Got {len(returned)} returns instead")
+    output, out_dims = returned
     outputs, out_structure = flatten(output)
-    places = spread(out_dims, out_structure)
-    if places is None:
+    mapped_dims = spread(out_dims, out_structure)
+    if mapped_dims is None:
         raise RuntimeError(
             "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
             f"out_dims={out_dims} to be compatible with the structure of `output`. out_dims has structure "
             f"{flatten(out_dims)[1]} but output has structure {out_structure}. {_PAGE}"
         )
     examples = [
-        x if dim is None or not isinstance(x, Tensor) else _examples(x, dim, level, leaves, whole)
-        for x, dim in zip(outputs, places, strict=True)
+        x if dim is None or not isinstance(x, Tensor) else _examples(x, dim, level, leaves, batches)
+        for x, dim in zip(outputs, mapped_dims, strict=True)
     ]
     return unflatten(examples, out_structure)
 
 
-def _examples(output: Tensor, dim: int, level: MapLevel, args: list[Any], whole: list[Any]) -> Tensor:
-    """An output as single examples; an argument that was returned is that argument."""
-    for arg, batch in zip(args, whole, strict=True):
+def _examples(output: Tensor, dim: int, level: MapLevel, args: list[Any], batches: list[Any]) -> Tensor:
+    """An output, mapped again; an argument returned as it is stays that argument."""
+    for arg, batch in zip(args, batches, strict=True):
         if output is batch:
             return arg
     return cross_in(output if dim == 0 else ops.movedim(output, dim, 0), level)

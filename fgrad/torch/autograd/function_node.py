@@ -1,8 +1,8 @@
-"""The calls of an ``autograd.Function``: its context, which is its node, and how one is recorded.
+"""Calls of an ``autograd.Function``: the context, which is the node, and the recording.
 
 NOTE [The context is the node]
-``ctx`` is an object of a class made for the function, and it is the node itself: what ``forward`` puts on it,
-``backward`` finds there, and ``grad_fn`` shows it (PyTorch: torch/csrc/autograd/python_function.cpp).
+``ctx`` is an instance of a class made for the function, and it is the node itself: ``backward`` and ``grad_fn`` see the
+attributes that ``forward`` sets (PyTorch: torch/csrc/autograd/python_function.cpp).
 """
 
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ from fgrad.torch.autograd.function_tangents import push
 
 
 class FunctionCtx:
-    """What ``forward`` and ``setup_context`` may ask of the context."""
+    """The methods of the context for ``forward`` and ``setup_context``."""
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for ``backward``, which finds them in ``ctx.saved_tensors``."""
+        """Save tensors for ``backward``, as ``ctx.saved_tensors``."""
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for ``jvp``."""
+        """Save tensors for ``jvp``."""
         for tensor in tensors:
             if not isinstance(tensor, Tensor) and tensor is not None:
                 raise AssertionError(
@@ -45,20 +45,20 @@ class FunctionCtx:
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
-        """Say which inputs ``forward`` has written; they must be returned."""
+        """Declare the inputs that ``forward`` has written; they must be returned."""
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
-        """Say which outputs have no derivative."""
+        """Declare the outputs that have no derivative."""
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether ``backward`` is given zeros for outputs that got no gradient; else None."""
+        """Set whether ``backward`` gets zeros instead of None for outputs without gradient."""
         self.materialize_grads = value
 
 
 class Rules:
-    """What a Function has until its author defines it."""
+    """The methods of a Function that its author overrides."""
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -113,23 +113,23 @@ class FunctionNode(Node, FunctionCtx):
         self.dirty_tensors: tuple[Any, ...] = ()
         self.non_differentiable: tuple[Any, ...] = ()
         self.materialize_grads = True
-        #: whether the outputs that have no derivative get zeros too
+        #: whether outputs that have no derivative get zeros too
         self._materialize_non_diff_grads = True
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: list[SavedTensor | None] = []
         self._freed = False
-        #: while an audit runs, the tensors that forward has put on the context
+        #: during an audit, the tensors that forward has set on the context
         self._kept: Sequence[Any] = ()
         #: for each argument of apply, whether it is a tensor
         self._is_tensor: tuple[bool, ...] = ()
-        #: for each output, its type, None if it is no tensor
+        #: for each output, its type, or None if it is not a tensor
         self._outputs: list[TensorType | None] = []
         #: for each output, whether it has a derivative
         self._differentiable: tuple[bool, ...] = ()
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What ``save_for_backward`` was given; in ``jvp``, ``save_for_forward``."""
+        """The tensors saved by ``save_for_backward``; in ``jvp``, by ``save_for_forward``."""
         if self.saved_for_forward is not None:
             return self.saved_for_forward
         if self._freed:
@@ -142,7 +142,7 @@ class FunctionNode(Node, FunctionCtx):
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
-        """``saved_tensors`` by its former name."""
+        """The former name of ``saved_tensors``."""
         warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
 
@@ -162,34 +162,33 @@ class FunctionNode(Node, FunctionCtx):
         if cls.backward is not Rules.backward and cls.vjp is not Rules.vjp:
             raise RuntimeError(
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
-                "implement "
-                "one of them."
+                "implement one of them."
             )
         if self._freed and self._saved:
             raise RuntimeError(TWICE)
         if self._kept:
             explain.put_back(self, self._kept)
-        given: list[Any] = []
+        cotangents: list[Any] = []
         for type, differentiable, grad in zip(self._outputs, self._differentiable, grads, strict=True):
             wanted = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
-            given.append(zeros(type) if grad is None and wanted and type is not None else grad)
-        found = backward(self, *given)
-        results = self._checked(list(found) if isinstance(found, tuple | list) else [found])
+            cotangents.append(zeros(type) if grad is None and wanted and type is not None else grad)
+        returned = backward(self, *cotangents)
+        results = self._checked(list(returned) if isinstance(returned, tuple | list) else [returned])
         if modes.grad:
             explain.warn_of_lost_history(self, self._saved, results)
         return results
 
-    def _checked(self, found: list[Any]) -> list[Tensor | None]:
+    def _checked(self, grads: list[Any]) -> list[Tensor | None]:
         name = self.name()
         count = len(self._is_tensor)
-        if len(found) > count and all(g is None for g in found[count:]):
-            found = found[:count]
-        if len(found) != count:
+        if len(grads) > count and all(g is None for g in grads[count:]):
+            grads = grads[:count]
+        if len(grads) != count:
             raise RuntimeError(
-                f"function {name} returned an incorrect number of gradients (expected {count}, got {len(found)})"
+                f"function {name} returned an incorrect number of gradients (expected {count}, got {len(grads)})"
             )
         results = []
-        for i, (is_tensor, grad) in enumerate(zip(self._is_tensor, found, strict=True)):
+        for i, (is_tensor, grad) in enumerate(zip(self._is_tensor, grads, strict=True)):
             if not is_tensor:
                 if grad is not None:
                     raise RuntimeError(
@@ -238,13 +237,13 @@ def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any =
     for level in reversed(range(len(tangents))):
         if any(t is not None for t in tangents[level]):
             push(cls, running.ctx, args, running.inputs, tangents[level], results, level)
-    # with their tangents, which are differentiated along with what backward reads
+    # with their tangents, which are differentiated together with what backward reads
     results = running.finish(results)
     return tuple(results) if several else results[0]
 
 
 class _Call:
-    """A call of a function while it runs.
+    """A running call of a function.
 
     Attributes:
       inputs: the tensors among the arguments.
@@ -269,7 +268,7 @@ class _Call:
         return [[tangent_of(x, level) for x in self.inputs] for level in range(modes.dual_level + 1)]
 
     def forward(self, kwargs: dict[str, Any], function: Any) -> Any:
-        """What the user's forward returns; neither mode of differentiation sees what it does."""
+        """The result of the user's forward, run without recording and without tangents."""
         edges: list[Edge | None] = [
             gradient_edge(x) if self.recorded and x._type.inexact and is_tracked(x) else None for x in self.inputs
         ]
@@ -287,7 +286,7 @@ class _Call:
         return returned
 
     def results(self, outputs: list[Any]) -> list[Any]:
-        """The outputs as the node's."""
+        """The outputs, attached to the node."""
         ctx = self.ctx
         self._check_dirty(outputs)
         results = [self._result(i, out) for i, out in enumerate(outputs)]
@@ -298,7 +297,7 @@ class _Call:
         return results
 
     def finish(self, results: list[Any]) -> list[Any]:
-        """The results, after what backward reads has been saved."""
+        """Save the tensors for backward; the results."""
         ctx = self.ctx
         if self.recorded or self.ruled:
             self._save()
@@ -349,13 +348,13 @@ class _Call:
         elif is_tracked(x) and gradient_function(x) is None:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
 
-    def _result(self, place: int, out: Any) -> Any:
-        """An output as the node's: an input that was written is rebased, one returned as it was becomes a view."""
+    def _result(self, i: int, out: Any) -> Any:
+        """An output, attached to the node: a written input is rebased, one returned unchanged becomes a view."""
         if not isinstance(out, Tensor):
             return out
         plain = self._is_plain(out)
         if any(out is x for x in self.ctx.dirty_tensors):
-            return self._written(place, out, plain)
+            return self._dirty_result(i, out, plain)
         if any(out is x for x in self.inputs):
             base = out
             if (plain or not self.recorded) and is_tracked(base):
@@ -367,16 +366,16 @@ class _Call:
             out._view = self._view_of(out._view.base, out, out._geometry_of())
         if self.recorded:
             out._requires_grad = False
-            out._grad_fn, out._output_nr = (None, 0) if plain else (self.ctx, place)
+            out._grad_fn, out._output_nr = (None, 0) if plain else (self.ctx, i)
         return out
 
-    def _written(self, place: int, out: Tensor, plain: bool) -> Tensor:
+    def _dirty_result(self, i: int, out: Tensor, plain: bool) -> Tensor:
         if plain and is_tracked(out):
             return alias(out)
         if not self.recorded or plain:
             return out
         if out._view is None:
-            out._grad_fn, out._output_nr = self.ctx, place
+            out._grad_fn, out._output_nr = self.ctx, i
             out._backward_hooks = None
         else:
             self.ctx.out_types = (out._type,)
@@ -384,7 +383,7 @@ class _Call:
         return out
 
     def _view_of(self, base: Tensor, parent: Tensor, geometry: Any) -> ViewOf:
-        """What says that an output is a view."""
+        """The view relation of an output."""
         name, version = self.cls.__name__, parent._counter.value
         return ViewOf(base, "custom", version, name, self.ctx.source, None, geometry, parent._view)
 

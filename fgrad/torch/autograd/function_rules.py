@@ -1,8 +1,8 @@
 """A Function's ``backward`` as the rule of its outputs in a functionalized function's graph.
 
-``forward`` runs in ``no_grad``, so what it gives is constant there (NOTE [Cuts]).  Its outputs therefore become those
-of a ``custom_vjp`` call, whose backward rule runs the node on what the context has kept: these tensors are operands of
-the call, and hold the values of the rule's own recording while it runs.
+``forward`` runs in ``no_grad``, so its results would be constants (NOTE [Cuts]).  Its outputs therefore become those of
+a ``custom_vjp`` call, whose backward rule runs the node on the tensors that the context has saved: these are operands
+of the call, and hold the values of the rule's own recording while it runs.
 """
 
 import copy
@@ -23,7 +23,7 @@ from fgrad.mutable.values.evaluation import Routine, array_type, is_abstract, re
 
 
 def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> None:
-    """Give the results of a Function the derivative that its ``backward`` says.
+    """Give the results of a Function the derivative that its ``backward`` defines.
 
     Arguments:
       ctx: the node, with what it has saved, and which of its outputs have a derivative.
@@ -31,16 +31,16 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
       results: its outputs.
     """
     varying = [i for i, x in enumerate(inputs) if may_vary(x._value())]
-    places = [i for i, derived in enumerate(ctx._differentiable) if derived]
-    if not varying or not places:
+    differentiable = [i for i, derived in enumerate(ctx._differentiable) if derived]
+    if not varying or not differentiable:
         return
     ctx = _copied(ctx)
-    outputs = [results[i] for i in places]
-    held = [(x, _shown_by(x, outputs)) for x in kept_by(ctx)]
-    kept = [x for x, output in held if output is None and is_abstract(x._storage.array)]
-    values = [inputs[i]._value() for i in varying]
-    values += [constant_of(x._value()) for x in outputs]
-    values += [x._storage.array for x in kept]
+    outputs = [results[i] for i in differentiable]
+    shown = [(x, _output_sharing(x, outputs)) for x in kept_by(ctx)]
+    kept = [x for x, output in shown if output is None and is_abstract(x._storage.array)]
+    operands = [inputs[i]._value() for i in varying]
+    operands += [constant_of(x._value()) for x in outputs]
+    operands += [x._storage.array for x in kept]
     first, second = len(varying), len(varying) + len(outputs)
 
     @custom_vjp
@@ -48,30 +48,34 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
         return arrays[first:second]
 
     def forward(*arrays: Any) -> Any:
-        found = rule(*arrays)
-        return found, (found, arrays[second:])
+        values = rule(*arrays)
+        return values, (values, arrays[second:])
 
     def backward(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
-        found, arrays = residuals
+        values, arrays = residuals
         cells = [(x, x._storage.holding(a), x._geometry) for x, a in zip(kept, arrays, strict=True)]
-        cells += [(x, Storage(found[k], x._type.dtype), None) for x, k in held if k is not None]
+        cells += [(x, Storage(values[k], x._type.dtype), None) for x, k in shown if k is not None]
         arriving: list[Any] = [None] * len(results)
-        for i, ct in zip(places, cotangents, strict=True):
+        for i, ct in zip(differentiable, cotangents, strict=True):
             arriving[i] = new_tensor(ct, results[i]._type)
-        with _Alone():
-            grads = _holding(cells, lambda: ctx.apply(arriving))
-            grads = [None if grads[i] is None else fitted(ctx, i, grads[i], inputs[i]._type) for i in varying]
-            return (*[None if g is None else g._value() for g in grads], *[None] * (len(values) - first))
+        with _RuleLevel():
+            grads = _with_storages(cells, lambda: ctx.apply(arriving))
+            return (*[_value(ctx, i, grads[i], inputs[i]) for i in varying], *[None] * (len(operands) - first))
 
     rule.defvjp(forward, backward)
-    types = [array_type(tuple(v.shape), v.dtype) for v in values]
-    found = Routine(recorded(lambda *arrays: list(rule(*arrays)), types))(values)
-    for x, value in zip(outputs, found, strict=True):
+    types = [array_type(tuple(v.shape), v.dtype) for v in operands]
+    values = Routine(recorded(lambda *arrays: list(rule(*arrays)), types))(operands)
+    for x, value in zip(outputs, values, strict=True):
         derive(x, value)
 
 
+def _value(ctx: Any, i: int, grad: Tensor | None, x: Tensor) -> Any:
+    """The array of the gradient of an input."""
+    return None if grad is None else fitted(ctx, i, grad, x._type)._value()
+
+
 def own_handle(tensor: Tensor) -> Tensor:
-    """An output as a tensor of the function's own: one from outside, which nothing may change, gets another handle."""
+    """An output as a tensor of the capture: one from outside, which must not change, gets an alias."""
     if tensor._level >= modes.capture:
         return tensor
     handle = cut(alias(tensor))
@@ -80,14 +84,14 @@ def own_handle(tensor: Tensor) -> Tensor:
 
 
 def kept_by(ctx: Any) -> list[Tensor]:
-    """The tensors that a context has saved or that stand on it, each once."""
+    """The distinct tensors that a context has saved or has as attributes."""
     saved = [s.tensor for s in ctx._saved if s is not None]
-    own = tree_util.tree_leaves(list(vars(ctx).values()), is_leaf=is_tensor)
-    return list({id(x): x for x in (*saved, *own) if isinstance(x, Tensor)}.values())
+    attributes = tree_util.tree_leaves(list(vars(ctx).values()), is_leaf=is_tensor)
+    return list({id(x): x for x in (*saved, *attributes) if isinstance(x, Tensor)}.values())
 
 
-class _Alone(capturing):
-    """Opens a level for a backward rule, whose cotangents and residuals are in none of those that are open now."""
+class _RuleLevel(capturing):
+    """Opens a level for a backward rule, whose cotangents and residuals belong to no open level."""
 
     def values(self) -> dict[str, Any]:
         outside = {"transforms": (), "maps": (), "differentiating": (), "dual_level": -1, "saved_hooks": ()}
@@ -95,20 +99,20 @@ class _Alone(capturing):
 
 
 def _copied(ctx: Any) -> Any:
-    """A node that stays when the tape's backward has freed what the other saved."""
-    made = copy.copy(ctx)
-    made._saved = [copy.copy(s) for s in ctx._saved]
-    return made
+    """A copy of a node, whose saved tensors survive the release of the original's."""
+    copied = copy.copy(ctx)
+    copied._saved = [copy.copy(s) for s in ctx._saved]
+    return copied
 
 
-def _shown_by(x: Tensor, outputs: Sequence[Tensor]) -> int | None:
-    """Which output has a tensor's elements, if one has."""
+def _output_sharing(x: Tensor, outputs: Sequence[Tensor]) -> int | None:
+    """The index of the output that shares a tensor's elements, if any."""
     same = (k for k, out in enumerate(outputs) if out._storage is x._storage and out._geometry == x._geometry)
     return next(same, None)
 
 
-def _holding(cells: Sequence[tuple[Tensor, Storage, Any]], run: Callable[[], Any]) -> Any:
-    """Run while tensors show other storages, by the geometry that stands beside each."""
+def _with_storages(cells: Sequence[tuple[Tensor, Storage, Any]], run: Callable[[], Any]) -> Any:
+    """Run a function while tensors have other storages and geometries."""
     before = [(x, x._storage, x._geometry, x._cache) for x, _, _ in cells]
     try:
         for x, storage, geometry in cells:

@@ -1,4 +1,4 @@
-"""Forward mode through custom functions."""
+"""Forward mode of custom functions."""
 
 from typing import Any
 
@@ -18,43 +18,49 @@ def push(
     results: list[Any],
     level: int,
 ) -> None:
-    """Call the user's ``jvp`` and give the outputs the tangents that it returns."""
+    """Call the user's ``jvp`` and set the tangents of the outputs."""
     by_tensor = {id(x): t for x, t in zip(tensors, tangents, strict=True)}
-    given = [_given(x, by_tensor[id(x)], ctx.materialize_grads) if isinstance(x, Tensor) else None for x in args]
+    arguments = [_tangent(x, by_tensor[id(x)], ctx.materialize_grads) if isinstance(x, Tensor) else None for x in args]
     versions = {key: None if t is None else t._counter.value for key, t in by_tensor.items()}
     innermost, modes.dual_level = modes.dual_level, level - 1
     try:
-        found = cls.jvp(ctx, *given)
+        returned = cls.jvp(ctx, *arguments)
     finally:
         modes.dual_level = innermost
-    listed = found if isinstance(found, tuple) else (found,)
-    if len(listed) != len(results):
+    pushed = returned if isinstance(returned, tuple) else (returned,)
+    if len(pushed) != len(results):
         raise RuntimeError(
             f"Function's jvp returned an invalid number of forward gradients (expected {len(results)} but got "
-            f"{len(listed)})"
+            f"{len(pushed)})"
         )
-    for i, (out, tangent) in enumerate(zip(results, listed, strict=True)):
-        if tangent is not None and not isinstance(tangent, Tensor):
-            raise RuntimeError(f"expected Variable or None (got {type_name(tangent)}) for grad output {i}.")
-        plain = any(out is x for x in ctx.non_differentiable)
-        if not isinstance(out, Tensor) or plain or not out._type.inexact:
-            if tangent is not None:
-                raise RuntimeError(
-                    f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is "
-                    "not a differentiable Tensor.You should return None at that position instead."
-                )
+    for i, (out, tangent) in enumerate(zip(results, pushed, strict=True)):
+        if not _is_differentiable(ctx, i, out, tangent):
             continue
-        written = by_tensor.get(id(out)) if any(out is x for x in ctx.dirty_tensors) else None
-        if written is not None:
-            if tangent is None or tangent is not written or tangent._counter.value == versions[id(out)]:
+        input_tangent = by_tensor.get(id(out)) if any(out is x for x in ctx.dirty_tensors) else None
+        if input_tangent is not None:
+            if tangent is None or tangent is not input_tangent or tangent._counter.value == versions[id(out)]:
                 raise RuntimeError(NOT_IN_PLACE)
         elif tangent is not None:
             _check_tangent(out, tangent, by_tensor, tensors)
             set_tangent(out, tangent, level)
 
 
-def _given(x: Tensor, tangent: Tensor | None, materialize: bool) -> Tensor | None:
-    """The tangent of an argument as ``jvp`` is given it."""
+def _is_differentiable(ctx: Any, i: int, out: Any, tangent: Any) -> bool:
+    """Whether an output has a tangent; raises PyTorch's errors if the returned one is invalid."""
+    if tangent is not None and not isinstance(tangent, Tensor):
+        raise RuntimeError(f"expected Variable or None (got {type_name(tangent)}) for grad output {i}.")
+    if isinstance(out, Tensor) and out._type.inexact and not any(out is x for x in ctx.non_differentiable):
+        return True
+    if tangent is not None:
+        raise RuntimeError(
+            f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not a "
+            "differentiable Tensor.You should return None at that position instead."
+        )
+    return False
+
+
+def _tangent(x: Tensor, tangent: Tensor | None, materialize: bool) -> Tensor | None:
+    """The tangent of an argument as passed to ``jvp``."""
     return zeros(x._type) if tangent is None and materialize and x._type.inexact else tangent
 
 
@@ -65,22 +71,22 @@ NOT_IN_PLACE = (
 
 
 def _check_tangent(out: Tensor, tangent: Tensor, by_tensor: dict[int, Any], inputs: list[Tensor]) -> None:
-    """Raise PyTorch's errors for a tangent of another size, and for one of a view that is no view of the input's."""
+    """Raise PyTorch's errors for a tangent of another size, or of a view but not a view of the input's."""
     base = None if out._view is None else out._view.base
     viewed = [x for x in inputs if base is not None and base is (x if x._view is None else x._view.base)]
-    # inside of torch.func no output is a view
-    given = by_tensor[id(viewed[0])] if viewed and not modes.transforms else None
-    if given is not None:
+    # inside torch.func no output is a view
+    input_tangent = by_tensor[id(viewed[0])] if viewed and not modes.transforms else None
+    if input_tangent is not None:
         if tangent._view is None:
             raise RuntimeError(
                 "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
                 "view."
             )
-        if given._view is None and tangent._view.base is not given:
+        if input_tangent._view is None and tangent._view.base is not input_tangent:
             raise RuntimeError(
                 "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
             )
-        if given._view is not None and tangent._view.base is not given._view.base:
+        if input_tangent._view is not None and tangent._view.base is not input_tangent._view.base:
             raise RuntimeError(
                 "A custom Function is returning a view but the jvp is not returning a view of the same base as the "
                 "given grad input."

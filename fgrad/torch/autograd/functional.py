@@ -48,9 +48,9 @@ def jacobian(
       a tuple (outputs) of tuples (inputs) if both.
 
     Raises:
-      TypeError: something given or returned is no tensor.
-      RuntimeError: an output does not depend on an input, with ``strict``; ``strict`` with what it cannot go with.
-      AssertionError: no such strategy.
+      TypeError: an argument or result is not a tensor.
+      RuntimeError: an output does not depend on an input, with ``strict``; or options that ``strict`` excludes.
+      AssertionError: unknown ``strategy``.
       NotImplementedError: forward mode with ``create_graph`` or without ``vectorize``, as in PyTorch.
 
     >>> import fgrad.torch as torch
@@ -74,9 +74,9 @@ def jacobian(
             )
         return _by_columns(func, inputs, strict, vectorize)
     with enable_grad():
-        several, given = tupled(inputs, "inputs", "jacobian")
-        made = prepared(given, create_graph, True)
-        several_out, outputs = tupled(func(*made), "outputs of the user-provided function", "jacobian")
+        several, tensors = tupled(inputs, "inputs", "jacobian")
+        primals = prepared(tensors, create_graph, True)
+        several_out, outputs = tupled(func(*primals), "outputs of the user-provided function", "jacobian")
         if strict:
             check_dependent(outputs, "outputs")
         if vectorize and strict:
@@ -84,7 +84,10 @@ def jacobian(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
                 "Please either set `strict=False` or `vectorize=False`."
             )
-        rows = _rows_at_once(outputs, made, create_graph) if vectorize else _rows(outputs, made, create_graph, strict)
+        if vectorize:
+            rows = _rows_at_once(outputs, primals, create_graph)
+        else:
+            rows = _rows(outputs, primals, create_graph, strict)
     rows = released(rows, create_graph)
     return untupled(tuple([untupled(row, several) for row in rows]), several_out)
 
@@ -97,15 +100,15 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The Hessian of a function that returns one number.
+    """The Hessian of a scalar-valued function.
 
-    Arguments are those of ``jacobian``; ``outer_jacobian_strategy`` is how the second derivative is taken.
+    Arguments are those of ``jacobian``; ``outer_jacobian_strategy`` is the strategy of the second derivative.
 
     Returns:
       A tensor of shape ``input.shape + input.shape``, or a tuple of tuples of them.
 
     Raises:
-      RuntimeError: the function returns something else than one number; and what ``jacobian`` raises.
+      RuntimeError: the function does not return a single number; or as ``jacobian``.
 
     >>> import fgrad.torch as torch
     >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]))
@@ -115,7 +118,7 @@ def hessian(
     Source: `torch.autograd.functional.hessian
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hessian.html>`_.
     """
-    several, given = tupled(inputs, "inputs", "hessian")
+    several, tensors = tupled(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
@@ -134,18 +137,18 @@ def hessian(
         if outer_jacobian_strategy == "forward-mode":
             for x in args:
                 x._requires_grad = True
-        found = jacobian(number, args, create_graph=True)
+        grads = jacobian(number, args, create_graph=True)
         if strict:
-            check_dependent(found, "jacobian")
-        return found
+            check_dependent(grads, "jacobian")
+        return grads
 
-    found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
-    return found if several else found[0][0]
+    matrices = jacobian(gradient, tensors, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return matrices if several else matrices[0][0]
 
 
 def _rows(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: bool) -> tuple[Tensors, ...]:
-    """The Jacobian one row after the other."""
-    found = []
+    """The Jacobian, row by row."""
+    matrices = []
     for i, out in enumerate(outputs):
         rows: list[list[Tensor]] = [[] for _ in inputs]
         for j in range(out.nelement()):
@@ -162,32 +165,34 @@ def _rows(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: bool) -
                         "in strict mode when create_graph=True."
                     )
                 rows[k].append(zeros(x._type) if part is None else part)
-        found.append(
+        matrices.append(
             tuple([ops.stack(parts).view(out.size() + x.size()) for parts, x in zip(rows, inputs, strict=True)])
         )
-    return tuple(found)
+    return tuple(matrices)
 
 
 def _basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The standard basis of the space of all elements: a matrix for each tensor, with a row for each vector."""
     sizes = [x.numel() for x in tensors]
-    found = []
+    blocks = []
     begin = 0
     for x, size in zip(tensors, sizes, strict=True):
         block = x.new_zeros(sum(sizes), size)
         block.diagonal(-begin).fill_(1)
-        found.append(block)
+        blocks.append(block)
         begin += size
-    return found
+    return blocks
 
 
 def _rows_at_once(outputs: Tensors, inputs: Tensors, create_graph: bool) -> tuple[Tensors, ...]:
-    """The Jacobian by one backward for all rows."""
+    """The Jacobian, by one batched backward."""
     sizes = [x.numel() for x in outputs]
     flat = tuple([x.reshape(-1) for x in outputs])
-    found = gradients(flat, inputs, _basis(outputs), create_graph=create_graph, batched=True)
-    whole = [x.new_zeros(sum(sizes), *x.shape) if part is None else part for part, x in zip(found, inputs, strict=True)]
-    parts = [part.split(sizes, dim=0) for part in whole]
+    grads = gradients(flat, inputs, _basis(outputs), create_graph=create_graph, batched=True)
+    batches = [
+        x.new_zeros(sum(sizes), *x.shape) if part is None else part for part, x in zip(grads, inputs, strict=True)
+    ]
+    parts = [part.split(sizes, dim=0) for part in batches]
     return tuple(
         [
             tuple([part[i].view(out.shape + x.shape) for part, x in zip(parts, inputs, strict=True)])
@@ -197,36 +202,37 @@ def _rows_at_once(outputs: Tensors, inputs: Tensors, create_graph: bool) -> tupl
 
 
 def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: bool) -> Any:
-    """The Jacobian by one forward pass for all columns."""
+    """The Jacobian, by one batched forward pass."""
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
             'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
         )
-    several, given = tupled(inputs, "inputs", "jacobian")
+    several, primals = tupled(inputs, "inputs", "jacobian")
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
             "`vectorize=True`."
         )
-    sizes = [x.numel() for x in given]
+    sizes = [x.numel() for x in primals]
     with mapping(sum(sizes), "error") as level, dual_level():
-        duals = [make_dual(x, cross_in(block, level).view_as(x)) for x, block in zip(given, _basis(given), strict=True)]
+        tangents = [cross_in(block, level).view_as(x) for x, block in zip(primals, _basis(primals), strict=True)]
+        duals = [make_dual(x, tangent) for x, tangent in zip(primals, tangents, strict=True)]
         outputs = func(*duals)
         several_out, listed = tupled(outputs, "outputs", "None")
         pairs = [unpack_dual(x) for x in listed]
         columns = [cross_out(zeros(primal._type) if tangent is None else tangent, level) for primal, tangent in pairs]
-    # PyTorch gives lists here where it has several of both
-    found: Any = [
+    # like PyTorch, lists if there are several of both
+    matrices: Any = [
         [
             part.permute(*range(1, part.ndim), 0).reshape(primal.shape + x.shape)
-            for part, x in zip(column.split(sizes, dim=0), given, strict=True)
+            for part, x in zip(column.split(sizes, dim=0), primals, strict=True)
         ]
         for column, (primal, _) in zip(columns, pairs, strict=True)
     ]
     if not several:
-        found = tuple([row[0] for row in found])
-    return untupled(found, several_out)
+        matrices = tuple([row[0] for row in matrices])
+    return untupled(matrices, several_out)
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -1,4 +1,4 @@
-"""The modes that say what is recorded, by the name of PyTorch's module."""
+"""The grad modes, under the name of PyTorch's module."""
 
 from fgrad.mutable.context.modes import (
     enable_grad,

@@ -34,7 +34,7 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Whether the derivatives of a function are what finite differences say.
+    """Whether the derivatives of a function agree with finite differences.
 
     Arguments:
       func: takes tensors and returns a tensor or a tuple of them.
@@ -43,12 +43,12 @@ def gradcheck(
       atol, rtol: how far derivatives may differ.
       raise_exception: raise if they differ; else return False.
       nondet_tol: how far two backwards may differ.
-      check_undefined_grad: whether gradients that are missing have to count as zeros.
-      check_grad_dtypes: whether gradients have to have the type of their inputs.
+      check_undefined_grad: whether backward has to accept missing gradients as zeros.
+      check_grad_dtypes: whether gradients have to have the dtype of their inputs.
       check_batched_grad, check_batched_forward_grad: compare with derivatives computed for a batch at once.
       check_forward_ad, check_backward_ad: which modes are checked.
       fast_mode: see NOTE [Fast mode].
-      masked: for gradients of sparse tensors, of which there are none here.
+      masked: for sparse tensors, which are not supported.
 
     Raises:
       GradcheckError: a derivative is wrong.
@@ -68,27 +68,27 @@ def gradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    given = tupled(inputs)
+    args = tupled(inputs)
     try:
-        _check_inputs(given)
-        results = tupled(func(*given))
+        _check_inputs(args)
+        results = tupled(func(*args))
         reverse = Comparison(eps, rtol, atol, check_grad_dtypes, nondet_tol, fast_mode)
         if check_backward_ad:
-            _reverse(reverse, func, given, results)
+            _reverse(reverse, func, args, results)
         if check_forward_ad:
             forward = Comparison(eps, rtol, atol, check_grad_dtypes, nondet_tol, fast_mode, True)
-            _forward(forward, func, given, results, check_undefined_grad)
+            _forward(forward, func, args, results, check_undefined_grad)
         if check_batched_forward_grad:
-            _batched_forward(func, given)
+            _batched_forward(func, args)
         if not check_backward_ad:
             return True
         outputs = _differentiable(results)
         for i, x in enumerate(outputs):
             if check_batched_grad:
-                _batched_reverse(given, x, i)
-        _check_multiplied(outputs, given, bool(masked))
+                _batched_reverse(args, x, i)
+        _check_multiplied(outputs, args, bool(masked))
         if check_undefined_grad:
-            _check_undefined(func, outputs, given)
+            _check_undefined(func, outputs, args)
     except GradcheckError:
         if raise_exception:
             raise
@@ -97,8 +97,8 @@ def gradcheck(
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
-    places = wanted(inputs)
-    for i in places:
+    checked = wanted(inputs)
+    for i in checked:
         x = inputs[i]
         if x.dtype not in (float64, complex128):
             warn(
@@ -111,7 +111,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
                 "non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous "
                 "on the input before passing it to gradcheck."
             )
-    if not places:
+    if not checked:
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
         )
@@ -124,58 +124,58 @@ def _differentiable(results: Sequence[Any]) -> list[Tensor]:
 def _reverse(check: Comparison, func: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any]) -> None:
     if not any(x.is_complex() for x in results):
         return check.run(func, inputs, results)
-    places = [i for i, x in enumerate(_differentiable(results)) if x.is_complex()]
+    complex_outputs = [i for i, x in enumerate(_differentiable(results)) if x.is_complex()]
 
     def part(take: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
         return lambda *args: tuple([take(x) if x.is_complex() else x for x in tupled(func(*args))])
 
     for take, imaginary in ((lambda x: x.imag, True), (lambda x: x.real, False)):
-        check.as_part(places, imaginary).run(part(take), inputs, part(take)(*inputs))
+        check.as_part(complex_outputs, imaginary).run(part(take), inputs, part(take)(*inputs))
     return None
 
 
 def _forward(
     check: Comparison, func: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any], undefined: bool
 ) -> None:
-    places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.is_complex()]
-    if not places:
+    complex_inputs = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.is_complex()]
+    if not complex_inputs:
         check.run(func, inputs, results)
         if undefined:
             _check_undefined_tangents(func, inputs)
         return
 
     def of_parts(join: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
-        """The function of real tensors, which stand for one part of the complex inputs."""
+        """The function of one real part of the complex inputs."""
 
         def wrapped(*args: Any) -> Any:
-            return tupled(func(*[join(x, inputs[i]) if i in places else x for i, x in enumerate(args)]))
+            return tupled(func(*[join(x, inputs[i]) if i in complex_inputs else x for i, x in enumerate(args)]))
 
         return wrapped
 
-    of_imaginary = of_parts(lambda x, whole: whole.real + x * 1j)
-    of_real = of_parts(lambda x, whole: x + whole.imag * 1j)
-    imaginary = [x.imag if i in places else x for i, x in enumerate(inputs)]
-    real = [x.real if i in places else x for i, x in enumerate(inputs)]
-    check.as_part(places, True).run(of_imaginary, imaginary, of_imaginary(*imaginary))
-    check.as_part(places, False).run(of_real, real, of_real(*real))
+    of_imaginary = of_parts(lambda x, z: z.real + x * 1j)
+    of_real = of_parts(lambda x, z: x + z.imag * 1j)
+    imaginary = [x.imag if i in complex_inputs else x for i, x in enumerate(inputs)]
+    real = [x.real if i in complex_inputs else x for i, x in enumerate(inputs)]
+    check.as_part(complex_inputs, True).run(of_imaginary, imaginary, of_imaginary(*imaginary))
+    check.as_part(complex_inputs, False).run(of_real, real, of_real(*real))
     if undefined:
         _check_undefined_tangents(of_imaginary, imaginary)
         _check_undefined_tangents(of_real, real)
 
 
 def _check_undefined_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """An input without a tangent has to count as one whose tangent is zero."""
-    places = wanted(inputs)
-    directions, _ = random_vectors([inputs[i] for i in places], ())
-    for place in places:
+    """A missing tangent has to act as zero."""
+    checked = wanted(inputs)
+    directions, _ = random_vectors([inputs[i] for i in checked], ())
+    for position in checked:
         with dual_level():
             duals = list(inputs)
-            for i, u in zip(places, directions, strict=True):
+            for i, u in zip(checked, directions, strict=True):
                 duals[i] = make_dual(inputs[i].detach(), u.reshape(inputs[i].shape))
-            plain = inputs[place].detach()
-            duals[place] = make_dual(plain, ops.zeros_like(plain))
+            plain = inputs[position].detach()
+            duals[position] = make_dual(plain, ops.zeros_like(plain))
             with_zeros = [unpack_dual(x).tangent for x in tupled(func(*duals)) if is_inexact(x)]
-            duals[place] = inputs[place].detach()
+            duals[position] = inputs[position].detach()
             without = [unpack_dual(x).tangent for x in tupled(func(*duals)) if is_inexact(x)]
         for k, (a, b) in enumerate(zip(with_zeros, without, strict=True)):
             if a is not None and b is not None and not ops.allclose(a, b):
@@ -183,7 +183,7 @@ def _check_undefined_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -
                     "Mismatch in tangent values for output with index: ",
                     k,
                     " when input: ",
-                    inputs[place],
+                    inputs[position],
                     " has an undefined tangent value. ",
                     " Got: ",
                     a,
@@ -193,12 +193,12 @@ def _check_undefined_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -
 
 
 def _check_multiplied(outputs: Sequence[Tensor], inputs: Sequence[Any], masked: bool) -> None:
-    """The gradients have to be zero where those of the outputs are."""
+    """Zero gradients of the outputs have to give zero gradients."""
     sources = [inputs[i] for i in wanted(inputs)]
     if not outputs:
         return
-    found = grad(outputs, sources, [ops.zeros_like(x) for x in outputs], allow_unused=True, retain_graph=True)
-    for g, x in zip(found, sources, strict=True):
+    gradients = grad(outputs, sources, [ops.zeros_like(x) for x in outputs], allow_unused=True, retain_graph=True)
+    for g, x in zip(gradients, sources, strict=True):
         if g is None:
             continue
         zero = ops.allclose(g, ops.zeros_like(g)) if masked else bool((g == 0).all())
@@ -211,36 +211,36 @@ def _check_multiplied(outputs: Sequence[Tensor], inputs: Sequence[Any], masked: 
 
 
 class UndefinedGrad(Node):
-    """Hands on no gradient, whatever it is given."""
+    """Passes on no gradient."""
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         return [None]
 
 
 def _without_gradient(x: Tensor) -> Tensor:
-    made = alias(x)
-    made._grad_fn = UndefinedGrad((gradient_edge(x),), (x._type,), None)
-    return made
+    output = alias(x)
+    output._grad_fn = UndefinedGrad((gradient_edge(x),), (x._type,), None)
+    return output
 
 
 def _check_undefined(func: Callable[..., Any], outputs: Sequence[Tensor], inputs: Sequence[Any]) -> None:
-    """Backward has to take missing gradients, of all outputs and of each alone, for zeros."""
+    """Backward has to take missing gradients, of all outputs and of each one, as zeros."""
     sources = [inputs[i] for i in wanted(inputs)]
     cases = [range(len(outputs)), *([k] for k in range(len(outputs)) if len(outputs) > 1)]
     for missing in cases:
-        made = _differentiable(tupled(func(*inputs)))
-        given = [_without_gradient(x) if k in missing else x for k, x in enumerate(made)]
-        if not given:
+        fresh = _differentiable(tupled(func(*inputs)))
+        pruned = [_without_gradient(x) if k in missing else x for k, x in enumerate(fresh)]
+        if not pruned:
             continue
         try:
-            found = grad(given, sources, [ops.zeros_like(x) for x in given], allow_unused=True)
+            gradients = grad(pruned, sources, [ops.zeros_like(x) for x in pruned], allow_unused=True)
         except RuntimeError as error:
             _warn_undefined()
             raise GradcheckError(
                 'Expected backward function to handle undefined output grads. Please look at "Notes about undefined '
                 'output gradients" in "tools/autograd/derivatives.yaml"'
             ) from error
-        if any(g is not None and not bool((g == 0).all()) for g in found):
+        if any(g is not None and not bool((g == 0).all()) for g in gradients):
             _warn_undefined()
             raise GradcheckError(
                 "Expected all input grads to be undefined or zero when all output grads are undefined or zero. Please "
@@ -256,28 +256,28 @@ def _warn_undefined() -> None:
     )
 
 
-def _batched_reverse(inputs: Sequence[Any], output: Tensor, place: int) -> None:
-    """Backward for a batch of two gradients at once has to give what two backwards give."""
+def _batched_reverse(inputs: Sequence[Any], output: Tensor, position: int) -> None:
+    """A batched backward of two gradients has to agree with two backwards."""
     sources = [inputs[i] for i in wanted(inputs)]
     cotangents = [ops.randn_like(output) for _ in range(2)]
 
     def pulled(ct: Tensor) -> list[Tensor]:
-        found = grad(output, sources, ct, retain_graph=True, allow_unused=True)
-        return [ops.zeros_like(x) if g is None else g for g, x in zip(found, sources, strict=True)]
+        gradients = grad(output, sources, ct, retain_graph=True, allow_unused=True)
+        return [ops.zeros_like(x) if g is None else g for g, x in zip(gradients, sources, strict=True)]
 
-    _compare_batched([pulled(ct) for ct in cotangents], cotangents, pulled, BATCHED_HINT, place)
+    _compare_batched([pulled(ct) for ct in cotangents], cotangents, pulled, BATCHED_HINT, position)
 
 
 def _batched_forward(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """Forward mode for a batch of two tangents at once has to give what two passes give."""
-    for place in wanted(inputs):
-        x = inputs[place]
+    """A batched forward pass of two tangents has to agree with two passes."""
+    for position in wanted(inputs):
+        x = inputs[position]
         tangents = [ops.randn_like(x) for _ in range(2)]
 
-        def pushed(tangent: Tensor, place: int = place, x: Tensor = x) -> list[Tensor]:
+        def pushed(tangent: Tensor, position: int = position, x: Tensor = x) -> list[Tensor]:
             with dual_level():
                 args = [y.detach() if isinstance(y, Tensor) else y for y in inputs]
-                args[place] = make_dual(x.detach(), tangent)
+                args[position] = make_dual(x.detach(), tangent)
                 pairs = [unpack_dual(y) for y in tupled(func(*args)) if y is not None]
                 return [ops.zeros_like(primal) if t is None else t for primal, t in pairs]
 
@@ -286,22 +286,22 @@ def _batched_forward(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
 
 def _compare_batched(
     expected: Sequence[Sequence[Tensor]],
-    given: Sequence[Tensor],
+    vectors: Sequence[Tensor],
     function: Callable[[Tensor], Sequence[Tensor]],
     advice: str,
     output: int | None,
 ) -> None:
     try:
         with mapping(2, "error") as level:
-            found = [cross_out(x, level) for x in function(cross_in(ops.stack(given).detach(), level))]
+            results = [cross_out(x, level) for x in function(cross_in(ops.stack(vectors).detach(), level))]
     except RuntimeError as error:
         raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{advice}") from error
-    for i, (result, *parts) in enumerate(zip(found, *expected, strict=True)):
-        whole = ops.stack(parts)
-        if not ops.allclose(result, whole):
-            place = i if output is None else output
+    for i, (result, *parts) in enumerate(zip(results, *expected, strict=True)):
+        stacked = ops.stack(parts)
+        if not ops.allclose(result, stacked):
+            position = i if output is None else output
             raise GradcheckError(
-                f"For output {place} and input {i}:\n\n{advice}\n\nGot:\n{result}\n\nExpected:\n{whole}"
+                f"For output {position} and input {i}:\n\n{advice}\n\nGot:\n{result}\n\nExpected:\n{stacked}"
             )
 
 
@@ -324,7 +324,7 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Whether the second derivatives of a function are what finite differences of its gradients say.
+    """Whether the second derivatives of a function agree with finite differences of its gradients.
 
     Arguments:
       grad_outputs: the gradients of the outputs; random ones if None.
@@ -346,28 +346,28 @@ def gradgradcheck(
     for name, value in (("check_undefined_grad", check_undefined_grad), ("check_batched_grad", check_batched_grad)):
         if value and not check_rev_over_rev:
             raise AssertionError(f"Setting {name}=True requires check_rev_over_rev to be True")
-    given = tupled(inputs)
+    primals = tupled(inputs)
     if grad_outputs is None:
-        outputs = _differentiable(tupled(func(*given)))
+        outputs = _differentiable(tupled(func(*primals)))
         cotangents = tuple([_random_like(x, gen_non_contig_grad_outputs) for x in outputs])
     else:
         cotangents = tupled(grad_outputs)
     count = len(cotangents)
-    places, seeds = wanted(given), wanted(cotangents)
+    checked, seeds = wanted(primals), wanted(cotangents)
 
     def gradient(*args: Any) -> tuple[Tensor, ...]:
         sources, cts = args[:-count], args[-count:]
-        for i in places:
+        for i in checked:
             sources[i].requires_grad_()
         for i in seeds:
             cts[i].requires_grad_()
         outputs = _differentiable(tupled(func(*sources)))
-        found = grad(outputs, [sources[i] for i in places], cts, create_graph=True, allow_unused=True)
-        return tuple([g for g in found if g is not None])
+        gradients = grad(outputs, [sources[i] for i in checked], cts, create_graph=True, allow_unused=True)
+        return tuple([g for g in gradients if g is not None])
 
     return gradcheck(
         gradient,
-        given + cotangents,
+        primals + cotangents,
         eps=eps,
         atol=atol,
         rtol=rtol,
@@ -384,12 +384,12 @@ def gradgradcheck(
 
 
 def _random_like(x: Tensor, gaps: bool) -> Tensor:
-    """Uniform numbers in [-1, 1) that require grad, with gaps in memory if asked for."""
-    made = x.detach().new_empty(x.shape)
-    (ops.view_as_real(made) if made.is_complex() else made).uniform_(-1, 1)
+    """Uniform numbers in [-1, 1) that require grad; with ``gaps``, not contiguous."""
+    vector = x.detach().new_empty(x.shape)
+    (ops.view_as_real(vector) if vector.is_complex() else vector).uniform_(-1, 1)
     if gaps and x.dim():
-        made = made.repeat_interleave(2, dim=-1)[..., ::2]
-    return made.requires_grad_()
+        vector = vector.repeat_interleave(2, dim=-1)[..., ::2]
+    return vector.requires_grad_()
 
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

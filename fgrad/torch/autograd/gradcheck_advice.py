@@ -1,4 +1,4 @@
-"""The advice that PyTorch's ``gradcheck`` ends its errors with."""
+"""The advice at the end of PyTorch's ``gradcheck`` errors."""
 
 NOT_REENTRANT_HINT = """
 

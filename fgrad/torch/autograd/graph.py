@@ -1,4 +1,4 @@
-"""``torch.autograd.graph``: what concerns the backward graph itself: hooks on saved tensors and on several tensors.
+"""``torch.autograd.graph``: hooks on saved tensors and on several tensors, and gradient edges.
 
 Source: `torch.autograd.graph <https://docs.pytorch.org/docs/stable/autograd.html#autograd-graph>`_.
 """
@@ -15,7 +15,7 @@ from fgrad.torch.methods.autograd import increment_version
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Where the gradient of a tensor goes.
+    """The gradient edge of a tensor.
 
     Raises:
       RuntimeError: the tensor does not require grad.
@@ -27,7 +27,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 class saved_tensors_hooks(Mode):
-    """What operations of the block save goes through ``pack_hook``, and comes back through ``unpack_hook``.
+    """Tensors saved in the block are packed by ``pack_hook``, and unpacked by ``unpack_hook``.
 
     >>> import fgrad.torch as torch
     >>> x = torch.ones(2, requires_grad=True)
@@ -51,7 +51,7 @@ class saved_tensors_hooks(Mode):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """What operations of the block save is kept on the CPU until backward."""
+    """Tensors saved in the block are kept on the CPU until backward."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
         def pack(tensor: Tensor) -> Any:
@@ -70,7 +70,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 class disable_saved_tensors_hooks(Mode):
-    """Refuses hooks on saved tensors within the block, with the message given."""
+    """Refuses hooks on saved tensors within the block, with a message."""
 
     def __init__(self, error_message: str):
         self.message = error_message
@@ -95,7 +95,7 @@ class set_warn_on_accumulate_grad_stream_mismatch(Mode):
 
 
 class allow_mutation_on_saved_tensors(Mode):
-    """Saved tensors may be written: backward reads what they were.
+    """Saved tensors may be written: backward reads their old values.
 
     Arrays are immutable, so the old values are still there and nothing is copied.
 
@@ -118,7 +118,7 @@ class allow_mutation_on_saved_tensors(Mode):
         return {"snapshot": True}
 
     def clear(self) -> None:
-        """Accepted as in PyTorch; there are no copies to forget."""
+        """Accepted as in PyTorch; there are no copies to clear."""
 
 
 class _Handles(RemovableHandle):
@@ -135,17 +135,17 @@ class _Handles(RemovableHandle):
 def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all"
 ) -> RemovableHandle:
-    """Call ``fn`` once in a backward: with all gradients of the tensors when the last has come, or with the first.
+    """Call ``fn`` once in a backward: with all gradients of the tensors once they are complete, or with the first.
 
-    Tensors that get no gradient in that backward are not waited for; None stands for theirs.
+    Tensors that get no gradient in that backward are None.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     if mode == "any":
-        once = _Any(fn)
-        return _Handles([t.register_hook(once) for t in tensors if t.requires_grad])
-    gathered = _All(fn, tensors)
-    return _Handles([t.register_hook(gathered.hook(i)) for i, t in enumerate(tensors)])
+        first_only = _Any(fn)
+        return _Handles([t.register_hook(first_only) for t in tensors if t.requires_grad])
+    collected = _All(fn, tensors)
+    return _Handles([t.register_hook(collected.hook(i)) for i, t in enumerate(tensors)])
 
 
 class _Any:
@@ -162,20 +162,20 @@ class _Any:
 
 
 class _All:
-    """Gathers the gradients of a backward and passes them on together."""
+    """Collects the gradients of a backward and passes them on together."""
 
     def __init__(self, fn: Callable[[Sequence[Tensor | None]], Any], tensors: Sequence[Tensor]):
         self.fn = fn
         self.nodes: list[Any] = [get_gradient_edge(t).node for t in tensors]
 
-    def hook(self, place: int) -> Callable[[Tensor], None]:
+    def hook(self, i: int) -> Callable[[Tensor], None]:
         def inner(grad: Tensor) -> None:
             task = engine.running.tasks[-1]
-            seen = task.notes.setdefault(self, [None] * len(self.nodes))
-            left = task.notes.setdefault((self, "left"), [sum(map(task.runs, self.nodes))])
-            seen[place] = grad
-            left[0] -= 1
-            if not left[0]:
+            grads = task.notes.setdefault(self, [None] * len(self.nodes))
+            missing = task.notes.setdefault((self, "left"), [sum(map(task.runs, self.nodes))])
+            grads[i] = grad
+            missing[0] -= 1
+            if not missing[0]:
                 self.fn(task.notes.pop(self))
 
         return inner

@@ -33,12 +33,12 @@ def vjp(
     Arguments:
       func: takes tensors and returns a tensor or a tuple of them.
       inputs: a tensor or a tuple of them.
-      v: the vector, like the output; may be left out if that is one number.
+      v: the vector, like the output; optional if that is one number.
       create_graph: whether the results can be differentiated again.
       strict: whether an output that does not depend on the inputs is an error; else its derivative is zero.
 
     Raises:
-      TypeError: something given or returned is no tensor.
+      TypeError: an argument or result is not a tensor.
       RuntimeError: ``v`` is missing or does not fit, or a result is independent with ``strict``.
 
     >>> import fgrad.torch as torch
@@ -49,21 +49,13 @@ def vjp(
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.vjp.html>`_.
     """
     with enable_grad():
-        several, given = tupled(inputs, "inputs", "vjp")
-        made = prepared(given, create_graph, True)
-        several_out, outputs = _called(func, made, "vjp", strict)
-        if v is not None:
-            vectors = vector(v, outputs, several_out, "vjp", create_graph)
-        else:
-            vectors = None
-            if len(outputs) != 1 or outputs[0].nelement() != 1:
-                raise RuntimeError(
-                    "The vector v can only be None if the user-provided function returns a single Tensor with a single "
-                    "element."
-                )
+        several, tensors = tupled(inputs, "inputs", "vjp")
+        primals = prepared(tensors, create_graph, True)
+        several_out, outputs = _evaluated(func, primals, "vjp", strict)
+        vectors = vector(v, outputs, several_out, "vjp", create_graph)
     with recording(create_graph or is_grad_enabled()):
-        found = gradients(outputs, made, vectors, create_graph=create_graph)
-        products = filled(found, made, strict, create_graph, "back")
+        cotangents = gradients(outputs, primals, vectors, create_graph=create_graph)
+        products = filled(cotangents, primals, strict, create_graph, "back")
     return (
         untupled(released(outputs, create_graph), several_out),
         untupled(released(products, create_graph), several),
@@ -75,7 +67,7 @@ def jvp(
 ) -> tuple[Any, Any]:
     """The output of a function, and the product of its Jacobian with a vector, by NOTE [Double backward].
 
-    Arguments and errors are those of ``vjp``, but that ``v`` is like the inputs.
+    Arguments and errors are those of ``vjp``, except that ``v`` is like the inputs.
 
     >>> import fgrad.torch as torch
     >>> torch.autograd.functional.jvp(lambda x: x ** 2, torch.tensor([1., 2.]), torch.ones(2))
@@ -85,25 +77,17 @@ def jvp(
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jvp.html>`_.
     """
     with enable_grad():
-        several, given = tupled(inputs, "inputs", "jvp")
-        made = prepared(given, create_graph, True)
-        if v is not None:
-            vectors = vector(v, made, several, "jvp", create_graph)
-        else:
-            vectors = None
-            if len(made) != 1 or made[0].nelement() != 1:
-                raise RuntimeError(
-                    "The vector v can only be None if the input to the user-provided function is a single Tensor with "
-                    "a single element."
-                )
-        several_out, outputs = _called(func, made, "jvp", strict)
-        cotangents = tracked_zeros(outputs)
-        pulled = gradients(outputs, made, cotangents, create_graph=True)
+        several, tensors = tupled(inputs, "inputs", "jvp")
+        primals = prepared(tensors, create_graph, True)
+        vectors = vector(v, primals, several, "jvp", create_graph)
+        several_out, outputs = _evaluated(func, primals, "jvp", strict)
+        zeros = tracked_zeros(outputs)
+        pulled = gradients(outputs, primals, zeros, create_graph=True)
         if strict:
             check_dependent(pulled, "grad_inputs")
     with recording(create_graph or is_grad_enabled()):
-        found = gradients(pulled, cotangents, vectors, create_graph=create_graph)
-        products = filled(found, outputs, strict, create_graph, "back_trick")
+        tangents = gradients(pulled, zeros, vectors, create_graph=create_graph)
+        products = filled(tangents, outputs, strict, create_graph, "back_trick")
     return (
         untupled(released(outputs, create_graph), several_out),
         untupled(released(products, create_graph), several_out),
@@ -113,9 +97,9 @@ def jvp(
 def vhp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The output of a function, which is one number, and the product of a vector with its Hessian.
+    """The output of a scalar-valued function, and the product of a vector with its Hessian.
 
-    Arguments and errors are those of ``vjp``, but that ``v`` is like the inputs.
+    Arguments and errors are those of ``vjp``, except that ``v`` is like the inputs.
 
     >>> import fgrad.torch as torch
     >>> torch.autograd.functional.vhp(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]), torch.ones(2))
@@ -124,17 +108,17 @@ def vhp(
     Source: `torch.autograd.functional.vhp
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.vhp.html>`_.
     """
-    several, made, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "vhp")
+    several, primals, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "vhp")
     with recording(create_graph or is_grad_enabled()):
-        found = gradients(jacobian, made, vectors, create_graph=create_graph)
-        products = filled(found, made, strict, create_graph, "double_back")
+        row = gradients(jacobian, primals, vectors, create_graph=create_graph)
+        products = filled(row, primals, strict, create_graph, "double_back")
     return released(outputs, create_graph)[0], untupled(released(products, create_graph), several)
 
 
 def hvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The output of a function, which is one number, and the product of its Hessian with a vector.
+    """The output of a scalar-valued function, and the product of its Hessian with a vector.
 
     Arguments and errors are those of ``vhp``, which is cheaper and, the Hessian being symmetric, the same.
 
@@ -145,19 +129,19 @@ def hvp(
     Source: `torch.autograd.functional.hvp
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hvp.html>`_.
     """
-    several, made, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "hvp")
+    several, primals, vectors, outputs, jacobian = _jacobian(func, inputs, v, create_graph, strict, "hvp")
     with enable_grad():
-        cotangents = tracked_zeros(made)
-        pulled = gradients(jacobian, made, cotangents, create_graph=True)
+        zeros = tracked_zeros(primals)
+        pulled = gradients(jacobian, primals, zeros, create_graph=True)
         if strict:
             check_dependent(jacobian, "hessian")
     with recording(create_graph or is_grad_enabled()):
-        found = gradients(pulled, cotangents, vectors, create_graph=create_graph)
-        products = filled(found, made, strict, create_graph, "double_back_trick")
+        column = gradients(pulled, zeros, vectors, create_graph=create_graph)
+        products = filled(column, primals, strict, create_graph, "double_back_trick")
     return released(outputs, create_graph)[0], untupled(released(products, create_graph), several)
 
 
-def _called(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
+def _evaluated(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
     several, outputs = tupled(func(*inputs), "outputs of the user-provided function", name)
     if strict:
         check_dependent(outputs, "outputs")
@@ -167,25 +151,17 @@ def _called(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[b
 def _jacobian(
     func: Function, inputs: Any, v: Any, create_graph: bool, strict: bool, name: str
 ) -> tuple[bool, Tensors, Tensors | None, Tensors, tuple[Any, ...]]:
-    """The first derivative of a function that returns one number, with history; and the arguments made ready."""
+    """The first derivative of a scalar-valued function, with history, and the prepared arguments."""
     with enable_grad():
-        several, given = tupled(inputs, "inputs", name)
-        made = prepared(given, create_graph, True)
-        if v is not None:
-            vectors = vector(v, made, several, name, create_graph)
-        else:
-            vectors = None
-            if len(made) != 1 or made[0].nelement() != 1:
-                raise RuntimeError(
-                    "The vector v can only be None if the input to the user-provided function is a single Tensor with "
-                    "a single element."
-                )
-        several_out, outputs = _called(func, made, name, strict)
+        several, tensors = tupled(inputs, "inputs", name)
+        primals = prepared(tensors, create_graph, True)
+        vectors = vector(v, primals, several, name, create_graph)
+        several_out, outputs = _evaluated(func, primals, name, strict)
         if several_out:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if outputs[0].nelement() != 1:
             raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
-        jacobian = gradients(outputs, made, create_graph=True)
+        jacobian = gradients(outputs, primals, create_graph=True)
         if strict:
             check_dependent(jacobian, "jacobian")
-    return several, made, vectors, outputs, jacobian
+    return several, primals, vectors, outputs, jacobian

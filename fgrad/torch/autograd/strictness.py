@@ -1,4 +1,4 @@
-"""What the functions of ``torch.autograd.functional`` share: arguments made ready, and what ``strict`` checks."""
+"""What the functions of ``torch.autograd.functional`` share: preparing arguments, and the checks of ``strict``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from fgrad.torch.autograd.backward import grad
 Tensors = tuple[Tensor, ...]
 
 
-def tupled(given: Any, argument: str, function: str) -> tuple[bool, Tensors]:
-    """Whether a tuple was given, and the tensors as a tuple.
+def tupled(value: Any, argument: str, function: str) -> tuple[bool, Tensors]:
+    """Whether the argument is a tuple, and its tensors as a tuple.
 
     Raises:
-      TypeError: something given is no tensor.
+      TypeError: one is not a tensor.
     """
-    several = isinstance(given, tuple)
-    listed = given if several else (given,)
+    several = isinstance(value, tuple)
+    listed = value if several else (value,)
     for i, x in enumerate(listed):
         if not isinstance(x, Tensor):
             which = f"the value at index {i}" if several else f"the given {argument}"
@@ -28,46 +28,52 @@ def tupled(given: Any, argument: str, function: str) -> tuple[bool, Tensors]:
     return several, listed
 
 
-def untupled(found: Any, several: bool) -> Any:
-    """A tuple as the tuple that was given, or its only part."""
-    return found if several else found[0]
+def untupled(values: Any, several: bool) -> Any:
+    """The inverse of ``tupled``."""
+    return values if several else values[0]
 
 
 def prepared(inputs: Sequence[Tensor], create_graph: bool, need_graph: bool) -> Tensors:
-    """New handles of tensors, which the function cannot mistake for those that it closes over.
+    """Aliases of tensors, which the function cannot mistake for those that it closes over.
 
-    They are connected to the given ones if ``create_graph`` says so; otherwise they are leaves that require grad if
-    ``need_graph`` says so.
+    They are views of the originals with ``create_graph``; otherwise leaves, which require grad with ``need_graph``.
     """
     return tuple(
         [x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_(need_graph) for x in inputs]
     )
 
 
-def released(found: Any, create_graph: bool) -> Any:
-    """Results without history, unless ``create_graph`` asks for it."""
+def released(values: Any, create_graph: bool) -> Any:
+    """Results without history, unless ``create_graph``."""
     if create_graph:
-        return found
-    return tuple([x.detach() if isinstance(x, Tensor) else released(x, create_graph) for x in found])
+        return values
+    return tuple([x.detach() if isinstance(x, Tensor) else released(x, create_graph) for x in values])
 
 
 def vector(v: Any, like: Tensors, several: bool, function: str, create_graph: bool) -> Tensors | None:
-    """The vector of a product, made ready.
+    """The vector of a product, prepared.
 
     Raises:
-      RuntimeError: it does not fit ``like``.
+      RuntimeError: it does not fit ``like``, or is None for more than one number.
     """
-    _, given = tupled(v, "v", function)
-    made = prepared(given, create_graph, False)
-    if len(made) != len(like):
+    if v is None:
+        if len(like) != 1 or like[0].nelement() != 1:
+            subject = "the user-provided function returns"
+            if function != "vjp":
+                subject = "the input to the user-provided function is"
+            raise RuntimeError(f"The vector v can only be None if {subject} a single Tensor with a single element.")
+        return None
+    _, tensors = tupled(v, "v", function)
+    vectors = prepared(tensors, create_graph, False)
+    if len(vectors) != len(like):
         if several:
-            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(made)}.")
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
         raise RuntimeError("The given v should contain a single Tensor.")
-    for i, (x, other) in enumerate(zip(made, like, strict=True)):
+    for i, (x, other) in enumerate(zip(vectors, like, strict=True)):
         if x._type.shape != other._type.shape:
             which = f"Entry {i} in " if several else ""
             raise RuntimeError(f"{which}v has invalid size: should be {other.size()} but got {x.size()}.")
-    return made
+    return vectors
 
 
 _INDEPENDENT = {
@@ -85,16 +91,16 @@ _INDEPENDENT = {
 }
 
 
-def check_dependent(found: Sequence[Tensor | None], what: str) -> None:
-    """For ``strict``: raise if something does not depend on the inputs."""
-    for i, x in enumerate(found):
+def check_dependent(values: Sequence[Tensor | None], name: str) -> None:
+    """For ``strict``: raise if a value does not depend on the inputs."""
+    for i, x in enumerate(values):
         if x is None:
             raise RuntimeError(
                 f"The output of the user-provided function is independent of input {i}. This is not allowed in strict "
                 "mode."
             )
         if not is_tracked(x):
-            raise RuntimeError(_INDEPENDENT[what].format(i=i))
+            raise RuntimeError(_INDEPENDENT[name].format(i=i))
 
 
 def gradients(
@@ -107,8 +113,8 @@ def gradients(
     batched: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """``autograd.grad`` of the outputs that require grad; None where an input is not reached."""
-    given = [None] * len(outputs) if seeds is None else seeds
-    pairs = [(x, g) for x, g in zip(outputs, given, strict=True) if x is not None and is_tracked(x)]
+    cotangents = [None] * len(outputs) if seeds is None else seeds
+    pairs = [(x, g) for x, g in zip(outputs, cotangents, strict=True) if x is not None and is_tracked(x)]
     if not pairs:
         return (None,) * len(inputs)
     return grad(
@@ -122,7 +128,7 @@ def gradients(
     )
 
 
-#: for each step: what an input that is not reached means
+#: for each step, the error for an input that is not reached
 _UNREACHED = {
     "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
     "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using "
@@ -135,14 +141,14 @@ _UNREACHED = {
 }
 
 
-def filled(found: Sequence[Tensor | None], like: Tensors, strict: bool, create_graph: bool, step: str) -> Tensors:
-    """Gradients with zeros where there are none.
+def filled(grads: Sequence[Tensor | None], like: Tensors, strict: bool, create_graph: bool, step: str) -> Tensors:
+    """Gradients, with zeros for None.
 
     Raises:
-      RuntimeError: with ``strict``, there is none, or one that is to be differentiated again has no history.
+      RuntimeError: with ``strict``, one is None, or has no history although it is to be differentiated again.
     """
     results = []
-    for i, (g, x) in enumerate(zip(found, like, strict=True)):
+    for i, (g, x) in enumerate(zip(grads, like, strict=True)):
         if g is None and strict:
             raise RuntimeError(_UNREACHED[step].format(i=i))
         if g is not None and strict and create_graph and not is_tracked(g):
@@ -156,7 +162,7 @@ def filled(found: Sequence[Tensor | None], like: Tensors, strict: bool, create_g
 
 def tracked_zeros(like: Sequence[Tensor]) -> Tensors:
     """Zeros that require grad."""
-    made = tuple([alias(zeros(x._type)) for x in like])
-    for x in made:
+    tensors = tuple([alias(zeros(x._type)) for x in like])
+    for x in tensors:
         x._requires_grad = True
-    return made
+    return tensors

@@ -1,4 +1,4 @@
-"""``Variable``: what tensors with gradients were before tensors had them; kept for old programs."""
+"""``Variable``: the former class of tensors with gradients; kept for old programs."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class Variable(metaclass=_VariableMeta):
 
     Raises:
       TypeError: ``data`` is not a tensor.
-      RuntimeError: it should require grad and its elements are integers.
+      RuntimeError: integers cannot require gradients.
 
     >>> import fgrad.torch as torch
     >>> x = torch.autograd.Variable(torch.ones(2), requires_grad=True)
@@ -47,6 +47,6 @@ class Variable(metaclass=_VariableMeta):
             raise TypeError(f"Variable data has to be a tensor, but got {type_name(data)}")
         if requires_grad and not data._type.inexact:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        made = cut(alias(data))
-        made._requires_grad = bool(requires_grad)
-        return made
+        tensor = cut(alias(data))
+        tensor._requires_grad = bool(requires_grad)
+        return tensor

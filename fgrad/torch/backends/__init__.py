@@ -1,4 +1,4 @@
-"""``torch.backends``: what programs ask of libraries and set for them; here XLA computes everything.
+"""``torch.backends``: queries and settings of libraries, without effect: XLA computes everything.
 
 Source: `torch.backends <https://docs.pytorch.org/docs/2.13/backends.html>`_.
 """

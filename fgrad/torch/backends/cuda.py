@@ -1,11 +1,11 @@
-"""``torch.backends.cuda``: PyTorch was not built with CUDA; settings are kept and change nothing."""
+"""``torch.backends.cuda``: as without CUDA; settings are kept without effect."""
 
 from attrs import define
 
 
 @define
 class _Matmul:
-    """What may be computed in lower precision."""
+    """Settings of reduced precision in products."""
 
     allow_tf32: bool = False
     allow_fp16_reduced_precision_reduction: bool = True
@@ -28,7 +28,7 @@ def flash_sdp_enabled() -> bool:
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Let attention use this kernel; which it uses changes no value here."""
+    """Let attention use this kernel; without effect on values here."""
     kernels["flash"] = enabled
 
 
@@ -38,7 +38,7 @@ def mem_efficient_sdp_enabled() -> bool:
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Let attention use this kernel; which it uses changes no value here."""
+    """Let attention use this kernel; without effect on values here."""
     kernels["mem_efficient"] = enabled
 
 
@@ -48,7 +48,7 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Let attention use this kernel; which it uses changes no value here."""
+    """Let attention use this kernel; without effect on values here."""
     kernels["math"] = enabled
 
 
@@ -58,5 +58,5 @@ def cudnn_sdp_enabled() -> bool:
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Let attention use this kernel; which it uses changes no value here."""
+    """Let attention use this kernel; without effect on values here."""
     kernels["cudnn"] = enabled

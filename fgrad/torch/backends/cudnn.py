@@ -1,4 +1,4 @@
-"""``torch.backends.cudnn``: there is none; its settings are kept and change nothing."""
+"""``torch.backends.cudnn``: not available; its settings are kept without effect."""
 
 import contextlib
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def flags(
     deterministic: bool = False,
     allow_tf32: bool = True,
 ) -> Iterator[None]:
-    """Other settings for a block.
+    """Settings for a block.
 
     >>> import fgrad.torch as torch
     >>> with torch.backends.cudnn.flags(enabled=False):

@@ -1,6 +1,6 @@
-"""``torch.backends.mkl``: MKL, in whose place XLA computes."""
+"""``torch.backends.mkl``: not available: XLA computes everything."""
 
 
 def is_available() -> bool:
-    """Whether MKL computes: never."""
+    """Never."""
     return False

@@ -1,4 +1,4 @@
-"""``torch.backends.mkldnn``: oneDNN, in whose place XLA computes."""
+"""``torch.backends.mkldnn``: not available: XLA computes everything."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ enabled = True
 
 
 def is_available() -> bool:
-    """Whether oneDNN computes: never."""
+    """Never."""
     return False
 
 

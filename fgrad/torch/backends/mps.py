@@ -2,10 +2,10 @@
 
 
 def is_available() -> bool:
-    """Whether there is one: never."""
+    """Never."""
     return False
 
 
 def is_built() -> bool:
-    """Whether PyTorch was built for them: never."""
+    """Never."""
     return False

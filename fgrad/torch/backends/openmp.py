@@ -1,6 +1,6 @@
-"""``torch.backends.openmp``: OpenMP, in whose place XLA computes."""
+"""``torch.backends.openmp``: not available: XLA computes everything."""
 
 
 def is_available() -> bool:
-    """Whether OpenMP computes: never."""
+    """Never."""
     return False

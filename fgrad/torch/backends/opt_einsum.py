@@ -1,6 +1,6 @@
-"""``torch.backends.opt_einsum``: opt_einsum, in whose place XLA computes."""
+"""``torch.backends.opt_einsum``: not available: XLA computes everything."""
 
 
 def is_available() -> bool:
-    """Whether opt_einsum computes: never."""
+    """Never."""
     return False

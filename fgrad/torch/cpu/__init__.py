@@ -1,4 +1,4 @@
-"""``torch.cpu``: the device that is always there."""
+"""``torch.cpu``: queries about the CPU."""
 
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,19 @@ else:
 
 
 def is_available() -> bool:
-    """Whether there is one: always."""
+    """Always true."""
     return True
 
 
 def device_count() -> int:
-    """How many there are: one."""
+    """Always one."""
     return 1
 
 
 def current_device() -> str:
-    """Its name."""
+    """Always ``"cpu"``."""
     return "cpu"
 
 
 def synchronize(device: object = None) -> None:
-    """Accepted as in PyTorch: a value is there when it is asked for."""
+    """Accepted as in PyTorch: reading a value waits for it."""

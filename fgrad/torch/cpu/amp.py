@@ -1,4 +1,4 @@
-"""``torch.cpu.amp``: former names of what is in ``torch.amp``, for the CPU."""
+"""``torch.cpu.amp``: the former names of ``torch.amp`` for the CPU."""
 
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.types import dtypes
@@ -7,7 +7,7 @@ from fgrad.torch import amp
 
 
 class autocast(amp.autocast):
-    """``torch.amp.autocast("cpu", ...)``, of which PyTorch warns."""
+    """``torch.amp.autocast("cpu", ...)``; deprecated."""
 
     def __init__(self, enabled: bool = True, dtype: Dtype = dtypes.bfloat16, cache_enabled: bool = True) -> None:
         warn(
@@ -18,7 +18,7 @@ class autocast(amp.autocast):
 
 
 class GradScaler(amp.GradScaler):
-    """``torch.amp.GradScaler("cpu", ...)``, of which PyTorch warns."""
+    """``torch.amp.GradScaler("cpu", ...)``; deprecated."""
 
     def __init__(
         self,

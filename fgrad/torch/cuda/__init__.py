@@ -1,4 +1,4 @@
-"""``torch.cuda``: whether there are GPUs; programs ask before they use one.
+"""``torch.cuda``: queries about GPUs.
 
 Source: `torch.cuda <https://docs.pytorch.org/docs/stable/cuda.html>`_.
 """
@@ -18,7 +18,7 @@ else:
 
 
 def device_count() -> int:
-    """How many GPUs JAX sees."""
+    """The number of GPUs that JAX sees."""
     try:
         return len(jax.devices("cuda"))
     except RuntimeError:
@@ -36,12 +36,12 @@ def is_available() -> bool:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Start the random numbers anew; there is one generator for all devices."""
+    """Seed the generator, which is one for all devices."""
     manual_seed(seed)
 
 
 def synchronize(device: object = None) -> None:
-    """Wait until the devices have done what they were given."""
+    """Wait for all pending work of the devices."""
     jax.effects_barrier()
 
 
@@ -55,7 +55,7 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Make the GPUs ready.
+    """Initialise the GPUs.
 
     Raises:
       AssertionError: there is none.
@@ -64,7 +64,7 @@ def init() -> None:
 
 
 def current_device() -> int:
-    """The number of the GPU that is meant where none is named.
+    """The index of the default GPU.
 
     Raises:
       AssertionError: there is none.
@@ -74,7 +74,7 @@ def current_device() -> int:
 
 
 def set_device(device: object) -> None:
-    """Accepted as in PyTorch where there is a GPU; name the device of a tensor when it is made.
+    """Accepted as in PyTorch where there is a GPU; pass the device of a tensor when creating it.
 
     Raises:
       AssertionError: there is none.
@@ -107,7 +107,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def memory_allocated(device: object = None) -> int:
-    """How many bytes arrays take on the GPU; 0 without one.
+    """The bytes that arrays take on the GPU; 0 without one.
 
     >>> import fgrad.torch as torch
     >>> torch.cuda.is_available() or torch.cuda.memory_allocated()
@@ -117,12 +117,12 @@ def memory_allocated(device: object = None) -> int:
 
 
 def max_memory_allocated(device: object = None) -> int:
-    """How many bytes arrays have taken at most; 0 without a GPU."""
+    """The peak of the bytes taken by arrays; 0 without a GPU."""
     return _memory(device, "peak_bytes_in_use")
 
 
 def memory_reserved(device: object = None) -> int:
-    """How many bytes JAX has taken for itself; 0 without a GPU."""
+    """The bytes that JAX has reserved; 0 without a GPU."""
     return _memory(device, "pool_bytes")
 
 

@@ -1,4 +1,4 @@
-"""``torch.cuda.amp``: former names of what is in ``torch.amp``, for GPUs."""
+"""``torch.cuda.amp``: the former names of ``torch.amp`` for GPUs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from fgrad.torch import amp
 
 
 class autocast(amp.autocast):
-    """``torch.amp.autocast("cuda", ...)``, of which PyTorch warns."""
+    """``torch.amp.autocast("cuda", ...)``; deprecated."""
 
     def __init__(self, enabled: bool = True, dtype: Dtype = dtypes.float16, cache_enabled: bool = True) -> None:
         _deprecated("autocast(args...)", "autocast('cuda', args...)")
@@ -17,7 +17,7 @@ class autocast(amp.autocast):
 
 
 class GradScaler(amp.GradScaler):
-    """``torch.amp.GradScaler("cuda", ...)``, of which PyTorch warns."""
+    """``torch.amp.GradScaler("cuda", ...)``; deprecated."""
 
     def __init__(
         self,
@@ -32,13 +32,13 @@ class GradScaler(amp.GradScaler):
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: Dtype | None = None) -> Any:
-    """``torch.amp.custom_fwd(..., device_type="cuda")``, of which PyTorch warns."""
+    """``torch.amp.custom_fwd(..., device_type="cuda")``; deprecated."""
     _deprecated("custom_fwd(args...)", "custom_fwd(args..., device_type='cuda')")
     return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Any) -> Any:
-    """``torch.amp.custom_bwd(..., device_type="cuda")``, of which PyTorch warns."""
+    """``torch.amp.custom_bwd(..., device_type="cuda")``; deprecated."""
     _deprecated("custom_bwd(args...)", "custom_bwd(args..., device_type='cuda')")
     return amp.custom_bwd(bwd, device_type="cuda")
 

@@ -1,4 +1,4 @@
-"""``torch.distributed``: programs ask whether they run in several processes; here they never do."""
+"""``torch.distributed``: queries about processes; here there is only one."""
 
 from fgrad.torch.stand_ins import names, submodules
 

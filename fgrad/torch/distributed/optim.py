@@ -1,4 +1,4 @@
-"""``torch.distributed.optim``: programs ask whether an optimiser shares its state among processes; none does here."""
+"""``torch.distributed.optim``, for ``isinstance`` checks; there are no instances here."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from fgrad.torch.optim.optimizer import Optimizer
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """An optimiser of which each process keeps a part.
+    """An optimiser whose state is sharded over processes.
 
     Raises:
       ValueError: always, as in PyTorch where no processes are joined.

@@ -1,4 +1,4 @@
-"""Probability distributions: draws, densities, entropies and divergences, with gradients by their parameters.
+"""Probability distributions: draws, densities, entropies and divergences, differentiable in their parameters.
 
 >>> import fgrad.torch as torch
 >>> normal = torch.distributions.Normal(torch.tensor([0.0]), torch.tensor([1.0]))

@@ -8,7 +8,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exp_family import ExponentialFamily
-from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
+from fgrad.torch.distributions.probabilities import Probabilities
 from fgrad.torch.distributions.utils import broadcast_all
 from fgrad.torch.nn import functional
 
@@ -30,13 +30,7 @@ class Bernoulli(Probabilities, ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        check_one_given(probs, logits)
-        if probs is not None:
-            self.probs: Tensor
-            (self.probs,) = broadcast_all(probs)
-        else:
-            self.logits: Tensor
-            (self.logits,) = broadcast_all(logits)
+        self._set_parameter(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @property

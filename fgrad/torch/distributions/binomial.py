@@ -7,8 +7,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
-from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
-from fgrad.torch.distributions.utils import broadcast_all
+from fgrad.torch.distributions.probabilities import Probabilities
 
 
 class Binomial(Probabilities, Distribution):
@@ -32,16 +31,8 @@ class Binomial(Probabilities, Distribution):
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        check_one_given(probs, logits)
-        if probs is not None:
-            self.total_count: Tensor
-            self.probs: Tensor
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-        else:
-            self.total_count: Tensor
-            self.logits: Tensor
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-        self.total_count: Tensor = self.total_count.type_as(self._param)
+        (count,) = self._set_parameter(probs, logits, total_count)
+        self.total_count: Tensor = count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)

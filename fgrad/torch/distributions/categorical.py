@@ -14,7 +14,7 @@ from fgrad.torch.distributions.probabilities import Probabilities, check_one_giv
 
 
 class Categorical(Probabilities, Distribution):
-    """An index of the last dimension, by the weights that stand there or by their logarithms.
+    """An index into the last dimension, drawn by the weights there or their logarithms.
 
     >>> import fgrad.torch as torch
     >>> Categorical(torch.tensor([1.0, 3.0])).probs
@@ -74,7 +74,7 @@ class Categorical(Probabilities, Distribution):
         return logits.gather(-1, index[..., :1]).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        # no probability where a logarithm is minus infinity
+        # probability zero where a logarithm is minus infinity
         logits = self.logits.clamp(min=finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
 

@@ -1,4 +1,4 @@
-"""Which transform leads from unconstrained numbers into a region: ``biject_to`` and ``transform_to``."""
+"""Transforms from unconstrained numbers into a region: ``biject_to`` and ``transform_to``."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ Factory = Callable[[Any], Transform]
 
 
 class ConstraintRegistry:
-    """A table of factories: for each kind of constraint, what makes the transform for one.
+    """A table of factories: for each class of constraint, one that makes its transform.
 
     >>> import fgrad.torch as torch
     >>> to = torch.distributions.transform_to(torch.distributions.constraints.positive)
@@ -25,7 +25,7 @@ class ConstraintRegistry:
         super().__init__()
 
     def register(self, constraint: Any, factory: Factory | None = None) -> Any:
-        """Enter a factory; without one, this is a decorator."""
+        """Register a factory; without one, this is a decorator."""
         if factory is None:
             return lambda factory: self.register(constraint, factory)
         if isinstance(constraint, constraints.Constraint):
@@ -113,8 +113,8 @@ def _transform_to_simplex(constraint: Any) -> Transform:
     return transforms.SoftmaxTransform()
 
 
-def _of_parts(registry: ConstraintRegistry) -> None:
-    """Enter the constraints made of others."""
+def _register_parts(registry: ConstraintRegistry) -> None:
+    """Register the constraints made of others."""
 
     @registry.register(constraints.independent)
     def independent(constraint: Any) -> Transform:
@@ -130,5 +130,5 @@ def _of_parts(registry: ConstraintRegistry) -> None:
         return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
 
 
-_of_parts(biject_to)
-_of_parts(transform_to)
+_register_parts(biject_to)
+_register_parts(transform_to)

@@ -1,4 +1,4 @@
-"""Regions that parameters and values have to lie in; a constraint's ``check`` says where they do.
+"""Regions that parameters and values have to lie in; a constraint's ``check`` tells where they do.
 
 Most constraints are ready-made objects (``real``, ``positive``), those with bounds are classes (``interval(0, 1)``).
 """
@@ -59,7 +59,7 @@ class Constraint:
 
     is_discrete: Any = False
     event_dim: Any = 0
-    #: what the constraint is written with
+    #: the arguments that its ``repr`` shows
     _shown: tuple[str, ...] = ()
 
     def check(self, value: Tensor) -> Tensor:
@@ -71,11 +71,11 @@ class Constraint:
         return f"{type(self).__name__.lstrip('_')}({shown})"
 
 
-# -- known only for a distribution at hand ---------------------------------------------------------------------------
+# -- dependent on a distribution --------------------------------------------------------------------------------------
 
 
 class _Dependent(Constraint):
-    """A region that depends on other parameters; what is left out is not known."""
+    """A region that depends on other parameters; arguments left out are unknown."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete = is_discrete
@@ -95,7 +95,7 @@ class _Dependent(Constraint):
         return self._event_dim
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> "_Dependent":
-        """The same constraint, with what is known of it."""
+        """The same constraint, with some arguments known."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -151,11 +151,11 @@ class _IndependentConstraint(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         result = self.base_constraint.check(value)
-        kept = result.dim() - self.reinterpreted_batch_ndims
-        if kept < 0:
+        batch_dims = result.dim() - self.reinterpreted_batch_ndims
+        if batch_dims < 0:
             expected = self.base_constraint.event_dim + self.reinterpreted_batch_ndims
             raise ValueError(f"Expected value.dim() >= {expected} but got {value.dim()}")
-        return result.reshape(result.shape[:kept] + (-1,)).all(-1)
+        return result.reshape(result.shape[:batch_dims] + (-1,)).all(-1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__[1:]}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
@@ -228,7 +228,7 @@ class _Stack(_Parts):
     @property
     def event_dim(self) -> int:
         of_slices = super().event_dim
-        # a dimension counted from the end that lies behind those of a slice's event is one of the event, too
+        # a dimension counted from the end, beyond those of a slice's event, belongs to the event, too
         return of_slices + (self.dim + of_slices < 0)
 
     def check(self, value: Tensor) -> Tensor:
@@ -249,14 +249,14 @@ class _Boolean(Constraint):
 
 
 class _Real(Constraint):
-    """All numbers, and nothing that is not a number."""
+    """All numbers but NaN."""
 
     def check(self, value: Tensor) -> Tensor:
         return value.eq(value)
 
 
 class _GreaterThan(Constraint):
-    """Above a bound."""
+    """Numbers above a bound."""
 
     _shown = ("lower_bound",)
 
@@ -276,7 +276,7 @@ class _GreaterThanEq(_GreaterThan):
 
 
 class _IntegerGreaterThan(_GreaterThan):
-    """Integers from a bound on."""
+    """Integers not below a bound."""
 
     is_discrete = True
 
@@ -385,7 +385,7 @@ class _CorrCholesky(_LowerCholesky):
     """The Cholesky factor of a correlation matrix: its rows are of length one."""
 
     def check(self, value: Tensor) -> Tensor:
-        # ten times what rounding does to each term of a row
+        # ten times the rounding error of a row
         tolerance = finfo(value.dtype).eps * value.size(-1) * 10
         lengths = value.detach().square().sum(-1).sqrt()
         return super().check(value) & (lengths - 1).abs().le(tolerance).all(-1)
@@ -404,24 +404,24 @@ class _Symmetric(_Square):
     """A matrix that is its own transpose, but for rounding."""
 
     def check(self, value: Tensor) -> Tensor:
-        found = super().check(value)
-        return ops.isclose(value, value.mT, atol=1e-6).all(-1).all(-1) if bool(found.all()) else found
+        square = super().check(value)
+        return ops.isclose(value, value.mT, atol=1e-6).all(-1).all(-1) if bool(square.all()) else square
 
 
 class _PositiveSemidefinite(_Symmetric):
     """Symmetric, without negative eigenvalues."""
 
     def check(self, value: Tensor) -> Tensor:
-        found = super().check(value)
-        return eigvalsh(value).ge(0).all(-1) if bool(found.all()) else found
+        symmetric = super().check(value)
+        return eigvalsh(value).ge(0).all(-1) if bool(symmetric.all()) else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
     """Symmetric, with positive eigenvalues only."""
 
     def check(self, value: Tensor) -> Tensor:
-        found = super().check(value)
-        return cholesky_ex(value).info.eq(0) if bool(found.all()) else found
+        symmetric = super().check(value)
+        return cholesky_ex(value).info.eq(0) if bool(symmetric.all()) else symmetric
 
 
 # -- their names -----------------------------------------------------------------------------------------------------

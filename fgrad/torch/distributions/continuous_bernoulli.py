@@ -8,7 +8,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exp_family import ExponentialFamily
-from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
+from fgrad.torch.distributions.probabilities import Probabilities
 from fgrad.torch.distributions.utils import broadcast_all, clamp_probs
 from fgrad.torch.nn import functional
 
@@ -16,7 +16,7 @@ from fgrad.torch.nn import functional
 class ContinuousBernoulli(Probabilities, ExponentialFamily):
     """Numbers from zero to one, of density proportional to ``p**x * (1 - p)**(1 - x)``.
 
-    Between ``lims`` the formulas divide by almost zero, and their series around one half are taken.
+    Between ``lims`` the formulas divide by almost zero; their series around one half replace them.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#continuousbernoulli
     """
@@ -34,16 +34,11 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        check_one_given(probs, logits)
+        self._set_parameter(probs, logits)
         if probs is not None:
-            self.probs: Tensor
-            (self.probs,) = broadcast_all(probs)
             if validate_args is not None and not bool(self.arg_constraints["probs"].check(self.probs).all()):
                 raise ValueError("The parameter probs has invalid values")
-            self.probs = clamp_probs(self.probs)
-        else:
-            self.logits: Tensor
-            (self.logits,) = broadcast_all(logits)
+            self.probs: Tensor = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(self._param.size(), validate_args=validate_args)
 
@@ -53,12 +48,12 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
 
     @property
     def _stable(self) -> Tensor:
-        """Where the formulas can be used."""
+        """Where the formulas are stable."""
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     @property
     def _cut(self) -> Tensor:
-        """The probabilities, replaced by others where the formulas cannot be used."""
+        """The probabilities, replaced by others where the formulas are unstable."""
         return ops.where(self._stable, self.probs, self._lims[0])
 
     def _log_norm(self) -> Tensor:
@@ -102,13 +97,13 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
 
     def icdf(self, value: Tensor) -> Tensor:
         cut = self._cut
-        rest = ops.log1p(-cut)
-        exact = (ops.log1p(-cut + value * (2.0 * cut - 1.0)) - rest) / (ops.log(cut) - rest)
+        log_failure = ops.log1p(-cut)
+        exact = (ops.log1p(-cut + value * (2.0 * cut - 1.0)) - log_failure) / (ops.log(cut) - log_failure)
         return ops.where(self._stable, exact, value)
 
     def entropy(self) -> Tensor:
-        rest = ops.log1p(-self.probs)
-        return self.mean * (rest - ops.log(self.probs)) - self._log_norm() - rest
+        log_failure = ops.log1p(-self.probs)
+        return self.mean * (log_failure - ops.log(self.probs)) - self._log_norm() - log_failure
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

@@ -11,7 +11,7 @@ from fgrad.torch.nn import functional
 
 
 class Dirichlet(ExponentialFamily):
-    """Points of the simplex, by their concentrations.
+    """The Dirichlet distribution over the simplex.
 
     >>> import fgrad.torch as torch
     >>> Dirichlet(torch.tensor([1.0, 3.0])).mean

@@ -1,4 +1,4 @@
-"""What all distributions are."""
+"""The base class of all distributions."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -12,15 +12,15 @@ from fgrad.torch.distributions.utils import lazy_property
 
 
 class Distribution:
-    """Distributions of ``event_shape``, independent of each other in the places of ``batch_shape``.
+    """A batch of independent distributions.
 
     Arguments:
-      batch_shape: the shape of the places that have a distribution each.
+      batch_shape: the shape of the batch of distributions.
       event_shape: the shape of one draw.
-      validate_args: check the parameters, and values that are asked about.
+      validate_args: check the parameters, and the values passed to methods.
 
     Raises:
-      ValueError: a parameter is not where it has to be.
+      ValueError: a parameter violates its constraint.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#distribution
     """
@@ -28,12 +28,12 @@ class Distribution:
     has_rsample: Any = False
     has_enumerate_support: Any = False
     _validate_args = __debug__
-    #: the tensors that ``expand`` expands, of those that an object has; a subclass without them has its own ``expand``
+    #: the attributes that ``expand`` expands, if present; a subclass without them overrides ``expand``
     _parameters: ClassVar[tuple[str, ...]]
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Turn the checks on or off where a constructor does not say."""
+        """Set whether constructors check by default."""
         if value not in [True, False]:
             raise ValueError
         Distribution._validate_args = value
@@ -71,11 +71,11 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Iterable[int], _instance: Any = None) -> Any:
-        """The same distribution in more places, or in the same ones seen as more.
+        """The distribution with its batch expanded.
 
         Arguments:
-          batch_shape: the shape of the places.
-          _instance: an object of a subclass that is to be filled.
+          batch_shape: the new batch shape.
+          _instance: an object of a subclass to be filled.
         """
         owner = next((cls for cls in type(self).__mro__ if "_parameters" in vars(cls)), None)
         if owner is None:
@@ -83,7 +83,7 @@ class Distribution:
         return self._expanded(self._get_checked_instance(owner, _instance), batch_shape)
 
     def _expanded(self, new: Any, batch_shape: Iterable[int], **more: Any) -> Any:
-        """Fill a new object with expanded parameters, and with what else is given."""
+        """Fill a new object with expanded parameters and other attributes."""
         batch_shape = Size(batch_shape)
         for name in self._parameters:
             if name in self.__dict__:
@@ -105,7 +105,7 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
-        """The shape of the places that have a distribution each."""
+        """The shape of the batch of distributions."""
         return self._batch_shape
 
     @property
@@ -113,13 +113,13 @@ class Distribution:
         """The shape of one draw."""
         return self._event_shape
 
-    def _not_known(self) -> Any:
+    def _not_implemented(self) -> Any:
         raise NotImplementedError
 
-    #: where each parameter has to lie
-    arg_constraints: Any = property(_not_known)
-    #: where the draws lie
-    support: Any = property(_not_known)
+    #: the constraints of the parameters
+    arg_constraints: Any = property(_not_implemented)
+    #: the constraint of the draws
+    support: Any = property(_not_implemented)
 
     @property
     def mean(self) -> Tensor:
@@ -147,7 +147,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draws, through which the parameters get gradients."""
+        """Draws that are differentiable with respect to the parameters."""
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
@@ -168,7 +168,7 @@ class Distribution:
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values, along a new first dimension; if ``expand``, for each place of the batch."""
+        """All values, along a new first dimension; if ``expand``, for each element of the batch."""
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
@@ -217,7 +217,7 @@ class Distribution:
     def __repr__(self) -> str:
         shown = [name for name in self.arg_constraints if name in self.__dict__]
         values = [self.__dict__[name] for name in shown]
-        written = [value if value.numel() == 1 else value.size() for value in values]
+        printed = [value if value.numel() == 1 else value.size() for value in values]
         return (
-            f"{type(self).__name__}({', '.join(f'{name}: {each}' for name, each in zip(shown, written, strict=True))})"
+            f"{type(self).__name__}({', '.join(f'{name}: {each}' for name, each in zip(shown, printed, strict=True))})"
         )

@@ -1,4 +1,4 @@
-"""Transforms of each element by itself."""
+"""Elementwise transforms."""
 
 import math
 from typing import Any
@@ -154,7 +154,7 @@ class TanhTransform(Transform):
         return x.tanh()
 
     def _inverse(self, y: Tensor) -> Tensor:
-        # as it is: clamped, the inverse of values next to one would be wrong
+        # not clamped, which would make the inverse of values next to one wrong
         return ops.atanh(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ class TanhTransform(Transform):
 
 
 class AbsTransform(Transform):
-    """The absolute value; of the two arguments of a value, the inverse gives the positive one.
+    """The absolute value; the inverse returns the positive argument.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.AbsTransform
     """
@@ -255,7 +255,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class CumulativeDistributionTransform(Transform):
-    """The distribution function of a distribution of one number.
+    """The distribution function of a univariate distribution.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.CumulativeDistributionTransform
     """

@@ -1,4 +1,4 @@
-"""Distributions that are exponential in their natural parameters."""
+"""Exponential families."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError
 
     #: the mean of ``k``
-    _mean_carrier_measure: Any = property(Distribution._not_known)
+    _mean_carrier_measure: Any = property(Distribution._not_implemented)
 
     def entropy(self) -> Tensor:
         """The entropy, by the gradient of ``F``: the mean of ``t``."""

@@ -11,7 +11,7 @@ from fgrad.torch.distributions.utils import broadcast_all
 
 
 class Gamma(ExponentialFamily):
-    """The gamma distribution of a concentration and a rate; draws move with both along the distribution function.
+    """The gamma distribution of a concentration and a rate; draws are differentiable with respect to both.
 
     >>> import fgrad.torch as torch
     >>> Gamma(3.0, 2.0).mean
@@ -47,7 +47,7 @@ class Gamma(ExponentialFamily):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         value = ops._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        # without a record: a draw that was raised to the least number keeps its gradient
+        # without recording: a draw clamped to the least number keeps its gradient
         value.detach().clamp_(min=finfo(value.dtype).tiny)
         return value
 

@@ -8,7 +8,7 @@ from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
-from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
+from fgrad.torch.distributions.probabilities import Probabilities
 from fgrad.torch.distributions.utils import broadcast_all
 from fgrad.torch.nn import functional
 
@@ -24,13 +24,7 @@ class Geometric(Probabilities, Distribution):
     _parameters = ("probs", "logits")
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        check_one_given(probs, logits)
-        if probs is not None:
-            self.probs: Tensor
-            (self.probs,) = broadcast_all(probs)
-        else:
-            self.logits: Tensor
-            (self.logits,) = broadcast_all(logits)
+        self._set_parameter(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
         if self._validate_args and probs is not None:
             value = self.probs
@@ -61,7 +55,7 @@ class Geometric(Probabilities, Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)
         value, probs = broadcast_all(value, self.probs)
-        # no failures of probability zero: zero times a logarithm of zero
+        # no failures at probability zero: avoids 0 * log(0)
         probs = probs.masked_fill((probs == 1) & (value == 0), 0)
         return value * (-probs).log1p() + self.probs.log()
 

@@ -14,7 +14,7 @@ from fgrad.torch.distributions.utils import broadcast_all, euler_constant
 
 
 class Gumbel(TransformedDistribution):
-    """The Gumbel distribution, of the largest of many numbers.
+    """The Gumbel distribution: the limit of the largest of many numbers.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#gumbel
     """

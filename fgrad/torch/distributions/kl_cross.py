@@ -1,7 +1,7 @@
 """Divergences of distributions of two kinds.
 
-The divergence is minus the entropy of the first less its mean of the logarithm of the second's density; that mean needs
-only a few moments of the first.
+The divergence is minus the first's entropy, minus its mean of the second's log density; that mean needs only a few
+moments.
 """
 
 import math
@@ -24,7 +24,7 @@ from fgrad.torch.distributions.poisson import Poisson
 from fgrad.torch.distributions.uniform import Uniform
 from fgrad.torch.distributions.utils import euler_constant
 
-# -- where the first goes where the second does not --------------------------------------------------------------------
+# -- where the second's support is too small ---------------------------------------------------------------------------
 
 _BOUNDED = (Beta, ContinuousBernoulli, Pareto, Uniform)
 _OUTSIDE = {
@@ -80,7 +80,7 @@ def _mean_exp(p: Any, rate: Tensor) -> Tensor:
 
 
 def _inside(p: Any, low: Any, high: Any, result: Tensor) -> Tensor:
-    """The result where a distribution of bounded draws keeps within bounds, and infinity elsewhere."""
+    """The result where the support is within bounds, and infinity elsewhere."""
     bounds = p.support
     outside = ops.as_tensor(bounds.lower_bound < low) | ops.as_tensor(bounds.upper_bound > high)
     return ops.where(outside, math.inf, result)
@@ -156,10 +156,10 @@ def _to_gumbel(p: Any, q: Any) -> Tensor:
 
 @register_kl(Normal, Laplace)
 def _normal_to_laplace(p: Any, q: Any) -> Tensor:
-    away = p.loc - q.loc
-    ratio = away / p.scale
+    shift = p.loc - q.loc
+    ratio = shift / p.scale
     density = math.sqrt(2 / math.pi) * p.scale * (-0.5 * ratio.pow(2)).exp()
-    distance = density + away * ops.erf(math.sqrt(0.5) * ratio)
+    distance = density + shift * ops.erf(math.sqrt(0.5) * ratio)
     return -p.entropy() + (2 * q.scale).log() + distance / q.scale
 
 

@@ -1,4 +1,4 @@
-"""The table of Kullback-Leibler divergences: of two matching entries the one for the closest classes counts."""
+"""The table of Kullback-Leibler divergences: of several matching entries that of the closest classes applies."""
 
 import functools
 from collections.abc import Callable
@@ -14,10 +14,10 @@ _REGISTRY: dict[tuple[type, type], Divergence] = {}
 
 
 def register_kl(type_p: Any, type_q: Any) -> Callable[[Divergence], Divergence]:
-    """A decorator that enters a function as the divergence of two classes of distributions.
+    """A decorator that registers the divergence of two classes of distributions.
 
     Raises:
-      TypeError: a class is not one of distributions.
+      TypeError: a class is not a distribution.
 
     >>> class Mine(Distribution):
     ...     pass
@@ -35,14 +35,14 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Divergence], Divergence]:
 
     def enter(function: Divergence) -> Divergence:
         _REGISTRY[type_p, type_q] = function
-        _found.cache_clear()
+        _closest_entry.cache_clear()
         return function
 
     return enter
 
 
 @functools.cache
-def _found(type_p: type, type_q: type) -> Divergence | None:
+def _closest_entry(type_p: type, type_q: type) -> Divergence | None:
     """The entry whose classes are closest: by the first class, or by the second, and a warning if they differ."""
     matches = [(p, q) for p, q in _REGISTRY if issubclass(type_p, p) and issubclass(type_q, q)]
     if not matches:
@@ -51,15 +51,15 @@ def _found(type_p: type, type_q: type) -> Divergence | None:
     def nearness(p: type, q: type) -> tuple[int, int]:
         return type_p.__mro__.index(p), type_q.__mro__.index(q)
 
-    left = min(matches, key=lambda pair: nearness(*pair))
-    right = min(matches, key=lambda pair: nearness(*pair)[::-1])
-    if _REGISTRY[left] is not _REGISTRY[right]:
+    by_p = min(matches, key=lambda pair: nearness(*pair))
+    by_q = min(matches, key=lambda pair: nearness(*pair)[::-1])
+    if _REGISTRY[by_p] is not _REGISTRY[by_q]:
         warn(
-            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left[0].__name__}, "
-            f"{right[1].__name__})",
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({by_p[0].__name__}, "
+            f"{by_q[1].__name__})",
             RuntimeWarning,
         )
-    return _REGISTRY[left]
+    return _REGISTRY[by_p]
 
 
 def kl_divergence(p: Any, q: Any) -> Tensor:
@@ -75,7 +75,7 @@ def kl_divergence(p: Any, q: Any) -> Tensor:
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.kl.kl_divergence
     """
-    function = _found(type(p), type(q))
+    function = _closest_entry(type(p), type(q))
     if function is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"

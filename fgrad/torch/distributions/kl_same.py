@@ -146,9 +146,9 @@ def _geometric(p: Any, q: Any) -> Tensor:
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Any, q: Any) -> Tensor:
     ratio = p.scale / q.scale
-    away = (q.loc - p.loc) / q.scale
-    moment = (away + (1 + ratio).lgamma()).exp()
-    return -ratio.log() - away + ratio * euler_constant + moment - (1 + euler_constant)
+    shift = (q.loc - p.loc) / q.scale
+    moment = (shift + (1 + ratio).lgamma()).exp()
+    return -ratio.log() - shift + ratio * euler_constant + moment - (1 + euler_constant)
 
 
 @register_kl(HalfNormal, HalfNormal)
@@ -165,8 +165,8 @@ def _independent(p: Any, q: Any) -> Tensor:
 
 @register_kl(Laplace, Laplace)
 def _laplace(p: Any, q: Any) -> Tensor:
-    ratio, away = p.scale / q.scale, (p.loc - q.loc).abs()
-    return -ratio.log() + away / q.scale + ratio * ops.exp(-away / p.scale) - 1
+    ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
+    return -ratio.log() + distance / q.scale + ratio * ops.exp(-distance / p.scale) - 1
 
 
 @register_kl(Normal, Normal)
@@ -175,13 +175,13 @@ def _normal(p: Any, q: Any) -> Tensor:
     return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
 
 
-def _normals(p_factor: Tensor, q_factor: Tensor, away: Tensor) -> Tensor:
+def _normals(p_factor: Tensor, q_factor: Tensor, difference: Tensor) -> Tensor:
     """The divergence of two normal distributions of vectors, by their Cholesky factors."""
     n = p_factor.shape[-1]
     batch = ops.broadcast_shapes(p_factor.shape[:-2], q_factor.shape[:-2])
     p_factor, q_factor = p_factor.expand(batch + (n, n)), q_factor.expand(batch + (n, n))
     trace = solve_triangular(q_factor, p_factor, upper=False).pow(2).sum((-2, -1))
-    distance = squared_distance(q_factor, away)
+    distance = squared_distance(q_factor, difference)
     return half_log_det(q_factor) - half_log_det(p_factor) + 0.5 * (trace + distance - n)
 
 

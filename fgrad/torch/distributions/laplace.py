@@ -1,38 +1,23 @@
 """The Laplace distribution."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.distributions import constraints
-from fgrad.torch.distributions.distribution import Distribution
-from fgrad.torch.distributions.utils import broadcast_all
+from fgrad.torch.distributions.location_scale import LocationScale
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """The Laplace distribution: exponential to both sides of ``loc``.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#laplace
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _parameters = ("loc", "scale")
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc: Tensor
-        self.scale: Tensor
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property
@@ -54,8 +39,8 @@ class Laplace(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._checked(value)
-        away = value - self.loc
-        return 0.5 - 0.5 * away.sign() * ops.expm1(-away.abs() / self.scale)
+        deviation = value - self.loc
+        return 0.5 - 0.5 * deviation.sign() * ops.expm1(-deviation.abs() / self.scale)
 
     def icdf(self, value: Tensor) -> Tensor:
         term = value - 0.5

@@ -16,7 +16,7 @@ from fgrad.torch.distributions.utils import broadcast_all
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices; a concentration of one makes all correlation matrices as likely.
+    """Cholesky factors of correlation matrices; a concentration of one is uniform over correlation matrices.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#lkjcholesky
     """
@@ -43,7 +43,7 @@ class LKJCholesky(Distribution):
         return self._expanded(new, batch_shape, dim=self.dim, _beta=self._beta.expand(batch_shape + (self.dim,)))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draws, row by row: a direction, and the share of the row's length that is left of the diagonal."""
+        """Draws, row by row: a direction, and the fraction of the row's length left of the diagonal."""
         dtype = self.concentration.dtype
         with no_grad():
             shares = self._beta.sample(sample_shape)

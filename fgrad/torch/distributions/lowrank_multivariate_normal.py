@@ -1,4 +1,4 @@
-"""Normal distributions of vectors whose covariance is of low rank but for its diagonal."""
+"""Normal distributions of vectors whose covariance is diagonal plus low rank."""
 
 import math
 from typing import Any, ClassVar
@@ -15,7 +15,8 @@ from fgrad.torch.linalg import cholesky, solve_triangular
 class LowRankMultivariateNormal(Distribution):
     """The normal distribution of vectors of covariance ``W @ W.T + diag(d)``.
 
-    All is computed with the small matrix ``I + W.T @ diag(1 / d) @ W``: the lemmas of Woodbury and of the determinant.
+    Everything is computed with the small matrix ``I + W.T @ diag(1 / d) @ W``: the lemmas of Woodbury and of the
+    determinant.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#lowrankmultivariatenormal
     """
@@ -74,7 +75,7 @@ class LowRankMultivariateNormal(Distribution):
     @lazy_property
     def scale_tril(self) -> Tensor:
         """The Cholesky factor of the covariance."""
-        # that of a matrix scaled to have at least one on its diagonal
+        # of a matrix scaled to a diagonal of at least one
         root = self.cov_diag.sqrt().unsqueeze(-1)
         scaled = self.cov_factor / root
         return root * cholesky(scaled @ scaled.mT + ops.eye(self._event_shape[0], dtype=root.dtype))
@@ -92,21 +93,21 @@ class LowRankMultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        low = standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype)
-        own = standard_normal(shape, self.loc.dtype)
-        return self.loc + (self.cov_factor @ low.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * own
+        factors = standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype)
+        noise = standard_normal(shape, self.loc.dtype)
+        return self.loc + (self.cov_factor @ factors.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * noise
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)
-        away = (value - self.loc).unsqueeze(-1)
-        small = self._capacitance_tril
-        column = self._scaled @ away
-        small_column = solve_triangular(small.expand(column.shape[:-2] + small.shape[-2:]), column, upper=False)
-        distance = (away.squeeze(-1).pow(2) / self.cov_diag).sum(-1) - small_column.squeeze(-1).pow(2).sum(-1)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det(small) + distance)
+        deviation = (value - self.loc).unsqueeze(-1)
+        capacitance = self._capacitance_tril
+        column = self._scaled @ deviation
+        solved = solve_triangular(capacitance.expand(column.shape[:-2] + capacitance.shape[-2:]), column, upper=False)
+        distance = (deviation.squeeze(-1).pow(2) / self.cov_diag).sum(-1) - solved.squeeze(-1).pow(2).sum(-1)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det(capacitance) + distance)
 
-    def _log_det(self, small: Tensor) -> Tensor:
-        return 2 * half_log_det(small) + self.cov_diag.log().sum(-1)
+    def _log_det(self, capacitance: Tensor) -> Tensor:
+        return 2 * half_log_det(capacitance) + self.cov_diag.log().sum(-1)
 
     def entropy(self) -> Tensor:
         half = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det(self._capacitance_tril))

@@ -13,7 +13,7 @@ from fgrad.torch.distributions.distribution import Distribution
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture: the components stand in the last dimension of a distribution's batch.
+    """A mixture: the components are the last batch dimension of a distribution.
 
     >>> import fgrad.torch as torch
     >>> parts = torch.distributions.Normal(torch.tensor([-1.0, 3.0]), 1.0)
@@ -36,12 +36,12 @@ class MixtureSameFamily(Distribution):
             raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
         if not isinstance(component_distribution, Distribution):
             raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
-        weights, places = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
-        for i, j in zip(reversed(weights), reversed(places), strict=False):
+        mixture_shape, batch_shape = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
+        for i, j in zip(reversed(mixture_shape), reversed(batch_shape), strict=False):
             if i != 1 and j != 1 and i != j:
                 raise ValueError(
-                    f"`mixture_distribution.batch_shape` ({weights}) is not compatible with "
-                    f"`component_distribution.batch_shape`({places})"
+                    f"`mixture_distribution.batch_shape` ({mixture_shape}) is not compatible with "
+                    f"`component_distribution.batch_shape`({batch_shape})"
                 )
         count, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if count is not None and components is not None and count != components:
@@ -52,7 +52,7 @@ class MixtureSameFamily(Distribution):
         self._num_component = components
         event_shape = component_distribution.event_shape
         self._event_ndims = len(event_shape)
-        super().__init__(batch_shape=places, event_shape=event_shape, validate_args=validate_args)
+        super().__init__(batch_shape=batch_shape, event_shape=event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Iterable[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(MixtureSameFamily, _instance)
@@ -97,8 +97,8 @@ class MixtureSameFamily(Distribution):
         # the law of total variance
         weights, means = self._weights(), self.component_distribution.mean
         within = (weights * self.component_distribution.variance).sum(dim=self._dim)
-        away = means - self.mean.unsqueeze(self._dim)
-        return within + (weights * away.pow(2.0)).sum(dim=self._dim)
+        deviations = means - self.mean.unsqueeze(self._dim)
+        return within + (weights * deviations.pow(2.0)).sum(dim=self._dim)
 
     def cdf(self, value: Tensor) -> Tensor:
         parts = self.component_distribution.cdf(value.unsqueeze(self._dim))
@@ -115,7 +115,7 @@ class MixtureSameFamily(Distribution):
             parts = self.component_distribution.sample(sample_shape)
             index = index.reshape(index.shape + (1,) * (self._event_ndims + 1))
             index = index.expand(index.shape[: index.dim() - self._event_ndims] + self._event_shape)
-            # the component's axis stands before the event's
+            # the component axis precedes the event's
             index = index.expand(parts.shape[: parts.dim() + self._dim] + (1,) + self._event_shape)
             return parts.gather(self._dim, index).squeeze(self._dim)
 

@@ -11,10 +11,11 @@ from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.binomial import Binomial
 from fgrad.torch.distributions.categorical import Categorical
 from fgrad.torch.distributions.distribution import Distribution
+from fgrad.torch.distributions.probabilities import FromCategorical
 from fgrad.torch.distributions.utils import broadcast_all
 
 
-class Multinomial(Distribution):
+class Multinomial(FromCategorical, Distribution):
     """How often each category comes in ``total_count`` draws.
 
     >>> import fgrad.torch as torch
@@ -51,27 +52,12 @@ class Multinomial(Distribution):
         return constraints.multinomial(self.total_count)
 
     @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
     def mean(self) -> Tensor:
         return self.probs * self.total_count
 
     @property
     def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the parameter that was given."""
-        return self._categorical.param_shape
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         sample_shape = Size(sample_shape)

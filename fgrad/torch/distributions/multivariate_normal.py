@@ -12,10 +12,10 @@ from fgrad.torch.distributions.utils import lazy_property, standard_normal
 from fgrad.torch.linalg import cholesky, solve_triangular
 
 
-def squared_distance(factor: Tensor, away: Tensor) -> Tensor:
-    """The square of the Mahalanobis distance of differences, by a Cholesky factor of the covariance."""
-    shape = ops.broadcast_shapes(factor.shape[:-1], away.shape)
-    columns = away.expand(shape).unsqueeze(-1)
+def squared_distance(factor: Tensor, deviation: Tensor) -> Tensor:
+    """The squared Mahalanobis norm, from a Cholesky factor of the covariance."""
+    shape = ops.broadcast_shapes(factor.shape[:-1], deviation.shape)
+    columns = deviation.expand(shape).unsqueeze(-1)
     return solve_triangular(factor, columns, upper=False).squeeze(-1).pow(2).sum(-1)
 
 
@@ -25,18 +25,59 @@ def half_log_det(factor: Tensor) -> Tensor:
 
 
 def factor_of_inverse(precision: Tensor) -> Tensor:
-    """The Cholesky factor of the inverse of a matrix: from the factor of the matrix with its axes turned around."""
+    """The Cholesky factor of the inverse of a matrix: from the factor of the matrix with reversed axes."""
     turned = cholesky(precision.flip((-2, -1)))
     inverse_factor = turned.flip((-2, -1)).transpose(-2, -1)
     eye = ops.eye(precision.shape[-1], dtype=precision.dtype)
     return solve_triangular(inverse_factor, eye, upper=False)
 
 
-#: the names by which libraries import them
+#: names that libraries import
 _batch_mahalanobis, _precision_to_scale_tril = squared_distance, factor_of_inverse
 
 
-class MultivariateNormal(Distribution):
+def specified(error: type[Exception], scale_tril: Any, covariance: Any, precision: Any) -> tuple[str, Tensor]:
+    """The only one of the matrices that is given, and its name."""
+    named = {"scale_tril": scale_tril, "covariance_matrix": covariance, "precision_matrix": precision}
+    given = [(name, matrix) for name, matrix in named.items() if matrix is not None]
+    if len(given) != 1:
+        raise error("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+    return given[0]
+
+
+def cholesky_factor(name: str, matrix: Tensor) -> Tensor:
+    """The Cholesky factor of the covariance, from one of the matrices."""
+    if name == "scale_tril":
+        return matrix
+    return cholesky(matrix) if name == "covariance_matrix" else factor_of_inverse(matrix)
+
+
+class Covariance(Distribution):
+    """A distribution with a covariance, given by itself, its inverse or its Cholesky factor."""
+
+    _unbroadcasted_scale_tril: Tensor
+
+    def _broadcast(self, matrix: Tensor) -> Tensor:
+        return matrix.expand(self._batch_shape + matrix.shape[-2:])
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The Cholesky factor of the covariance."""
+        return self._broadcast(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance."""
+        factor = self._unbroadcasted_scale_tril
+        return self._broadcast(factor @ factor.mT)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the covariance."""
+        return self._broadcast(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
+
+
+class MultivariateNormal(Covariance):
     """The normal distribution of vectors, of a mean and a covariance, its inverse or its Cholesky factor.
 
     >>> import fgrad.torch as torch
@@ -66,11 +107,7 @@ class MultivariateNormal(Distribution):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        named = {"scale_tril": scale_tril, "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix}
-        given = [(name, matrix) for name, matrix in named.items() if matrix is not None]
-        if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given
+        name, matrix = specified(ValueError, scale_tril, covariance_matrix, precision_matrix)
         if matrix.dim() < 2:
             shown = "scale_tril matrix" if name == "scale_tril" else name
             raise ValueError(f"{shown} must be at least two-dimensional, with optional leading batch dimensions")
@@ -78,34 +115,11 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         self.loc: Any = loc.expand(batch_shape + (-1,))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        self._unbroadcasted_scale_tril = {
-            "scale_tril": lambda: matrix,
-            "covariance_matrix": lambda: cholesky(matrix),
-            "precision_matrix": lambda: factor_of_inverse(matrix),
-        }[name]()
+        self._unbroadcasted_scale_tril = cholesky_factor(name, matrix)
 
     def expand(self, batch_shape: Iterable[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(MultivariateNormal, _instance)
         return self._expanded(new, batch_shape, _unbroadcasted_scale_tril=self._unbroadcasted_scale_tril)
-
-    def _broadcast(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor of the covariance."""
-        return self._broadcast(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance."""
-        factor = self._unbroadcasted_scale_tril
-        return self._broadcast(factor @ factor.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance."""
-        return self._broadcast(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:

@@ -8,8 +8,7 @@ from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.gamma import Gamma
-from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
-from fgrad.torch.distributions.utils import broadcast_all
+from fgrad.torch.distributions.probabilities import Probabilities
 from fgrad.torch.nn import functional
 
 
@@ -30,16 +29,8 @@ class NegativeBinomial(Probabilities, Distribution):
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        check_one_given(probs, logits)
-        if probs is not None:
-            self.total_count: Tensor
-            self.probs: Tensor
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-        else:
-            self.total_count: Tensor
-            self.logits: Tensor
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-        self.total_count: Tensor = self.total_count.type_as(self._param)
+        (count,) = self._set_parameter(probs, logits, total_count)
+        self.total_count: Tensor = count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @property

@@ -1,17 +1,17 @@
 """The normal distribution."""
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exp_family import ExponentialFamily
-from fgrad.torch.distributions.utils import broadcast_all, standard_normal
+from fgrad.torch.distributions.location_scale import LocationScale
+from fgrad.torch.distributions.utils import standard_normal
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """The normal distribution of a mean and a standard deviation.
 
     >>> import fgrad.torch as torch
@@ -21,24 +21,11 @@ class Normal(ExponentialFamily):
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#normal
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _parameters = ("loc", "scale")
     _mean_carrier_measure = 0
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc: Tensor
-        self.scale: Tensor
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property

@@ -1,4 +1,4 @@
-"""Categorical distributions whose draws are vectors with a single one."""
+"""Categorical distributions over one-hot vectors."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -9,11 +9,12 @@ from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.categorical import Categorical
 from fgrad.torch.distributions.distribution import Distribution
+from fgrad.torch.distributions.probabilities import FromCategorical
 from fgrad.torch.nn import functional
 
 
-class OneHotCategorical(Distribution):
-    """A vector with a single one, at an index drawn by weights or by their logarithms.
+class OneHotCategorical(FromCategorical, Distribution):
+    """A one-hot vector, its index drawn by weights or their logarithms.
 
     >>> import fgrad.torch as torch
     >>> OneHotCategorical(torch.tensor([0.0, 1.0])).sample()
@@ -40,20 +41,6 @@ class OneHotCategorical(Distribution):
         return self._expanded(new, batch_shape, _categorical=self._categorical.expand(batch_shape))
 
     @property
-    def _param(self) -> Tensor:
-        return self._categorical._param
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
     def mean(self) -> Tensor:
         return self._categorical.probs
 
@@ -65,11 +52,6 @@ class OneHotCategorical(Distribution):
     @property
     def variance(self) -> Tensor:
         return self._categorical.probs * (1 - self._categorical.probs)
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the parameter that was given."""
-        return self._categorical.param_shape
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         probs = self._categorical.probs
@@ -85,7 +67,7 @@ class OneHotCategorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
-        values = ops.eye(n, dtype=self._param.dtype).view((n, *[1] * len(self.batch_shape), n))
+        values = ops.eye(n, dtype=self._categorical._param.dtype).view((n, *[1] * len(self.batch_shape), n))
         return values.expand((n, *self.batch_shape, n)) if expand else values
 
 

@@ -11,7 +11,7 @@ from fgrad.torch.distributions.utils import sum_rightmost
 
 
 class CatTransform(Transform):
-    """Transforms of pieces of a tensor, one after the other along a dimension.
+    """Transforms of pieces of a tensor along a dimension.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.CatTransform
     """
@@ -34,7 +34,7 @@ class CatTransform(Transform):
 
     @property
     def length(self) -> int:
-        """The length of all pieces together."""
+        """The total length of the pieces."""
         return sum(self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Transform:

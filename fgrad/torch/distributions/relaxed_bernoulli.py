@@ -7,7 +7,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
-from fgrad.torch.distributions.probabilities import Probabilities, check_one_given
+from fgrad.torch.distributions.probabilities import Probabilities
 from fgrad.torch.distributions.transformed_distribution import TransformedDistribution
 from fgrad.torch.distributions.transforms import SigmoidTransform
 from fgrad.torch.distributions.utils import broadcast_all, clamp_probs
@@ -28,13 +28,7 @@ class LogitRelaxedBernoulli(Probabilities, Distribution):
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        check_one_given(probs, logits)
-        if probs is not None:
-            self.probs: Tensor
-            (self.probs,) = broadcast_all(probs)
-        else:
-            self.logits: Tensor
-            (self.logits,) = broadcast_all(logits)
+        self._set_parameter(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Iterable[int], _instance: Any = None) -> Any:
@@ -50,12 +44,12 @@ class LogitRelaxedBernoulli(Probabilities, Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)
         logits, value = broadcast_all(self.logits, value)
-        away = logits - value.mul(self.temperature)
-        return ops.log(ops.as_tensor(self.temperature)) + away - 2 * away.exp().log1p()
+        scaled = logits - value.mul(self.temperature)
+        return ops.log(ops.as_tensor(self.temperature)) + scaled - 2 * scaled.exp().log1p()
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A Bernoulli distribution made continuous: the higher the temperature, the further from zero and one.
+    """A continuous relaxation of the Bernoulli distribution: the higher the temperature, the further from zero and one.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#relaxedbernoulli
     """

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.size import Size
 from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.categorical import Categorical
 from fgrad.torch.distributions.distribution import Distribution
+from fgrad.torch.distributions.probabilities import FromCategorical
 from fgrad.torch.distributions.transformed_distribution import TransformedDistribution
 from fgrad.torch.distributions.transforms import ExpTransform
 from fgrad.torch.distributions.utils import broadcast_all, clamp_probs
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(FromCategorical, Distribution):
     """The logarithms of relaxed one-hot vectors of a temperature.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#relaxedonehotcategorical
@@ -42,21 +42,6 @@ class ExpRelaxedCategorical(Distribution):
         categorical = self._categorical.expand(batch_shape)
         return self._expanded(new, batch_shape, temperature=self.temperature, _categorical=categorical)
 
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the parameter that was given."""
-        return self._categorical.param_shape
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         u = clamp_probs(ops.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
         scores = (self.logits - (-(u.log())).log()) / self.temperature
@@ -73,7 +58,7 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """A one-hot categorical distribution made continuous: the higher the temperature, the further from the corners.
+    """A relaxed one-hot categorical distribution: the higher the temperature, the further from one-hot.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#relaxedonehotcategorical
     """

@@ -1,4 +1,4 @@
-"""Dirichlet draws, and how they move with their concentrations.
+"""Dirichlet draws, and their derivatives with respect to the concentrations.
 
 NOTE [Moving along the distribution function]
 A draw ``x`` of a distribution function ``F(x; a)`` keeps its place in it when ``a`` changes if
@@ -23,13 +23,13 @@ from fgrad.torch.random.gamma import dirichlet
 
 # nodes and weights for integrals from zero to infinity: exp-sinh quadrature
 _STEP = 0.1
-_PLACES = np.arange(-32, 33) * _STEP
-_NODES = np.exp(np.pi / 2 * np.sinh(_PLACES))
-_WEIGHTS = _NODES * np.pi / 2 * np.cosh(_PLACES) * _STEP
+_GRID = np.arange(-32, 33) * _STEP
+_NODES = np.exp(np.pi / 2 * np.sinh(_GRID))
+_WEIGHTS = _NODES * np.pi / 2 * np.cosh(_GRID) * _STEP
 
 
 def _tail(log_x: Any, log_rest: Any, own: Any, other: Any, lower: Any, center: Any) -> Any:
-    """The integral of the density times ``log t - center`` from the near end to ``x``, over the density at ``x``.
+    """The integral of the density times ``log t - center`` from the near end to ``x``, divided by the density at ``x``.
 
     ``t``, or one minus it, goes to zero as ``x * exp(-v / own)``; ``log_rest`` is the logarithm of one minus ``x``.
     """
@@ -43,7 +43,7 @@ def _tail(log_x: Any, log_rest: Any, own: Any, other: Any, lower: Any, center: A
 
 
 def beta_movement(x: Any, a: Any, b: Any) -> Any:
-    """The derivative of a Beta draw by its first concentration: see NOTE [Moving along the distribution function]."""
+    """A Beta draw's derivative by its first concentration: see NOTE [Moving along the distribution function]."""
     center = digamma(a) - digamma(a + b)
     log_x, log_rest = jnp.log(x), jnp.log1p(-x)
     lower = log_x < center
@@ -54,9 +54,9 @@ def beta_movement(x: Any, a: Any, b: Any) -> Any:
 
 
 def _gradient(ct: Any, x: Any, concentration: Any, values: Any) -> tuple[Any, Any]:
-    rest = jnp.sum(concentration, axis=-1, keepdims=True) - concentration
-    own = beta_movement(x, concentration, rest) / (1 - x)
-    return own * (ct - jnp.sum(x * ct, axis=-1, keepdims=True)), jnp.zeros_like(values)
+    others = jnp.sum(concentration, axis=-1, keepdims=True) - concentration
+    movement = beta_movement(x, concentration, others) / (1 - x)
+    return movement * (ct - jnp.sum(x * ct, axis=-1, keepdims=True)), jnp.zeros_like(values)
 
 
 _DIRICHLET = Operation(
@@ -70,6 +70,6 @@ _DIRICHLET = Operation(
 
 
 def sample_dirichlet(concentration: Tensor) -> Tensor:
-    """A point of the simplex for each row of concentrations, through which they get gradients."""
+    """A point of the simplex for each row of concentrations, differentiable with respect to them."""
     value = drawn_for(lambda each: dirichlet(each, default_generator), concentration._value())
     return apply(_DIRICHLET, (concentration, new_tensor(value, concentration._type)))

@@ -47,7 +47,7 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """From vectors to the simplex of one more dimension: each number breaks a share off what is left of a stick.
+    """From vectors to the simplex of one more dimension: each number breaks a fraction off the rest of a stick.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.StickBreakingTransform
     """
@@ -63,19 +63,19 @@ class StickBreakingTransform(Transform):
 
     @staticmethod
     def _offset(x: Tensor) -> Tensor:
-        """Shifts that let zero go to the middle of the simplex."""
+        """Shifts that map zero to the middle of the simplex."""
         n = x.shape[-1]
         return ops.arange(n, 0, -1, dtype=x.dtype).log()
 
     def _call(self, x: Tensor) -> Tensor:
         shares = ops.sigmoid(x - self._offset(x))
-        left = (1 - shares).cumprod(-1)
-        return functional.pad(shares, [0, 1], value=1) * functional.pad(left, [1, 0], value=1)
+        remaining = (1 - shares).cumprod(-1)
+        return functional.pad(shares, [0, 1], value=1) * functional.pad(remaining, [1, 0], value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:
         broken = y[..., :-1]
-        left = (1 - broken.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
-        return broken.log() - left.log() + self._offset(broken)
+        remaining = (1 - broken.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
+        return broken.log() - remaining.log() + self._offset(broken)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         x = x - self._offset(x)
@@ -136,8 +136,8 @@ class PositiveDefiniteTransform(Transform):
 class CorrCholeskyTransform(Transform):
     """From vectors to the Cholesky factors of correlation matrices.
 
-    Each row of a factor is a point on a sphere: every number, brought between -1 and 1, takes a share of the length
-    that those before it have left.
+    Each row of a factor is a point on a sphere: every number, squashed between -1 and 1, takes a fraction of the
+    remaining length.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.CorrCholeskyTransform
     """
@@ -149,20 +149,20 @@ class CorrCholeskyTransform(Transform):
     def _call(self, x: Tensor) -> Tensor:
         eps = finfo(x.dtype).eps
         shares = vec_to_tril_matrix(ops.tanh(x).clamp(min=-1 + eps, max=1 - eps), diag=-1)
-        left = (1 - shares**2).sqrt().cumprod(-1)
+        remaining = (1 - shares**2).sqrt().cumprod(-1)
         shares = shares + ops.eye(shares.shape[-1], dtype=shares.dtype)
-        return shares * functional.pad(left[..., :-1], [1, 0], value=1)
+        return shares * functional.pad(remaining[..., :-1], [1, 0], value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        left = 1 - ops.cumsum(y * y, dim=-1)
-        before = functional.pad(left[..., :-1], [1, 0], value=1)
+        remaining = 1 - ops.cumsum(y * y, dim=-1)
+        before = functional.pad(remaining[..., :-1], [1, 0], value=1)
         share = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(before, diag=-1).sqrt()
         return (share.log1p() - share.neg().log1p()) / 2
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        left = tril_matrix_to_vec(1 - (y * y).cumsum(dim=-1), diag=-2)
+        remaining = tril_matrix_to_vec(1 - (y * y).cumsum(dim=-1), diag=-2)
         tanh = -2 * (x + functional.softplus(-2 * x) - math.log(2.0)).sum(dim=-1)
-        return 0.5 * left.log().sum(-1) + tanh
+        return 0.5 * remaining.log().sum(-1) + tanh
 
     def forward_shape(self, shape: Any) -> Any:
         _needs_dims(shape, 1)

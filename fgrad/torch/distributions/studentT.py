@@ -50,7 +50,7 @@ class StudentT(Distribution):
     @property
     def variance(self) -> Tensor:
         finite = self.df > 2
-        # the degrees where the variance is finite, so that gradients stay finite elsewhere
+        # only degrees with finite variance, so that gradients stay finite elsewhere
         df = ops.where(finite, self.df, 3.0)
         heavy = ops.where(self.df > 1, ops.full_like(self.df, math.inf), math.nan)
         return ops.where(finite, self.scale.pow(2) * df / (df - 2), heavy)

@@ -1,4 +1,4 @@
-"""What a transform is, and transforms made of others: the inverse, one after the other, over more dimensions."""
+"""The base class of transforms, and transforms made of others: inverses, compositions, over more dimensions."""
 
 import functools
 import operator
@@ -12,10 +12,10 @@ from fgrad.torch.distributions.utils import sum_rightmost
 
 
 class Transform:
-    """A differentiable function that can be inverted, with the logarithm of its derivative.
+    """An invertible differentiable function, with the logarithm of its derivative.
 
     Arguments:
-      cache_size: 1 to remember the last argument and value, so that the inverse of that value is that argument.
+      cache_size: 1 to cache the last argument and value, so that the inverse of that value is exactly that argument.
 
     >>> import fgrad.torch as torch
     >>> t = torch.distributions.ExpTransform()
@@ -38,7 +38,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many last dimensions belong together."""
+        """The number of trailing dimensions that belong together."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
@@ -48,11 +48,11 @@ class Transform:
         """The inverse."""
         return _InverseTransform(self)
 
-    def _not_known(self) -> Any:
+    def _not_implemented(self) -> Any:
         raise NotImplementedError
 
-    #: 1 if the function grows, -1 if it falls
-    sign: Any = property(_not_known)
+    #: 1 if the function is increasing, -1 if it is decreasing
+    sign: Any = property(_not_implemented)
 
     def with_cache(self, cache_size: int = 1) -> "Transform":
         """The transform with a cache of this size."""
@@ -91,7 +91,7 @@ class Transform:
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The logarithm of the absolute derivative at ``x``, where the value is ``y``."""
+        """The logarithm of the absolute value of the derivative at ``x``, where the value is ``y``."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other.
+    """A composition of transforms.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#torch.distributions.transforms.ComposeTransform
     """
@@ -177,7 +177,7 @@ class ComposeTransform(Transform):
         if not self.parts:
             return constraints.real
         domain = self.parts[0].domain
-        # from the back to the front: as many dimensions as any part needs
+        # from last to first: as many dimensions as any part needs
         event_dim = self.parts[-1].codomain.event_dim
         for part in reversed(self.parts):
             event_dim = max(event_dim + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)

@@ -1,4 +1,4 @@
-"""What becomes of a distribution under transforms."""
+"""Distributions of transformed draws."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -103,8 +103,8 @@ class TransformedDistribution(Distribution):
             y = x
         return log_prob + sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
-    def _grown(self, value: Tensor) -> Tensor:
-        """A probability, or one minus it where the transforms fall."""
+    def _oriented(self, value: Tensor) -> Tensor:
+        """A probability, or one minus it where the transforms are decreasing."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign
@@ -117,7 +117,7 @@ class TransformedDistribution(Distribution):
             value = transform.inv(value)
         if self._validate_args:
             self.base_dist._validate_sample(value)
-        return self._grown(self.base_dist.cdf(value))
+        return self._oriented(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Tensor:
-        return self._transformed(self.base_dist.icdf(self._grown(value)))
+        return self._transformed(self.base_dist.icdf(self._oriented(value)))

@@ -1,4 +1,4 @@
-"""What distributions share: parameters brought to one shape, and probabilities as logits and back."""
+"""What distributions share: broadcasting parameters, and conversions between probabilities and logits."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -17,12 +17,12 @@ euler_constant: float = 0.57721566490153286060
 
 
 def is_number(value: Any) -> bool:
-    """Whether a parameter is a number of Python's."""
+    """Whether a parameter is a Python number."""
     return isinstance(value, bool | int | float)
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one shape; numbers are of the first tensor's type.
+    """Numbers and tensors as tensors of one shape; numbers take the first tensor's dtype.
 
     Raises:
       ValueError: something is neither a number nor a tensor.
@@ -48,7 +48,7 @@ def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept from zero and one by the least that their type can tell apart."""
+    """Probabilities clamped away from zero and one by their dtype's epsilon."""
     eps = finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
@@ -83,7 +83,7 @@ def sum_rightmost(value: Tensor, dims: int) -> Tensor:
     return value if dims == 0 else value.reshape(value.shape[: value.dim() - dims] + (-1,)).sum(-1)
 
 
-#: the names by which libraries import them
+#: names that libraries import
 _standard_normal, _sum_rightmost = standard_normal, sum_rightmost
 
 
@@ -100,11 +100,11 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """Matrices whose elements on and below a diagonal are given, row by row.
+    """Matrices from their elements on and below a diagonal, row by row.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html
     """
-    # the length is n (n + 1) / 2 without what ``diag`` leaves out
+    # the length is n (n + 1) / 2, less the diagonals that ``diag`` omits
     length = vec.shape[-1]
     n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * length + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
     if not round(n) - n < finfo(vec.dtype).eps:
@@ -122,7 +122,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
 
 
 class _LazyProperty(Generic[T]):
-    """A property that is computed when it is first read, with gradients, and then kept.
+    """A property computed at first use, with gradients, and cached.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html
     """
@@ -143,5 +143,5 @@ class _LazyProperty(Generic[T]):
         return value
 
 
-# what it makes is read as a value and written as one
+# type checkers see a plain attribute
 lazy_property: Any = _LazyProperty

@@ -40,7 +40,7 @@ class VonMises(Distribution):
         k = self.concentration.to(dtypes.float64)
         tau = 1 + (1 + 4 * k**2).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * k)
-        # by its series where the concentration is low
+        # by its series at low concentration
         return ops.where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
     @no_grad()

@@ -11,12 +11,12 @@ from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.chi2 import Chi2
 from fgrad.torch.distributions.exp_family import ExponentialFamily
-from fgrad.torch.distributions.multivariate_normal import factor_of_inverse, half_log_det
-from fgrad.torch.distributions.utils import is_number, lazy_property
-from fgrad.torch.linalg import cholesky, slogdet
+from fgrad.torch.distributions.multivariate_normal import Covariance, cholesky_factor, half_log_det, specified
+from fgrad.torch.distributions.utils import is_number
+from fgrad.torch.linalg import slogdet
 
 
-class Wishart(ExponentialFamily):
+class Wishart(Covariance, ExponentialFamily):
     """The Wishart distribution of scatter matrices: sums of ``df`` squares of normal vectors.
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html#wishart
@@ -44,11 +44,7 @@ class Wishart(ExponentialFamily):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        named = {"scale_tril": scale_tril, "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix}
-        given = [(name, matrix) for name, matrix in named.items() if matrix is not None]
-        if len(given) != 1:
-            raise AssertionError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given
+        name, matrix = specified(AssertionError, scale_tril, covariance_matrix, precision_matrix)
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         df = ops.tensor(df, dtype=matrix.dtype) if is_number(df) else df
@@ -63,34 +59,11 @@ class Wishart(ExponentialFamily):
             warn(
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
             )
-        self._unbroadcasted_scale_tril = {
-            "scale_tril": lambda: matrix,
-            "covariance_matrix": lambda: cholesky(matrix),
-            "precision_matrix": lambda: factor_of_inverse(matrix),
-        }[name]()
+        self._unbroadcasted_scale_tril = cholesky_factor(name, matrix)
 
     def expand(self, batch_shape: Iterable[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(Wishart, _instance)
         return self._expanded(new, batch_shape, _unbroadcasted_scale_tril=self._unbroadcasted_scale_tril)
-
-    def _broadcast(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor of the covariance."""
-        return self._broadcast(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance of the normal vectors."""
-        factor = self._unbroadcasted_scale_tril
-        return self._broadcast(factor @ factor.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance."""
-        return self._broadcast(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     def _matrices(self, numbers: Tensor) -> Tensor:
         return numbers.view(self._batch_shape + (1, 1))
@@ -128,7 +101,7 @@ class Wishart(ExponentialFamily):
         tries = 10 if tries is None else tries
         sample_shape = Size(sample_shape)
         sample = self._bartlett(sample_shape)
-        # PyTorch takes every first draw that is sound for a singular one, says so and draws it again: the same numbers
+        # PyTorch mistakes every sound first draw for a singular one, warns, and redraws: the same numbers
         again = self._any_of_batch(self.support.check(sample))
         lone = again.dim() == 0
         if lone:
@@ -143,8 +116,8 @@ class Wishart(ExponentialFamily):
             again = again.index_put((again.clone(),), self._any_of_batch(~self.support.check(drawn)))
         return sample.squeeze(0) if lone else sample
 
-    def _any_of_batch(self, found: Tensor) -> Tensor:
-        return found.flatten(-len(self._batch_shape)).any(-1) if self._batch_shape else found
+    def _any_of_batch(self, flags: Tensor) -> Tensor:
+        return flags.flatten(-len(self._batch_shape)).any(-1) if self._batch_shape else flags
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)

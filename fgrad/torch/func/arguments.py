@@ -1,4 +1,4 @@
-"""Which arguments a transformation differentiates with respect to, and what it demands of results."""
+"""Selecting the arguments to differentiate with respect to, and checking results."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,19 +10,19 @@ Argnums = int | tuple[int, ...]
 
 
 def positions(argnums: Any, count: int) -> tuple[int, ...]:
-    """The positions of the arguments meant, not negative.
+    """The positions of ``argnums``, non-negative.
 
     Raises:
-      RuntimeError: they are no integers, out of range, empty or repeated.
+      RuntimeError: they are not integers, out of range, empty or repeated.
     """
     if not isinstance(argnums, int | tuple):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
-    found = tuple([_position(i, count) for i in (argnums if isinstance(argnums, tuple) else (argnums,))])
-    if not found:
+    indices = tuple([_position(i, count) for i in (argnums if isinstance(argnums, tuple) else (argnums,))])
+    if not indices:
         raise RuntimeError("argnums must be non-empty")
-    if len(set(found)) != len(found):
-        raise RuntimeError(f"argnums elements must be unique, got {found}")
-    return found
+    if len(set(indices)) != len(indices):
+        raise RuntimeError(f"argnums elements must be unique, got {indices}")
+    return indices
 
 
 def _position(argnum: Any, count: int) -> int:
@@ -34,13 +34,13 @@ def _position(argnum: Any, count: int) -> int:
 
 
 def chosen(args: tuple[Any, ...], argnums: Any) -> Any:
-    """The argument meant by an integer, or the tuple of those meant by a tuple."""
-    found = tuple([args[i] for i in positions(argnums, len(args))])
-    return found[0] if isinstance(argnums, int) else found
+    """The argument selected by an integer, or the tuple of those selected by a tuple."""
+    arguments = tuple([args[i] for i in positions(argnums, len(args))])
+    return arguments[0] if isinstance(argnums, int) else arguments
 
 
 def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
-    """The arguments with those meant replaced."""
+    """The arguments with the selected ones replaced."""
     values = list(args)
     for i, x in zip(positions(argnums, len(args)), (new,) if isinstance(argnums, int) else new, strict=True):
         values[i] = x
@@ -48,10 +48,10 @@ def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
 
 
 def split_aux(result: Any, has_aux: bool, function: str) -> tuple[Any, Any]:
-    """The output and what comes with it.
+    """The output and the auxiliary data.
 
     Raises:
-      RuntimeError: ``has_aux`` is set and the result is no pair.
+      RuntimeError: ``has_aux`` is set and the result is not a pair.
     """
     if not has_aux:
         return result, None
@@ -64,7 +64,7 @@ def undone(leave: Callable[[Tensor], Tensor], tree: Any) -> Any:
     """A tree with its tensors taken out of a level.
 
     Raises:
-      RuntimeError: something else than a tensor is in it.
+      RuntimeError: a leaf is not a tensor.
     """
 
     def out(x: Any) -> Tensor:
@@ -76,7 +76,7 @@ def undone(leave: Callable[[Tensor], Tensor], tree: Any) -> Any:
 
 
 def check_outputs(outputs: Sequence[Any], function: str) -> None:
-    """Raise PyTorch's error if there is no output, or one that is no tensor."""
+    """Raise PyTorch's error if there is no output, or one that is not a tensor."""
     if not outputs or (len(outputs) == 1 and outputs[0] is None):
         raise RuntimeError(
             f"{function}: Expected f to be a function that has non-empty output (got output = {list(outputs)})"
@@ -88,10 +88,10 @@ def check_outputs(outputs: Sequence[Any], function: str) -> None:
             )
 
 
-def check_real(function: str, leaves: Sequence[Any], what: str) -> None:
+def check_real(function: str, leaves: Sequence[Any], role: str) -> None:
     """Raise PyTorch's error if a tensor is complex."""
     for i, x in enumerate(leaves):
         if isinstance(x, Tensor) and x._type.dtype.is_complex:
             raise RuntimeError(
-                f"{function}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+                f"{function}: Expected all {role} to be real but received complex tensor at flattened input idx: {i}"
             )

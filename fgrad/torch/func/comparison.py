@@ -1,4 +1,4 @@
-"""Programs on tensors as ``fgrad.compare`` takes them: pure functions of arrays, differentiated by the engine."""
+"""Programs on tensors for ``fgrad.compare``: pure functions of arrays, differentiated by the engine."""
 
 import dis
 import inspect
@@ -24,7 +24,7 @@ class TensorPrograms:
 
     def is_program(self, fun: Callable[..., Any]) -> bool:
         """Whether a function is a module, or mentions ``fgrad.torch``, a tensor or a module."""
-        return any(map(_is_ours, _mentioned(fun)))
+        return any(map(_is_ours, _references(fun)))
 
     def arrays(self, tree: Any) -> Any:
         """A tree with its tensors as arrays."""
@@ -36,23 +36,23 @@ class TensorPrograms:
 
         @functionalize
         def both(*args: Any, **kwargs: Any) -> Any:
-            given = [x for x in flatten((args, kwargs))[0] if isinstance(x, Tensor) and x._type.inexact]
-            for x in given:
+            inputs = [x for x in flatten((args, kwargs))[0] if isinstance(x, Tensor) and x._type.inexact]
+            for x in inputs:
                 x.requires_grad_()
             results = fun(*args, **kwargs)
             outputs = [x for x in flatten(results)[0] if isinstance(x, Tensor) and x._type.inexact and is_tracked(x)]
-            others = {name: x for name, x in _closed_over(outputs) if not any(x is each for each in given)}
+            others = {name: x for name, x in _closed_over(outputs) if not any(x is each for each in inputs)}
             if not outputs:
-                return results, [None] * len(given), {}
+                return results, [None] * len(inputs), {}
             seeds = [new_tensor(weights(x._type.array), x._type) for x in outputs]
-            found = grad(outputs, [*given, *others.values()], seeds, allow_unused=True)
-            return results, list(found[: len(given)]), dict(zip(others, found[len(given) :], strict=True))
+            gradients = grad(outputs, [*inputs, *others.values()], seeds, allow_unused=True)
+            return results, list(gradients[: len(inputs)]), dict(zip(others, gradients[len(inputs) :], strict=True))
 
         return both
 
 
-def _mentioned(fun: Any) -> Iterator[Any]:
-    """What a function is, and what its code names or closes over."""
+def _references(fun: Any) -> Iterator[Any]:
+    """A function, and everything that its code names or closes over."""
     yield fun
     fun = inspect.unwrap(getattr(fun, "func", fun))
     fun = getattr(fun, "__func__", fun)
@@ -61,7 +61,7 @@ def _mentioned(fun: Any) -> Iterator[Any]:
     for cell in fun.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # an empty cell
             continue
     todo: list[CodeType] = [fun.__code__]
     while todo:
@@ -81,22 +81,22 @@ def _is_ours(value: Any) -> bool:
 def _closed_over(outputs: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
     """The leaves that outputs were computed from, with their names."""
     todo: list[Node] = [node for node in map(gradient_function, outputs) if node is not None]
-    seen = set(todo)
+    visited = set(todo)
     while todo:
         node = todo.pop()
         if isinstance(node, AccumulateGrad):
             leaf = node.variable
             name = name_of(leaf)
             if name is not None:
-                yield _plain(name), leaf
+                yield _path(name), leaf
             continue
         for edge in node.next_edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
+            if edge is not None and edge[0] not in visited:
+                visited.add(edge[0])
                 todo.append(edge[0])
 
 
-def _plain(name: str) -> str:
+def _path(name: str) -> str:
     """``'0.weight' of 'net'`` as the path that it stands for."""
     inner, _, outer = name.partition(" of ")
     inner, outer = inner.strip("'"), outer.strip("'")

@@ -1,11 +1,11 @@
 """Levels of reverse mode in the tape: how ``grad`` and ``vjp`` differentiate inside of other transformations.
 
 NOTE [Entries]
-``grad`` runs its function on handles of its inputs, each of which looks like a leaf and has an *entry* in the tape: a
-node that hands gradients on to where the input came from.  Differentiating is a walk of the engine from the result to
-the entries, and no further.  A handle is new for each call, so an inner ``grad`` cannot mistake an outer one's variable
-for its own.  What leaves is cut from the tape if nothing outside can ask for its derivative: if no path leads from it
-to a leaf or to a level that is still open.  Only when a path does is the backward recorded at all.
+``grad`` runs its function on aliases of its inputs, each of which looks like a leaf and has an *entry* in the tape: a
+node that passes gradients on to the input.  Differentiating is a run of the engine from the result to the entries, and
+no further.  Each call makes new aliases, so an inner ``grad`` cannot mistake an outer one's variable for its own.  A
+result is cut from the tape if nothing outside can differentiate it: if no path leads from it to a leaf or to a level
+that is still open.  Only if there is such a path is the backward recorded.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ SAVED_HOOKS = (
 
 
 class Entry(Node):
-    """Where a level of reverse mode begins: hands gradients on to the outside."""
+    """The input of a level of reverse mode: passes gradients on to the outside."""
 
     __slots__ = ("level",)
 
@@ -42,7 +42,7 @@ class GradLevel(Scope):
     """One call of ``grad`` or ``vjp``: open while the function runs.
 
     Attributes:
-      recording: whether operations outside are recorded, so that what leaves may have a history.
+      recording: whether operations outside are recorded, so that results may have a history.
       start: every node of this level has a greater sequence number, every older one a smaller.
     """
 
@@ -53,7 +53,7 @@ class GradLevel(Scope):
             raise RuntimeError(SAVED_HOOKS)
         self.recording: bool = modes.grad
         self.start: int = next_sequence()
-        #: nodes from which no path leads out
+        #: nodes from which no path leads outside
         self.dead: set[Node] = set()
         return {
             "grad": True,
@@ -65,11 +65,11 @@ class GradLevel(Scope):
         }
 
     def enter(self, x: Any) -> Tensor:
-        """A handle of an input that can be differentiated with respect to.
+        """An alias of an input, to differentiate with respect to.
 
         Raises:
-          ValueError: the input is no tensor.
-          RuntimeError: its elements have no derivative.
+          ValueError: the input is not a tensor.
+          RuntimeError: its dtype is not differentiable.
         """
         if not isinstance(x, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
@@ -86,12 +86,12 @@ class GradLevel(Scope):
         return handle
 
     def leads_out(self, tensor: Tensor) -> bool:
-        """Whether something outside can ask for a derivative of a tensor."""
+        """Whether something outside can differentiate a tensor."""
         edge = gradient_edge(tensor) if self.recording and is_tracked(tensor) else None
         if edge is None:
             return False
-        seen = {edge[0]} - self.dead
-        stack = list(seen)
+        visited = {edge[0]} - self.dead
+        stack = list(visited)
         while stack:
             node = stack.pop()
             if isinstance(node, AccumulateGrad) or node.sequence < self.start:
@@ -99,29 +99,29 @@ class GradLevel(Scope):
             if isinstance(node, Entry) and node.level is not self and node.level in modes.differentiating:
                 return True
             for following in node.next_edges:
-                if following is not None and following[0] not in seen and following[0] not in self.dead:
-                    seen.add(following[0])
+                if following is not None and following[0] not in visited and following[0] not in self.dead:
+                    visited.add(following[0])
                     stack.append(following[0])
-        self.dead |= seen
+        self.dead |= visited
         return False
 
     def reaches(self, tensor: Tensor) -> bool:
-        """Whether a tensor depends on what was entered."""
+        """Whether a tensor depends on an entered input."""
         edge = gradient_edge(tensor) if is_tracked(tensor) else None
         stack = [] if edge is None else [edge[0]]
-        seen = set(stack)
+        visited = set(stack)
         while stack:
             node = stack.pop()
             if isinstance(node, Entry) and node.level is self:
                 return True
             for following in node.next_edges:
-                if following is not None and following[0] not in seen:
-                    seen.add(following[0])
+                if following is not None and following[0] not in visited:
+                    visited.add(following[0])
                     stack.append(following[0])
         return False
 
     def leave(self, x: Any) -> Any:
-        """A result for the outside: without history if nobody there can differentiate it."""
+        """A result for the outside: without history if nothing there can differentiate it."""
         if not isinstance(x, Tensor) or not is_tracked(x):
             return x
         edge = gradient_edge(x)
@@ -143,7 +143,7 @@ class GradLevel(Scope):
         retain_graph: bool,
         create_graph: bool,
     ) -> list[Tensor]:
-        """The gradients of outputs with respect to what was entered, zeros where they do not depend on it."""
+        """The gradients of outputs with respect to entered inputs, zeros where they do not depend on them."""
         edges = [gradient_edge(x) for x in entered]
         roots = [
             (edge, ct)
@@ -152,8 +152,8 @@ class GradLevel(Scope):
         ]
         inference, modes.inference = modes.inference, False
         try:
-            found = engine.run_backward(roots, retain_graph, create_graph, edges, False)
-            return [zeros(x._type) if g is None else g for g, x in zip(found, entered, strict=True)]
+            grads = engine.run_backward(roots, retain_graph, create_graph, edges, False)
+            return [zeros(x._type) if g is None else g for g, x in zip(grads, entered, strict=True)]
         finally:
             modes.inference = inference
 

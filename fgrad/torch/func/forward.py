@@ -17,7 +17,7 @@ _JVP = "jvp(f, primals, tangents)"
 
 
 class JvpLevel(Scope):
-    """Opens a level of forward mode for a block, which ``no_grad`` and ``inference_mode`` around it do not concern."""
+    """Opens a level of forward mode for a block, unaffected by ``no_grad`` and ``inference_mode`` around it."""
 
     given = ITSELF
 
@@ -54,7 +54,7 @@ def jvp(
       The output, its tangent, and with ``has_aux`` the second part of the pair.
 
     Raises:
-      RuntimeError: primals and tangents differ in structure, a leaf or an output is no tensor.
+      RuntimeError: primals and tangents differ in structure, or a leaf or an output is not a tensor.
 
     >>> import fgrad.torch as torch
     >>> torch.func.jvp(lambda x: x ** 2, (torch.tensor(3.),), (torch.tensor(1.),))
@@ -77,9 +77,9 @@ def jvp_at(
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     varied = primals if argnums is None else chosen(primals, argnums)
-    given = (tangents[0] if isinstance(argnums, int) else tangents) if argnums is not None else tangents
+    varied_tangents = (tangents[0] if isinstance(argnums, int) else tangents) if argnums is not None else tangents
     leaves, structure = flatten(varied)
-    directions, directions_structure = flatten(given)
+    directions, directions_structure = flatten(varied_tangents)
     if structure != directions_structure:
         raise RuntimeError(
             f"{_JVP}: Expected primals and tangents to have the same python structure. For example, if primals is a "
@@ -100,8 +100,8 @@ def jvp_at(
         check_outputs(outputs, _JVP)
         pairs = [_unpacked(x, strict) for x in outputs]
         aux = undone(lambda x: unpack_dual(x).primal, aux) if has_aux else None
-    found = unflatten([p for p, _ in pairs], out_structure), unflatten([t for _, t in pairs], out_structure)
-    return (*found, aux) if has_aux else found
+    pair = unflatten([p for p, _ in pairs], out_structure), unflatten([t for _, t in pairs], out_structure)
+    return (*pair, aux) if has_aux else pair
 
 
 def _dual(primal: Tensor, tangent: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def _unpacked(dual: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of ``func`` at ``primals``, and its derivative there as a function of tangents.
 
-    ``func`` runs once; the derivative is linear, so it is what the transpose of the pull-back says.
+    ``func`` runs once; the derivative is the transpose of the pull-back.
 
     Arguments:
       func: takes the primals, trees of tensors, and returns a tree of tensors.
@@ -135,7 +135,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
       The output, and a function of tangents like the primals.
 
     Raises:
-      RuntimeError: the tangents are not of the primals' structure, shapes and types.
+      RuntimeError: the tangents differ from the primals in structure, shapes or dtypes.
 
     >>> import fgrad.torch as torch
     >>> value, derivative = torch.func.linearize(torch.sin, torch.tensor(0.))
@@ -155,24 +155,24 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     recorded = any(outer.leads_out(x) for x in pulled)
 
     def derivative(*tangents: Any) -> Any:
-        given, given_structure = flatten(tangents)
+        directions, given_structure = flatten(tangents)
         if given_structure != structure:
             raise RuntimeError(
                 f"Expected the tangents {given_structure} to have the same argspec as the primals {structure}"
             )
-        for i, (t, p) in enumerate(zip(given, leaves, strict=True)):
-            for what, one, other in (
+        for i, (t, p) in enumerate(zip(directions, leaves, strict=True)):
+            for name, one, other in (
                 ("shape", t.shape, p.shape),
                 ("device", t.device, p.device),
                 ("dtype", t.dtype, p.dtype),
             ):
                 if one != other:
                     raise RuntimeError(
-                        f"tangent:{i} with {what} {one} in flattened pytree doesn't match the {what} {other} of the "
+                        f"tangent:{i} with {name} {one} in flattened pytree doesn't match the {name} {other} of the "
                         "corresponding primal."
                     )
-        create = modes.grad and (recorded or any(t.requires_grad for t in given))
-        found = outer.gradients(pulled, cotangents, given, True, create)
-        return unflatten([outer.leave(x) for x in found], out_structure)
+        create = modes.grad and (recorded or any(t.requires_grad for t in directions))
+        pushed = outer.gradients(pulled, cotangents, directions, True, create)
+        return unflatten([outer.leave(x) for x in pushed], out_structure)
 
     return values, derivative

@@ -1,16 +1,16 @@
 """``functionalize``: programs on mutable tensors as pure functions of arrays.
 
 NOTE [Pure outside]
-A function that makes tensors, writes to them and calls ``backward`` on them is pure if whatever it writes to is its
-own. Run on tensors that hold traced values it becomes, operation by operation, a graph without any write in it (NOTE
-[Capture]).  What it writes to its inputs stays its own affair too, since arrays have no identity; ``return_inputs``
-gives it back.  Only writes to tensors from outside would be lost when a recorded graph runs again, and are refused.
+A function that creates tensors, writes to them and calls ``backward`` on them is pure if it writes only to its own
+tensors.  Run on tensors that hold traced values it becomes, operation by operation, a graph without writes (NOTE
+[Capture]).  Writes to its inputs are local too, since arrays have no identity; ``return_inputs`` returns them.  Only
+writes to tensors from outside would be lost when a recorded graph runs again, and are refused.
 
 NOTE [Arrays at the border]
-Unless ``jax_enable_x64`` is set, JAX makes 32-bit arrays of NumPy's 64-bit ones.  Arguments that JAX traces arrive so.
-NumPy's floats that nobody traces are halved too: else they would meet halved ones, and PyTorch multiplies no matrices
-of two types.  Integers keep their 64 bits, which labels and indices need; those of two widths go together in PyTorch.
-Inside, ``long()`` and ``double()`` give 64 bits whatever the flag says.
+Unless ``jax_enable_x64`` is set, JAX converts NumPy's 64-bit arrays to 32 bits, and so the arguments that it traces.
+Untraced NumPy floats are converted too: otherwise they would meet converted ones, and PyTorch multiplies no matrices of
+two dtypes.  Integers keep their 64 bits, which labels and indices need; PyTorch promotes those of different widths.
+Inside, ``long()`` and ``double()`` have 64 bits whatever the flag.
 """
 
 import functools
@@ -31,7 +31,7 @@ from fgrad.mutable.values.evaluation import as_jax, constant
 
 
 def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Callable[..., Any]:
-    """The pure function of arrays that a function of tensors is.
+    """A function of tensors as a pure function of arrays.
 
     Arguments:
       f: takes and returns trees of tensors.  It may write to its arguments and to tensors that it makes, set
@@ -39,9 +39,9 @@ def functionalize(f: Callable[..., Any], *, return_inputs: bool = False) -> Call
       return_inputs: return ``(result, args)``, where ``args`` are the positional arguments as ``f`` left them.
 
     Returns:
-      A function of the same arguments.  NumPy and JAX arrays, also traced ones, take the place of tensors in its
-      arguments and results, so that ``fgrad.grad``, ``fgrad.vmap``, ``fgrad.make_graph``, ``jax.jit`` and so on take
-      it. Called with tensors it calls ``f``.  Its derivative is that of ``torch.func.grad``: ``detach``, ``no_grad``
+      A function of the same arguments.  NumPy and JAX arrays, also traced ones, replace tensors in its arguments
+      and results, so that ``fgrad.grad``, ``fgrad.vmap``, ``fgrad.make_graph``, ``jax.jit`` and so on accept it.
+      Called with tensors it calls ``f``.  Its derivative is that of ``torch.func.grad``: ``detach``, ``no_grad``
       and ``.data`` cut it, and a custom ``Function`` has the one that its ``backward`` says (NOTE [Cuts]).
 
     Raises:
@@ -88,19 +88,17 @@ def _arrays(tree: Any) -> Any:
 
 
 _OPTIONS = (
-    " Valid options are:\n"
-    "     remove='mutations': all inplace and out= operators will be removed from the program, and replaced"
-    " with their out-of-place equivalents.\n"
-    "     remove='mutations_and_views': In addition to the above, all aliasing operators {view} will be"
-    " replaced with their non-aliasing counterparts, {view}_copy.\n"
+    " Valid options are:\n     remove='mutations': all inplace and out= operators will be removed from the program, "
+    "and replaced with their out-of-place equivalents.\n     remove='mutations_and_views': In addition to the above, "
+    "all aliasing operators {view} will be replaced with their non-aliasing counterparts, {view}_copy.\n"
 )
 
 
 def without_mutations(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """``torch.func.functionalize``: the function as it is.
+    """``torch.func.functionalize``: the function itself.
 
     No operation of this library mutates memory, and no view aliases any, so there is nothing to remove; writes to the
-    arguments reach them as they do in PyTorch.  ``fgrad.torch.functionalize`` gives the pure function of arrays.
+    arguments take effect as in PyTorch.  For a pure function of arrays see ``fgrad.torch.functionalize``.
 
     Raises:
       RuntimeError: ``remove`` is not one of PyTorch's options.

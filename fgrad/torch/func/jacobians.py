@@ -1,4 +1,4 @@
-"""``jacrev``, ``jacfwd`` and ``hessian``: whole Jacobians, by mapping ``vjp`` or ``jvp`` over a basis."""
+"""``jacrev``, ``jacfwd`` and ``hessian``: Jacobians, by mapping ``vjp`` or ``jvp`` over a basis."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of ``func`` by reverse mode: one row for each element of the output.
+    """A function that returns the Jacobian of ``func`` by reverse mode: one row for each element of the output.
 
     Arguments:
       func: takes and returns trees of tensors.
@@ -36,7 +36,7 @@ def jacrev(
 
     Raises:
       ValueError: ``chunk_size`` is not positive.
-      RuntimeError: an input or output is complex, or no tensor.
+      RuntimeError: an input or output is complex, or not a tensor.
 
     >>> import fgrad.torch as torch
     >>> torch.func.jacrev(torch.sin)(torch.zeros(2))
@@ -59,8 +59,8 @@ def jacrev(
 
         def rows(basis: Sequence[Tensor]) -> list[Tensor]:
             if chunk_size == 1:
-                found = pull_back(unflatten([x.squeeze(0) for x in basis], out_structure))
-                return [x.unsqueeze(0) for x in flatten(found)[0]]
+                pulled = pull_back(unflatten([x.squeeze(0) for x in basis], out_structure))
+                return [x.unsqueeze(0) for x in flatten(pulled)[0]]
             return flatten(vmap(pull_back)(unflatten(basis, out_structure)))[0]
 
         blocks = [rows(basis) for basis in _bases(outputs, chunk_size)]
@@ -69,12 +69,12 @@ def jacrev(
         by_input = [
             [
                 part.view((*out.shape, *primal.shape))
-                for part, out in zip(ops.split(whole, sizes, 0), outputs, strict=True)
+                for part, out in zip(ops.split(stack, sizes, 0), outputs, strict=True)
             ]
-            for whole, primal in zip(stacked, primals, strict=True)
+            for stack, primal in zip(stacked, primals, strict=True)
         ]
-        found = unflatten([unflatten(row, structure) for row in zip(*by_input, strict=True)], out_structure)
-        return (found, *aux) if has_aux else found
+        jacobian = unflatten([unflatten(row, structure) for row in zip(*by_input, strict=True)], out_structure)
+        return (jacobian, *aux) if has_aux else jacobian
 
     return wrapper
 
@@ -82,7 +82,7 @@ def jacrev(
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of ``func`` by forward mode: one column for each element of the input.
+    """A function that returns the Jacobian of ``func`` by forward mode: one column for each element of the input.
 
     Arguments and results are those of ``jacrev``; ``randomness`` is that of ``vmap``.
 
@@ -117,7 +117,7 @@ def jacfwd(
             aux = unflatten([x[0] for x in leaves], aux_structure)
         outputs, out_structure = flatten(columns)
         sizes = [x.numel() for x in primals]
-        found = unflatten(
+        jacobian = unflatten(
             [
                 unflatten(
                     [
@@ -130,13 +130,13 @@ def jacfwd(
             ],
             out_structure,
         )
-        return (found, aux) if has_aux else found
+        return (jacobian, aux) if has_aux else jacobian
 
     return wrapper
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that gives the Hessian of ``func``: forward mode over reverse mode.
+    """A function that returns the Hessian of ``func``: forward over reverse mode.
 
     >>> import fgrad.torch as torch
     >>> torch.func.hessian(lambda x: (x ** 3).sum())(torch.tensor([1., 2.]))
@@ -149,9 +149,9 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 
 def _bases(tensors: Sequence[Tensor], chunk_size: int | None) -> Iterator[list[Tensor]]:
-    """The standard basis of the space of all elements of some tensors, so many vectors at a time.
+    """The standard basis of the space of all elements of some tensors, in chunks.
 
-    Each vector is a list of tensors like the given ones; vectors stand along a new first axis.
+    Each vector is a list of tensors like the given ones; a new first axis numbers the vectors.
     """
     sizes = [x.numel() for x in tensors]
     total = sum(sizes)

@@ -1,4 +1,4 @@
-"""``vmap``: a function of single examples as one of whole batches."""
+"""``vmap``: a function of single examples mapped over batches."""
 
 import functools
 import itertools
@@ -27,14 +27,14 @@ def vmap(
       func: takes and returns trees of tensors.
       in_dims: the mapped axis of each input, None where all examples share it; an integer, or a tree that is a prefix
         of the arguments.
-      out_dims: where the batch stands in each output; None for an output that is the same for all examples.
-      randomness: "error" refuses random operations, "different" draws anew for each example, "same" once for all.
-      chunk_size: run so many examples at a time.
+      out_dims: the mapped axis of each output; None for an output that all examples share.
+      randomness: "error" refuses random operations, "different" draws for each example, "same" once for all.
+      chunk_size: how many examples to run at a time.
 
     Raises:
       ValueError: the axes do not fit the arguments or the results.
-      RuntimeError: ``func`` reads an element into Python, draws random numbers that it may not, or writes values of
-        examples into a tensor from outside.
+      RuntimeError: ``func`` reads an element into Python, draws random numbers under "error", or writes mapped values
+        into a tensor from outside.
 
     >>> import fgrad.torch as torch
     >>> torch.func.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
@@ -78,7 +78,7 @@ class _Call:
         return self._mapped(self.args, self.size, kwargs)
 
     def run_in_chunks(self, kwargs: dict[str, Any], chunk_size: int) -> Any:
-        """Map over one part of the batch after the other, and put the results together."""
+        """Map over chunks of the batch, and concatenate the results."""
         state = get_rng_state() if self.randomness == "same" else None
         results: list[list[Any]] = []
         structure = None
@@ -142,8 +142,8 @@ class _Call:
                 f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(output)}. Did you mean to set "
                 "out_dims= to None for output?"
             )
-        whole = cross_out(output, level)
-        return whole if dim == 0 else ops.movedim(whole, 0, dim)
+        batch = cross_out(output, level)
+        return batch if dim == 0 else ops.movedim(batch, 0, dim)
 
 
 def _matched(

@@ -9,7 +9,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn.modules.batchnorm import _BatchNorm
 
-#: what a name stands for that the module does not have
+#: the value of a name that the module does not have
 _MISSING: Any = object()
 
 
@@ -22,18 +22,18 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in place of its parameters and buffers.
+    """Call a module with its parameters and buffers replaced by other tensors.
 
     Arguments:
       module: the module.
-      parameter_and_buffer_dicts: tensors by the names that ``named_parameters`` and ``named_buffers`` give, in one dict
-        or several; what is not named stays the module's.
-      args, kwargs: the arguments; ``args`` that is no tuple is the only one.
-      tie_weights: one tensor serves all names that share a parameter.
+      parameter_and_buffer_dicts: tensors by the names of ``named_parameters`` and ``named_buffers``, in one dict or
+        several; the others stay the module's.
+      args, kwargs: the arguments; ``args`` other than a tuple is the only one.
+      tie_weights: a tensor replaces all names that share a parameter.
       strict: all names must be given, and no others.
 
     Returns:
-      What the module returns.  Buffers that it replaced stand in the dict afterwards.
+      The module's result.  Buffers that it reassigns are in the dict afterwards.
 
     Raises:
       ValueError: two dicts have the same name, or names of a shared parameter are given different tensors.
@@ -49,9 +49,9 @@ def functional_call(
     <https://docs.pytorch.org/docs/stable/generated/torch.func.functional_call.html>`_.
     """
     state = _merged(parameter_and_buffer_dicts)
-    given = () if args is None else args if isinstance(args, tuple) else (args,)
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
     with _state_replaced(module, state, tie_weights, strict):
-        return module(*given, **(kwargs or {}))
+        return module(*positional, **(kwargs or {}))
 
 
 def _merged(dicts: Any) -> dict[str, Tensor]:
@@ -71,8 +71,8 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 
 @contextlib.contextmanager
 def _state_replaced(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
-    """For a block, the module's tensors are those given; afterwards ``state`` has what the module made of them."""
-    new = _untied(module, state) if tie_weights else state
+    """Replace the module's tensors for a block; afterwards ``state`` has their final values."""
+    new = _with_tied_names(module, state) if tie_weights else state
     if strict:
         _check_names(module, new)
     old: dict[str, Any] = {}
@@ -81,8 +81,8 @@ def _state_replaced(module: Any, state: dict[str, Tensor], tie_weights: bool, st
             old[name] = _swap(module, name, tensor)
         yield
     finally:
-        left = {name: _swap(module, name, tensor) for name, tensor in old.items()}
-        state.update({name: left[name] for name in state if name in left})
+        final = {name: _swap(module, name, tensor) for name, tensor in old.items()}
+        state.update({name: final[name] for name in state if name in final})
 
 
 def _named(module: Any) -> dict[str, Tensor]:
@@ -92,30 +92,30 @@ def _named(module: Any) -> dict[str, Tensor]:
     }
 
 
-def _untied(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The state with a tensor that is given under one of several names of a parameter entered under all."""
+def _with_tied_names(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The state with a tensor under one name of a shared parameter copied to its other names."""
     names: dict[Tensor, list[str]] = {}
     for name, tensor in _named(module).items():
         names.setdefault(tensor, []).append(name)
-    found = dict(state)
+    values = dict(state)
     for tied in names.values():
-        given = [name for name in tied if name in state]
-        if len(tied) == 1 or not given:
+        named = [name for name in tied if name in state]
+        if len(tied) == 1 or not named:
             continue
-        if len({id(state[name]) for name in given}) > 1:
+        if len({id(state[name]) for name in named}) > 1:
             raise ValueError(
                 f"functional_call got multiple values for keys {sorted(tied)}, which are tied. Consider using "
                 "tie_weights=False"
             )
-        found |= dict.fromkeys(tied, state[given[0]])
-    return found
+        values |= dict.fromkeys(tied, state[named[0]])
+    return values
 
 
 def _check_names(module: Any, state: dict[str, Tensor]) -> None:
     valid = set(_named(module))
     problems = [
-        f"{what} key(s): {', '.join(map(repr, sorted(keys)))}."
-        for what, keys in (("Unexpected", set(state) - valid), ("Missing", valid - set(state)))
+        f"{problem} key(s): {', '.join(map(repr, sorted(keys)))}."
+        for problem, keys in (("Unexpected", set(state) - valid), ("Missing", valid - set(state)))
         if keys
     ]
     if problems:
@@ -123,7 +123,7 @@ def _check_names(module: Any, state: dict[str, Tensor]) -> None:
 
 
 def _swap(module: Any, name: str, tensor: Any) -> Any:
-    """Put a tensor in a module's place of this name; what stood there."""
+    """Replace the tensor of a module under a name; returns the old one."""
     path, _, last = name.rpartition(".")
     owner = module.get_submodule(path)
     if tensor is not _MISSING and tensor is not None and not isinstance(tensor, Tensor):
@@ -152,7 +152,7 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters of several modules of one class, each stacked along a new first axis, and their buffers.
 
     Raises:
-      RuntimeError: there is no module, or they differ in class, in training mode or in what requires grad.
+      RuntimeError: there is not a module, or they differ in class, in training mode or in ``requires_grad``.
 
     >>> import fgrad.torch as torch
     >>> params, buffers = torch.func.stack_module_state([torch.nn.Linear(2, 3) for _ in range(4)])
@@ -175,19 +175,19 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _stacked(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    found = {}
+    parameters = {}
     for name in states[0]:
         tensors = [state[name] for state in states]
         require = {x.requires_grad for x in tensors}
         if len(require) > 1:
             raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
         stacked = ops.stack(tensors)
-        found[name] = stacked.detach().requires_grad_() if require == {True} else stacked
-    return found
+        parameters[name] = stacked.detach().requires_grad_() if require == {True} else stacked
+    return parameters
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Have every batch normalisation in a module use the batch's own statistics and keep none; returns the module.
+    """Make every batch normalisation in a module use batch statistics and track none; returns the module.
 
     Source: `torch.func.replace_all_batch_norm_modules_
     <https://docs.pytorch.org/docs/stable/generated/torch.func.replace_all_batch_norm_modules_.html>`_.

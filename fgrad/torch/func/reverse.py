@@ -14,7 +14,7 @@ from fgrad.torch.trees import flatten, map_leaves, shown, unflatten
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of ``func``, which returns one number.
+    """The gradient function of a scalar-valued ``func``.
 
     Arguments:
       func: a function of tensors that returns a tensor without axes.
@@ -22,11 +22,11 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
       has_aux: ``func`` returns a pair, and only its first part is differentiated.
 
     Returns:
-      A function of the same arguments that returns the gradient, in the form of the argument (a tuple of them if
-      ``argnums`` is one), and with ``has_aux`` the second part of the pair after it.
+      A function of the same arguments that returns the gradient, with the structure of the argument (a tuple of them if
+      ``argnums`` is one), and with ``has_aux`` a pair of it and the second part.
 
     Raises:
-      RuntimeError: the result is no tensor without axes, or ``argnums`` does not fit the arguments.
+      RuntimeError: the result is not a tensor without axes, or ``argnums`` does not fit the arguments.
 
     >>> import fgrad.torch as torch
     >>> torch.func.grad(torch.func.grad(torch.sin))(torch.tensor(1.))
@@ -45,7 +45,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of ``func`` and its value; arguments and errors as in ``grad``.
+    """A function that returns the gradient of ``func`` and its value; arguments and errors as in ``grad``.
 
     >>> import fgrad.torch as torch
     >>> torch.func.grad_and_value(lambda x: x ** 2)(torch.tensor(3.))
@@ -66,15 +66,15 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 def _grad_and_value(
     func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:
-    what = "grad_and_value(f)(*args)"
+    call = "grad_and_value(f)(*args)"
     with GradLevel() as level:
         entered = map_leaves(level.enter, chosen(args, argnums))
-        output, aux = split_aux(func(*replaced(args, argnums, entered), **kwargs), has_aux, what)
+        output, aux = split_aux(func(*replaced(args, argnums, entered), **kwargs), has_aux, call)
         if not isinstance(output, Tensor):
-            raise RuntimeError(f"{what}: Expected f(*args) to return a Tensor, got {type(output)}")
+            raise RuntimeError(f"{call}: Expected f(*args) to return a Tensor, got {type(output)}")
         if output._type.shape:
             raise RuntimeError(
-                f"{what}: Expected f(*args) to return a scalar Tensor, got tensor with {len(output._type.shape)} dims. "
+                f"{call}: Expected f(*args) to return a scalar Tensor, got tensor with {len(output._type.shape)} dims. "
                 "Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
         if is_tracked(output) and not output._type.dtype.is_floating_point:
@@ -83,26 +83,26 @@ def _grad_and_value(
             )
         leaves, structure = flatten(entered)
         out = level.leads_out(output)
-        found = level.gradients([output], leaves, [output.new_ones(())], out, out)
-        gradient = unflatten([level.leave(g) for g in found], structure)
+        gradients = level.gradients([output], leaves, [output.new_ones(())], out, out)
+        gradient = unflatten([level.leave(g) for g in gradients], structure)
         value = level.leave(output)
         return gradient, (value, undone(level.leave, aux)) if has_aux else value
 
 
 @boundary
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of ``func`` at ``primals``, and the function that takes cotangents of it to those of ``primals``.
+    """The value of ``func`` at ``primals``, and its pull-back.
 
     Arguments:
       func: takes the primals, trees of tensors, and returns a tree of tensors.
       has_aux: ``func`` returns a pair, and only its first part is differentiated.
 
     Returns:
-      The output, the function (it returns a tuple, one part for each primal), and with ``has_aux`` the second part of
-      the pair.
+      The output, the pull-back (it returns a tuple, one cotangent for each primal), and with ``has_aux`` the second
+      part of the pair.
 
     Raises:
-      RuntimeError: an output is no tensor of an inexact type, or the cotangents are not of the output's structure.
+      RuntimeError: an output is not a tensor of an inexact dtype, or the cotangents differ from it in structure.
 
     >>> import fgrad.torch as torch
     >>> value, pull_back = torch.func.vjp(torch.sin, torch.tensor(0.))
@@ -118,13 +118,13 @@ def vjp_at(
     func: Callable[..., Any], primals: tuple[Any, ...], argnums: Argnums | None, has_aux: bool
 ) -> tuple[Any, ...]:
     """``vjp`` with respect to some of the primals, of all if ``argnums`` is None."""
-    what = "vjp(f, *primals)"
+    call = "vjp(f, *primals)"
     with GradLevel() as level:
         entered = map_leaves(level.enter, primals if argnums is None else chosen(primals, argnums))
         args = entered if argnums is None else replaced(primals, argnums, entered)
-        output, aux = split_aux(func(*args), has_aux, what)
+        output, aux = split_aux(func(*args), has_aux, call)
         outputs, structure = flatten(output)
-        check_outputs(outputs, what)
+        check_outputs(outputs, call)
         for x in outputs:
             if not x._type.inexact:
                 raise RuntimeError(
@@ -136,21 +136,21 @@ def vjp_at(
     leaves, entered_structure = flatten(entered)
 
     def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given, given_structure = flatten(cotangents)
+        cts, given_structure = flatten(cotangents)
         if given_structure != structure:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
                 f"function. cotangents: {shown(given_structure)}, primal output: {shown(structure)}"
             )
-        pairs = [(x, ct) for x, ct in zip(outputs, given, strict=True) if is_tracked(x)]
+        pairs = [(x, ct) for x, ct in zip(outputs, cts, strict=True) if is_tracked(x)]
         varied = [x for x, _ in pairs]
         starts = seeds(varied, [ct for _, ct in pairs], False)
-        # whether the rest is recorded is asked now: vjp may have been called in no_grad, and this function outside
+        # grad mode is read now: vjp may have been called in no_grad, and this function outside
         level.recording = modes.grad
         recorded = any(level.leads_out(x) for x in outputs)
         wanted = modes.grad if create_graph is None else create_graph
         create = wanted and (recorded or any(x is not None and is_tracked(x) for x in starts))
-        found = level.gradients(varied, leaves, starts, retain_graph or recorded, create)
-        return unflatten([level.leave(g) for g in found], entered_structure)
+        gradients = level.gradients(varied, leaves, starts, retain_graph or recorded, create)
+        return unflatten([level.leave(g) for g in gradients], entered_structure)
 
     return (value, pull_back, aux) if has_aux else (value, pull_back)

@@ -1,6 +1,6 @@
-"""Operators that users add, as ``torch.library`` has them: see ``custom_op``.
+"""``torch.library``: user-defined operators, see ``custom_op``.
 
-The dispatcher behind PyTorch's (``Library``, ``define``, ``impl``) is not there.
+PyTorch's dispatcher (``Library``, ``define``, ``impl``) is not supported.
 
 Source: `torch.library <https://docs.pytorch.org/docs/stable/library.html>`_.
 """

@@ -1,9 +1,9 @@
-"""Operators that users make of functions, with derivatives and rules for ``vmap`` of their own.
+"""User-defined operators, with their own derivatives and ``vmap`` rules.
 
 NOTE [Custom operators]
-An operator's function is opaque: it is called without recording and may compute with NumPy or anything else.  A call
-that is to be recorded, or that a transformation sees, is one of an ``autograd.Function`` made for the operator.  Its
-arguments are the operator's, lists of tensors spread out, and one more that knows how they were.
+An operator's function is opaque: it runs without recording and may use NumPy or anything else.  A call that is
+recorded, or under a transformation, goes through an ``autograd.Function`` made for the operator.  Its arguments are the
+operator's, lists of tensors flattened, and a last one that knows their structure.
 """
 
 import inspect
@@ -19,7 +19,7 @@ from fgrad.torch import ops
 from fgrad.torch.autograd.function import Function, FunctionMeta
 from fgrad.torch.library.schema import Schema, schema_of
 
-#: the operators by their names
+#: the operators by name
 OPERATORS: dict[str, "CustomOpDef"] = {}
 
 
@@ -33,12 +33,12 @@ class _Namespace:
         raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
 
 
-def _enter(definition: "CustomOpDef") -> None:
+def _register(definition: "CustomOpDef") -> None:
     name = definition._namespace
     namespace = vars(ops).get(name)
     if namespace is None:
         namespace = _Namespace(name)
-    # a folder of operations may not have been imported yet
+    # its room may not have been imported yet
     if not isinstance(namespace, _Namespace) or name in {module.name for module in iter_modules(ops.__path__)}:
         raise RuntimeError(f"torch.ops has a '{name}' of its own: choose another namespace")
     OPERATORS[definition._qualname] = definition
@@ -47,44 +47,44 @@ def _enter(definition: "CustomOpDef") -> None:
 
 
 class _Call:
-    """How the arguments and the results of one call lie in the flat ones of its ``autograd.Function``."""
+    """The structure of one call's arguments and results, which its ``autograd.Function`` sees flattened."""
 
     def __init__(self, args: Sequence[Any], keywords: dict[str, Any]):
         self.keywords = keywords
-        #: for each argument, how many tensors it is a list of; None for one that is none
+        #: for each argument, the length of its list of tensors; None if it is not a list
         self.counts = [_count(x) for x in args]
-        self.leaves = _spread(args, self.counts)
+        self.leaves = _flattened(args, self.counts)
         self.result_counts: list[int | None] = []
         self.several = False
 
     def flattened(self, result: Any) -> tuple[Any, ...]:
-        """The results, lists of tensors spread out."""
+        """The results, lists of tensors flattened."""
         self.several = isinstance(result, tuple)
         results = result if self.several else (result,)
         self.result_counts = [_count(x) for x in results]
-        return tuple(_spread(results, self.result_counts))
+        return tuple(_flattened(results, self.result_counts))
 
     def result(self, leaves: Any) -> Any:
-        """The results as the operator gives them."""
-        found = tuple(_gathered(leaves, self.result_counts))
-        return found if self.several else found[0]
+        """The results as the operator returns them."""
+        results = tuple(_unflattened(leaves, self.result_counts))
+        return results if self.several else results[0]
 
 
 def _count(value: Any) -> int | None:
     return len(value) if isinstance(value, list) and all(isinstance(x, Tensor) for x in value) else None
 
 
-def _spread(values: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
+def _flattened(values: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
     return [x for v, n in zip(values, counts, strict=True) for x in ([v] if n is None else v)]
 
 
-def _gathered(leaves: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
-    rest = iter(leaves)
-    return [next(rest) if n is None else [next(rest) for _ in range(n)] for n in counts]
+def _unflattened(leaves: Sequence[Any], counts: Sequence[int | None]) -> list[Any]:
+    remaining = iter(leaves)
+    return [next(remaining) if n is None else [next(remaining) for _ in range(n)] for n in counts]
 
 
 class CustomOpDef:
-    """An operator made of a function: see ``custom_op``.
+    """A user-defined operator: see ``custom_op``.
 
     >>> import fgrad.torch as torch
     >>> @torch.library.custom_op("library_doc::twice", mutates_args=())
@@ -131,17 +131,19 @@ class CustomOpDef:
         return call.result(_as_tuple(self._function.apply(*call.leaves, call)))
 
     def _run(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-        """Run the kernel, which must not give what it was given."""
-        found = self._kernel(*args, **keywords)
+        """Run the kernel, whose results must not alias its arguments."""
+        result = self._kernel(*args, **keywords)
         mutated = [p.name for p in self._signature.parameters if p.mutated]
         if mutated:
             names = [p.name for p in self._signature.parameters]
             for x in [x for name, x in zip(names, args, strict=False) if name in mutated]:
                 for each in x if isinstance(x, list) else [x]:
                     each._bump(self._qualname, here(2))
-        given = [x for value in args for x in (value if isinstance(value, list) else [value]) if isinstance(x, Tensor)]
-        storages = {id(x._storage) for x in given}
-        for value in _as_tuple(found):
+        tensors = [
+            x for value in args for x in (value if isinstance(value, list) else [value]) if isinstance(x, Tensor)
+        ]
+        storages = {id(x._storage) for x in tensors}
+        for value in _as_tuple(result):
             for x in value if isinstance(value, list) else [value]:
                 if isinstance(x, Tensor):
                     if id(x._storage) in storages:
@@ -149,12 +151,12 @@ class CustomOpDef:
                             f"{self._name} (with implementation in {inspect.getmodule(self._kernel)}): {_ALIASED}"
                         )
                     storages.add(id(x._storage))
-        return found
+        return result
 
     def register_kernel(
         self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /
     ) -> Callable[..., Any]:
-        """Give another implementation for some types of devices; that of the CPU is the one that runs.
+        """Register another implementation for some device types; the CPU's is the one that runs.
 
         >>> import fgrad.torch as torch
         >>> @torch.library.custom_op("library_doc::thrice", mutates_args=())
@@ -172,7 +174,7 @@ class CustomOpDef:
         return register if fn is None else register(fn)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Say what results look like, for programs that are traced; nothing here needs it.
+        """Register the shapes of results for tracing; not needed here.
 
         >>> import fgrad.torch as torch
         >>> @torch.library.custom_op("library_doc::negative", mutates_args=())
@@ -188,12 +190,12 @@ class CustomOpDef:
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., None] | None = None
     ) -> None:
-        """Give the derivative.
+        """Register the derivative.
 
         Arguments:
           backward: from (ctx, the gradients of the results) to those of the arguments, None for those that have none.
-          setup_context: called as ``setup_context(ctx, inputs, output)`` after the operator, to keep what ``backward``
-            needs; of an operator with arguments by name only, with ``keyword_only_inputs`` too.
+          setup_context: called as ``setup_context(ctx, inputs, output)`` after the operator, to save what ``backward``
+            needs; with ``keyword_only_inputs`` too if the operator has keyword-only arguments.
 
         Raises:
           RuntimeError: the operator writes its arguments.
@@ -220,7 +222,7 @@ class CustomOpDef:
         self._setup_context_fn = setup_context
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """Give the rule for ``torch.func.vmap``: from (info, in_dims, the arguments) to results and their axes.
+        """Register the rule for ``torch.func.vmap``: from (info, in_dims, the arguments) to results and their axes.
 
         >>> import fgrad.torch as torch
         >>> @torch.library.custom_op("library_doc::half", mutates_args=())
@@ -257,16 +259,16 @@ def _function_of(definition: CustomOpDef) -> Any:
     def forward(*args: Any) -> Any:
         *leaves, call = args
         with no_grad():
-            return call.flattened(definition._run(_gathered(leaves, call.counts), call.keywords))
+            return call.flattened(definition._run(_unflattened(leaves, call.counts), call.keywords))
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         *leaves, call = inputs
         ctx._call = call
         if definition._setup_context_fn is None:
             return
-        given, keywords = definition._signature.filled(_gathered(leaves, call.counts), call.keywords)
+        positional, keywords = definition._signature.filled(_unflattened(leaves, call.counts), call.keywords)
         named = {"keyword_only_inputs": keywords} if keywords else {}
-        definition._setup_context_fn(ctx=ctx, inputs=given, output=call.result(output), **named)
+        definition._setup_context_fn(ctx=ctx, inputs=positional, output=call.result(output), **named)
 
     def backward(ctx: Any, *grads: Any) -> Any:
         call = ctx._call
@@ -276,30 +278,30 @@ def _function_of(definition: CustomOpDef) -> Any:
                 "formula was registered. Please use register_autograd to add one."
             )
         needed = ctx.needs_input_grad
-        ctx.needs_input_grad = tuple(_gathered(needed[:-1], call.counts))
+        ctx.needs_input_grad = tuple(_unflattened(needed[:-1], call.counts))
         try:
-            found = _as_tuple(definition._backward_fn(ctx, *_gathered(grads, call.result_counts)))
+            gradients = _as_tuple(definition._backward_fn(ctx, *_unflattened(grads, call.result_counts)))
         finally:
             ctx.needs_input_grad = needed
-        if any(n is not None for n in call.counts) and [_listed(x) for x in found] != call.counts:
+        if any(n is not None for n in call.counts) and [_list_length(x) for x in gradients] != call.counts:
             raise RuntimeError(
                 "Expected the return from backward to be of the same structure as the inputs. Got lists of "
-                f"{[_listed(x) for x in found]} (return from backward), {call.counts} (inputs)"
+                f"{[_list_length(x) for x in gradients]} (return from backward), {call.counts} (inputs)"
             )
-        return (*[g for x in found for g in (x if isinstance(x, list) else [x])], None)
+        return (*[g for x in gradients for g in (x if isinstance(x, list) else [x])], None)
 
     def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[Any, Any]:
         *leaves, call = args
-        dims, given = tuple(_gathered(in_dims[:-1], call.counts)), _gathered(leaves, call.counts)
+        dims, batched = tuple(_unflattened(in_dims[:-1], call.counts)), _unflattened(leaves, call.counts)
         rule = definition._vmap_fn or _one_by_one(definition)
-        found, out_dims = rule(info, dims, *given, **call.keywords)
-        flat = call.flattened(found)
+        result, out_dims = rule(info, dims, *batched, **call.keywords)
+        flat = call.flattened(result)
         several = isinstance(out_dims, tuple)
-        places = list(out_dims) if several else [out_dims] * len(call.result_counts)
+        result_dims = list(out_dims) if several else [out_dims] * len(call.result_counts)
         spread = [
             d
-            for place, n in zip(places, call.result_counts, strict=True)
-            for d in (place if isinstance(place, list) else [place] * (1 if n is None else n))
+            for dim, n in zip(result_dims, call.result_counts, strict=True)
+            for d in (dim if isinstance(dim, list) else [dim] * (1 if n is None else n))
         ]
         return flat, tuple(spread)
 
@@ -308,13 +310,13 @@ def _function_of(definition: CustomOpDef) -> Any:
     return FunctionMeta(name, (Function,), {key: staticmethod(value) for key, value in members.items()})
 
 
-def _listed(value: Any) -> int | None:
-    """How many gradients a list has, None if it is no list."""
+def _list_length(value: Any) -> int | None:
+    """The length of a list of gradients; None if it is not a list."""
     return len(value) if isinstance(value, list) else None
 
 
 def _one_by_one(definition: CustomOpDef) -> Callable[..., Any]:
-    """What stands for the rule of an operator that has none: it is called for each example."""
+    """The default ``vmap`` rule: the operator is called for each example."""
 
     def example(value: Any, dim: Any, i: int) -> Any:
         if isinstance(dim, list):
@@ -328,13 +330,13 @@ def _one_by_one(definition: CustomOpDef) -> Callable[..., Any]:
             UserWarning,
         )
 
-        found = [
+        results = [
             definition(*[example(x, d, i) for x, d in zip(args, in_dims, strict=True)], **keywords)
             for i in range(info.batch_size)
         ]
-        if not isinstance(found[0], tuple):
-            return _stacked(found), 0
-        return tuple([_stacked(each) for each in zip(*found, strict=True)]), 0
+        if not isinstance(results[0], tuple):
+            return _stacked(results), 0
+        return tuple([_stacked(each) for each in zip(*results, strict=True)]), 0
 
     return rule
 
@@ -353,16 +355,16 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Sequence[str] | None = None,
 ) -> Any:
-    """Make an operator of a function, which nothing looks into.
+    """Make an opaque operator of a function.
 
     Arguments:
       name: as "namespace::name"; the operator is also ``torch.ops.namespace.name``.
       fn: the function, whose parameters and result are annotated; without it, a decorator is returned.
       mutates_args: the names of the arguments that it writes, or "unknown".
-      device_types: the types of devices that it is for, all if None.
+      device_types: the device types that it is for, all if None.
 
     Raises:
-      ValueError: an annotation is missing, or of a type that operators do not take.
+      ValueError: an annotation is missing or not supported.
 
     >>> import fgrad.torch as torch
     >>> import numpy as np
@@ -377,9 +379,9 @@ def custom_op(
 
     def make(function: Callable[..., Any]) -> CustomOpDef:
         schema = schema_of(function, mutates_args)
-        namespace, own = name.split("::")
-        made = CustomOpDef(namespace, own, schema, function)
-        _enter(made)
-        return made
+        namespace, short_name = name.split("::")
+        definition = CustomOpDef(namespace, short_name, schema, function)
+        _register(definition)
+        return definition
 
     return make if fn is None else make(fn)

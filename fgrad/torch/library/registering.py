@@ -19,7 +19,7 @@ def _operator(op: CustomOpDef | str) -> CustomOpDef:
 def register_autograd(
     op: CustomOpDef | str, backward: Callable[..., Any], /, *, setup_context: Callable[..., None] | None = None
 ) -> None:
-    """Give the derivative of an operator: see ``CustomOpDef.register_autograd``.
+    """Register the derivative of an operator: see ``CustomOpDef.register_autograd``.
 
     >>> import fgrad.torch as torch
     >>> @torch.library.custom_op("library_doc::fifth", mutates_args=())
@@ -31,18 +31,18 @@ def register_autograd(
 
 
 def register_fake(op: CustomOpDef | str, func: Callable[..., Any] | None = None, /) -> Any:
-    """Say what the results of an operator look like: see ``CustomOpDef.register_fake``."""
-    found = _operator(op)
-    return found.register_fake if func is None else found.register_fake(func)
+    """Register the shapes of an operator's results: see ``CustomOpDef.register_fake``."""
+    definition = _operator(op)
+    return definition.register_fake if func is None else definition.register_fake(func)
 
 
 def register_kernel(
     op: CustomOpDef | str, device_types: str | Sequence[str] | None, func: Callable[..., Any] | None = None, /
 ) -> Any:
-    """Give an operator another implementation: see ``CustomOpDef.register_kernel``."""
+    """Register another implementation of an operator: see ``CustomOpDef.register_kernel``."""
     return _operator(op).register_kernel(device_types, func)
 
 
 def register_vmap(op: CustomOpDef | str, func: Callable[..., Any] | None = None, /) -> Any:
-    """Give the rule of an operator for ``vmap``: see ``CustomOpDef.register_vmap``."""
+    """Register the ``vmap`` rule of an operator: see ``CustomOpDef.register_vmap``."""
     return _operator(op).register_vmap(func)

@@ -1,4 +1,4 @@
-"""Schemas: what an operator of ``torch.library`` takes and gives, read off the annotations of a function."""
+"""Schemas: the parameters and results of a ``torch.library`` operator, from the annotations of a function."""
 
 import inspect
 import re
@@ -16,19 +16,20 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import types
 
 _ANY_CAST = "(#define PYBIND11_DETAILED_ERROR_MESSAGES or compile in debug mode for details)"
-#: how errors name what a parameter takes
+#: the types of parameters as errors name them
 _WANTED = {"SymInt": "int", "Scalar": "number", "ScalarType": "int"}
 _KINDS: dict[str, Any] = {"SymInt": int, "float": (int, float), "bool": bool, "str": str}
 
 
-def _sequences(of: Any) -> tuple[Any, ...]:
-    return typing.Sequence[of], typing.List[of], GenericAlias(Sequence, (of,)), GenericAlias(list, (of,))  # noqa: UP006
+def _sequences(item: Any) -> tuple[Any, ...]:
+    aliases = GenericAlias(Sequence, (item,)), GenericAlias(list, (item,))
+    return typing.Sequence[item], typing.List[item], *aliases  # noqa: UP006
 
 
 def _parameter_types() -> dict[Any, str]:
-    """The annotations that parameters may have, and what stands for them in a schema."""
-    found: dict[Any, str] = {}
-    # a type, its name, and whether there are lists of it, lists of it or None, and lists or None
+    """The annotations that parameters may have, and their types in a schema."""
+    names: dict[Any, str] = {}
+    # a type, its name, and whether list[type], list[type | None] and list[type] | None exist
     for base, name, lists, of_optional, optional in (
         (Tensor, "Tensor", True, True, False),
         (int, "SymInt", True, False, True),
@@ -39,15 +40,15 @@ def _parameter_types() -> dict[Any, str]:
         (Dtype, "ScalarType", False, False, False),
         (Device, "Device", False, False, False),
     ):
-        found[base] = name
-        found[base | None] = f"{name}?"
+        names[base] = name
+        names[base | None] = f"{name}?"
         if lists:
-            found.update(dict.fromkeys(_sequences(base), f"{name}[]"))
+            names.update(dict.fromkeys(_sequences(base), f"{name}[]"))
         if of_optional:
-            found.update(dict.fromkeys(_sequences(base | None), f"{name}?[]"))
+            names.update(dict.fromkeys(_sequences(base | None), f"{name}?[]"))
         if optional:
-            found.update({each | None: f"{name}[]?" for each in _sequences(base)})
-    return found
+            names.update({each | None: f"{name}[]?" for each in _sequences(base)})
+    return names
 
 
 _PARAMETERS = _parameter_types()
@@ -81,7 +82,7 @@ class Parameter:
 
 @frozen
 class Schema:
-    """What an operator takes and gives."""
+    """The parameters and results of an operator."""
 
     parameters: tuple[Parameter, ...]
     returns: str
@@ -98,10 +99,10 @@ class Schema:
         return name + re.sub(r"(=-?\d+\.)0(?=[,)])", r"\1", str(self))
 
     def bound(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of a call in their places, and those by name; the last that are defaults are left out.
+        """The positional and the keyword arguments of a call, without trailing defaults.
 
         Raises:
-          RuntimeError: they do not fit.
+          RuntimeError: the arguments do not fit.
         """
         positional = [p for p in self.parameters if not p.keyword_only]
         declared = self.declaration(name)
@@ -110,17 +111,17 @@ class Schema:
                 f"{name}() takes {len(positional)} positional argument(s) but {len(args)} was/were given.  "
                 f"Declaration: {declared}"
             )
-        given = dict(zip([p.name for p in positional], args, strict=False))
+        arguments = dict(zip([p.name for p in positional], args, strict=False))
         for key, value in kwargs.items():
             if all(p.name != key for p in self.parameters):
                 raise RuntimeError(f"Unknown keyword argument '{key}' for operator '{name}'. Schema: {declared}")
-            given[key] = value
+            arguments[key] = value
         values: dict[str, Any] = {}
-        for place, p in enumerate(self.parameters):
-            value = given.get(p.name, p.default)
+        for position, p in enumerate(self.parameters):
+            value = arguments.get(p.name, p.default)
             if value is inspect.Parameter.empty:
                 raise RuntimeError(f"{name}() is missing value for argument '{p.name}'. Declaration: {declared}")
-            values[p.name] = value if value is p.default else _converted(p, place, value, name, declared)
+            values[p.name] = value if value is p.default else _converted(p, position, value, name, declared)
         while positional and _is_default(positional[-1], values[positional[-1].name]):
             positional.pop()
         named = {
@@ -129,7 +130,7 @@ class Schema:
         return [values[p.name] for p in positional], named
 
     def filled(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments as ``bound`` gives them, the defaults filled in."""
+        """Arguments as ``bound`` returns them, the defaults filled in."""
         positional = [p.default for p in self.parameters if not p.keyword_only]
         named = {p.name: kwargs.get(p.name, p.default) for p in self.parameters if p.keyword_only}
         return (*args, *positional[len(args) :]), named
@@ -143,8 +144,8 @@ def _is_default(parameter: Parameter, value: Any) -> bool:
     )
 
 
-def _converted(parameter: Parameter, place: int, value: Any, name: str, declared: str) -> Any:
-    """An argument as the kernel is given it."""
+def _converted(parameter: Parameter, position: int, value: Any, name: str, declared: str) -> Any:
+    """An argument as it is passed to the kernel."""
     kind = re.sub(r"\(a\d+!\)", "", parameter.kind)
     base = kind.rstrip("?[]")
     if value is None and (kind.endswith("?") or base == "Tensor"):
@@ -166,7 +167,7 @@ def _converted(parameter: Parameter, place: int, value: Any, name: str, declared
     )
     raise RuntimeError(
         f"{name}() Expected a value of type '{wanted}' for argument '{parameter.name}' but instead found type "
-        f"'{type_name(value)}'.\nPosition: {place}\nValue: {value!r}\nDeclaration: {declared}\n"
+        f"'{type_name(value)}'.\nPosition: {position}\nValue: {value!r}\nDeclaration: {declared}\n"
         f"Cast error details: {why}"
     )
 
@@ -185,10 +186,10 @@ def infer_schema(
     Arguments:
       prototype_function: every parameter and the result must be annotated.
       mutates_args: the names of the tensors that it writes, or "unknown".
-      op_name: what to put in front.
+      op_name: a prefix of the schema.
 
     Raises:
-      ValueError: an annotation is missing, or of a type that operators do not take.
+      ValueError: an annotation is missing or not supported.
 
     >>> import fgrad.torch as torch
     >>> def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
@@ -202,15 +203,15 @@ def infer_schema(
 
 
 def schema_of(function: Callable[..., Any], mutates_args: str | Iterable[str]) -> Schema:
-    """What ``infer_schema`` reads off a function."""
+    """The schema that ``infer_schema`` infers."""
     signature = inspect.signature(function)
     mutated = mutates_args if isinstance(mutates_args, str) else tuple(mutates_args)
 
-    def refuse(what: str) -> ValueError:
-        return ValueError(f"infer_schema(func): {what} Got func with signature {signature})")
+    def refuse(complaint: str) -> ValueError:
+        return ValueError(f"infer_schema(func): {complaint} Got func with signature {signature})")
 
     parameters = []
-    for place, (name, parameter) in enumerate(signature.parameters.items()):
+    for position, (name, parameter) in enumerate(signature.parameters.items()):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise refuse("We do not support positional-only args, varargs, or varkwargs.")
         if parameter.annotation is parameter.empty:
@@ -222,8 +223,8 @@ def schema_of(function: Callable[..., Any], mutates_args: str | Iterable[str]) -
                 f"Parameter {name} has an unsupported default value type {type(default)}. Please file an issue on "
                 "GitHub so we can prioritize this."
             )
-        found = Parameter(name, kind, default, parameter.kind is parameter.KEYWORD_ONLY, False)
-        parameters.append(_mutated(found, place, mutated, refuse))
+        entry = Parameter(name, kind, default, parameter.kind is parameter.KEYWORD_ONLY, False)
+        parameters.append(_mutated(entry, position, mutated, refuse))
     unknown = set() if isinstance(mutated, str) else set(mutated) - set(signature.parameters)
     if unknown:
         raise refuse(
@@ -249,15 +250,15 @@ def _kind(function: Any, name: str, annotation: Any, refuse: Callable[[str], Val
 
 
 def _as_list(kind: Any) -> Any:
-    """The list that may stand for a tuple."""
+    """The list type for a tuple type."""
     items = [each for each in typing.get_args(kind) if each is not ...]
     return list[typing.Union[tuple(items)]] if items else list  # noqa: UP007
 
 
 def _mutated(
-    parameter: Parameter, place: int, mutated: str | tuple[str, ...], refuse: Callable[[str], ValueError]
+    parameter: Parameter, position: int, mutated: str | tuple[str, ...], refuse: Callable[[str], ValueError]
 ) -> Parameter:
-    """A parameter with the mark of those that are written."""
+    """A parameter, marked if it is mutated."""
     tensors = parameter.kind.startswith("Tensor")
     if isinstance(mutated, str):
         if mutated != "unknown":
@@ -265,21 +266,21 @@ def _mutated(
                 "mutates_args must either be a sequence of the names of the arguments that are mutated or the string "
                 "'unknown'. "
             )
-        written = tensors
+        is_mutated = tensors
     else:
-        written = parameter.name in mutated
-        if written and not tensors:
+        is_mutated = parameter.name in mutated
+        if is_mutated and not tensors:
             raise refuse(
                 f"Parameter {parameter.name} is in mutable_args but only Tensors or collections of Tensors can be "
                 "mutated"
             )
-    if not written:
+    if not is_mutated:
         return parameter
-    return evolve(parameter, kind=f"Tensor(a{place}!){parameter.kind.removeprefix('Tensor')}", mutated=True)
+    return evolve(parameter, kind=f"Tensor(a{position}!){parameter.kind.removeprefix('Tensor')}", mutated=True)
 
 
 def _evaluated(function: Any, annotation: Any, refuse: Callable[[str], ValueError]) -> Any:
-    """An annotation that may be a string, or have strings in it, as a type."""
+    """An annotation as a type; it may be a string, or contain strings."""
     if isinstance(annotation, str):
         try:
             return eval(annotation, function.__globals__)

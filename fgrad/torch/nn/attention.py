@@ -10,7 +10,7 @@ from typing import Any
 
 from fgrad.torch.backends.cuda import kernels
 
-#: modules of the table are found in it
+#: the package whose modules the table lists
 __path__: list[str] = []
 
 
@@ -47,14 +47,14 @@ _NAMES = {
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[dict[str, Any]]:
-    """A block in which attention uses only the kernels given.
+    """A context in which attention uses only the given kernels.
 
     Arguments:
       backends: the kernel or kernels.
       set_priority: accepted as in PyTorch, where it orders the kernels of GPUs.
 
     Raises:
-      AssertionError: what is given is no kernel and no list.
+      AssertionError: ``backends`` is neither a kernel nor a list.
 
     >>> import fgrad.torch as torch
     >>> from fgrad.torch.nn.attention import SDPBackend, sdpa_kernel

@@ -34,7 +34,7 @@ def _scaled(grads: Sequence[Tensor], total_norm: Tensor, numbers: dict[str, Any]
 
 @frozen
 class _Bounded:
-    """Each element no further from zero than the bound."""
+    """Each element clipped to the bound in magnitude."""
 
     bound: float
 
@@ -48,7 +48,7 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of several tensors as if they were one vector.
+    """The norm of several tensors, concatenated.
 
     Args:
       tensors: a tensor or an iterable of tensors.
@@ -60,7 +60,7 @@ def get_total_norm(
       The norm, a tensor without axes.
 
     Raises:
-      RuntimeError: the norm is not finite and that was asked to be an error.
+      RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([4.0])])
@@ -114,7 +114,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients down in place if their norm, taken together, is larger than ``max_norm``.
+    """Scale the gradients down in place if their total norm is larger than ``max_norm``.
 
     Args:
       parameters: a tensor or an iterable of tensors.
@@ -127,10 +127,10 @@ def clip_grad_norm_(
       The norm before.
 
     Raises:
-      RuntimeError: the norm is not finite and that was asked to be an error.
+      RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
 
     Warns:
-      UserWarning: ``parameters`` is a generator that gives none.
+      UserWarning: ``parameters`` is an empty generator.
 
     >>> import fgrad.torch as torch
     >>> w = torch.ones(2, requires_grad=True)
@@ -176,7 +176,7 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
 
     Args:
       parameters: a tensor or an iterable of tensors.
-      clip_value: the largest size of an element.
+      clip_value: the largest magnitude of an element.
       foreach: accepted as PyTorch accepts it.
 
     >>> import fgrad.torch as torch
@@ -197,7 +197,7 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 
 
 def _rewrite(parameters: Tensors, update: Callable[[list[Tensor]], list[Tensor]]) -> None:
-    """Replace the gradients in place by what ``update`` makes of them."""
+    """Update the gradients in place by ``update``."""
     present = [param.grad for param in _listed(parameters) if param.grad is not None]
     with no_grad():
         for grads in without_aliasing(present):

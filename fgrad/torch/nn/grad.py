@@ -1,4 +1,4 @@
-"""``torch.nn.grad``: the gradients of convolutions as functions of their own.
+"""``torch.nn.grad``: the gradients of convolutions as functions.
 
 Source: `torch/nn/grad.py <https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/grad.py>`_.
 """
@@ -18,7 +18,7 @@ def conv1d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> Any:  # fmt: skip
-    """The gradient of ``conv1d`` by its input, of which the sizes are given.
+    """The gradient of ``conv1d`` with respect to its input, whose sizes are given.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.grad.conv1d_input((1, 1, 3), torch.tensor([[[1., 2.]]]), torch.ones(1, 1, 2))
@@ -31,7 +31,7 @@ def conv2d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> Any:  # fmt: skip
-    """The gradient of ``conv2d`` by its input, of which the sizes are given."""
+    """The gradient of ``conv2d`` with respect to its input, whose sizes are given."""
     return _by_input(4, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
@@ -39,7 +39,7 @@ def conv3d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> Any:  # fmt: skip
-    """The gradient of ``conv3d`` by its input, of which the sizes are given."""
+    """The gradient of ``conv3d`` with respect to its input, whose sizes are given."""
     return _by_input(5, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
@@ -47,7 +47,7 @@ def conv1d_weight(
     input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> Any:  # fmt: skip
-    """The gradient of ``conv1d`` by its weight, of which the sizes are given.
+    """The gradient of ``conv1d`` with respect to its weight, whose sizes are given.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.grad.conv1d_weight(torch.tensor([[[1., 2., 3.]]]), (1, 1, 2), torch.ones(1, 1, 2))
@@ -60,7 +60,7 @@ def conv2d_weight(
     input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> Any:  # fmt: skip
-    """The gradient of ``conv2d`` by its weight, of which the sizes are given."""
+    """The gradient of ``conv2d`` with respect to its weight, whose sizes are given."""
     return _by_weight(4, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
@@ -68,7 +68,7 @@ def conv3d_weight(
     input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> Any:  # fmt: skip
-    """The gradient of ``conv3d`` by its weight, of which the sizes are given."""
+    """The gradient of ``conv3d`` with respect to its weight, whose sizes are given."""
     return _by_weight(5, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
@@ -83,7 +83,7 @@ def _by_weight(rank: int, input: Any, size: Sequence[int], grad_output: Any, set
 
 
 def _gradient(rank: int, at: Any, operands: tuple[Any, Any], grad_output: Any, settings: tuple[Any, ...]) -> Any:
-    """The gradient of a convolution, which is linear in the operand ``at``; it is recorded where anything is."""
+    """The gradient of a convolution with respect to the operand ``at``, in which it is linear; it is recorded."""
     with enable_grad():
         output = _CONVOLUTIONS[rank](*operands, None, *settings)
     tracked = any(x.requires_grad for x in (*operands, grad_output) if x is not at)

@@ -1,4 +1,4 @@
-"""Initial values of parameters, written in place without a record in autograd.
+"""Initial values of parameters, written in place without recording.
 
 Every function draws from the generator as PyTorch's does, call by call, so that the same seed gives the same values.
 """
@@ -25,14 +25,14 @@ _LINEAR = (
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
-    """The factor by which weights before ``nonlinearity`` are larger, so that activations keep their scale.
+    """The gain of ``nonlinearity``: the factor for weights before it that keeps the scale of activations.
 
     Arguments:
       nonlinearity: the name in ``torch.nn.functional``.
       param: the negative slope of ``"leaky_relu"``; 0.01 if left out.
 
     Raises:
-      ValueError: the name is not known, or the slope no number.
+      ValueError: the name is unknown, or the slope is not a number.
 
     >>> calculate_gain("leaky_relu", 1.0)
     1.0
@@ -55,16 +55,16 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
-def _handed_over(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let ``__torch_function__`` answer for a function, which PyTorch has for four of these."""
+def _overridable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let ``__torch_function__`` override a function, as PyTorch does for four of these."""
     return overridable(function, f"torch.nn.init.{function.__name__}", Rule.NAMED)
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# without regard to the shape
+# independent of the shape
 
 
-@_handed_over
+@_overridable
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill ``tensor`` with numbers drawn uniformly from ``a`` to ``b``.
 
@@ -78,7 +78,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
         return tensor.uniform_(a, b, generator=generator)
 
 
-@_handed_over
+@_overridable
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill ``tensor`` with normally distributed numbers.
 
@@ -122,7 +122,7 @@ def _normal_cdf(x: float) -> float:
 
 
 def _redraw_outside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
-    """Draw normal numbers until all lie inside; good where most do."""
+    """Draw normal numbers until all lie inside; fast where most do."""
     # the bounds in the tensor's own precision
     low, high = (tensor.new_tensor(bound, device="cpu").item() for bound in (a, b))
     result = tensor.normal_(mean, std, generator=generator)
@@ -132,7 +132,7 @@ def _redraw_outside(tensor: Tensor, mean: float, std: float, a: float, b: float,
 
 
 def _reject_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
-    """Draw uniform numbers and accept each with the odds of the density there; good where the interval is a tail."""
+    """Draw uniform numbers and accept each in proportion to the density there; fast where the interval is a tail."""
     log_peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
     candidates, draws = ops.empty_like(tensor), ops.empty_like(tensor)
 
@@ -149,7 +149,7 @@ def _reject_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float,
     return tensor if result is tensor else tensor.copy_(result)
 
 
-@_handed_over
+@_overridable
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill ``tensor`` with ``val``.
 
@@ -212,10 +212,10 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Tensor:
-    """Fill the weight of a convolution so that it hands on as many channels of its input as it can.
+    """Fill the weight of a convolution so that it passes through as many channels as possible.
 
     Raises:
-      ValueError: ``tensor`` is no weight of a convolution, or ``groups`` does not divide its first dimension.
+      ValueError: ``tensor`` is not the weight of a convolution, or ``groups`` does not divide its first dimension.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.init.dirac_(torch.empty(1, 1, 3))
@@ -241,11 +241,11 @@ def dirac_(tensor: Any, groups: int = 1) -> Tensor:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# with the scale that the number of inputs and outputs asks for
+# scaled by the number of inputs and outputs
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs each output of a layer with this weight has, and how many outputs each input."""
+    """The number of inputs of each output of a layer with this weight, and of outputs of each input."""
     if tensor.dim() < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     outputs, inputs, *kernel = tensor.shape
@@ -264,7 +264,7 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str, stacklevel: int) -> float | None:
-    """The standard deviation; None, with a warning, where there is nothing to fill."""
+    """The standard deviation; None, with a warning, for an empty tensor."""
     if not tensor._type.numel:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=stacklevel)
         return None
@@ -273,7 +273,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str, stackle
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill a weight uniformly, as wide as Glorot and Bengio (2010) found right for symmetric activations.
+    """Fill a weight with uniform numbers, scaled as by Glorot and Bengio (2010).
 
     Raises:
       ValueError: ``tensor`` has less than two dimensions.
@@ -289,7 +289,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill a weight with normal numbers, as wide as Glorot and Bengio (2010) found right.
+    """Fill a weight with normal numbers, scaled as by Glorot and Bengio (2010).
 
     Raises:
       ValueError: ``tensor`` has less than two dimensions.
@@ -303,11 +303,11 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
-@_handed_over
+@_overridable
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill a weight uniformly, as wide as He et al. (2015) found right for rectifiers.
+    """Fill a weight with uniform numbers, scaled for rectifiers as by He et al. (2015).
 
     Arguments:
       a: the negative slope of the rectifier after this layer.
@@ -315,7 +315,7 @@ def kaiming_uniform_(
       nonlinearity: see ``calculate_gain``.
 
     Raises:
-      ValueError: ``tensor`` has less than two dimensions, or ``mode`` or ``nonlinearity`` is not known.
+      ValueError: ``tensor`` has less than two dimensions, or ``mode`` or ``nonlinearity`` is unknown.
 
     >>> import fgrad.torch as torch
     >>> bool((torch.nn.init.kaiming_uniform_(torch.empty(2, 6)).abs() <= 1.0).all())
@@ -333,7 +333,7 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill a weight with normal numbers, as wide as He et al. (2015) found right for rectifiers.
+    """Fill a weight with normal numbers, scaled for rectifiers as by He et al. (2015).
 
     The arguments and errors are those of ``kaiming_uniform_``.
 
@@ -348,7 +348,7 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Fill a weight with an orthogonal matrix (Saxe et al., 2013), its trailing dimensions taken as one.
+    """Fill a weight with an orthogonal matrix (Saxe et al., 2013), its trailing dimensions flattened.
 
     Raises:
       ValueError: ``tensor`` has less than two dimensions.
@@ -395,7 +395,7 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
     with no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            # as in PyTorch, the places come from the default generator
+            # as in PyTorch, the positions come from the default generator
             tensor[ops.randperm(rows)[:zeros], column] = 0
     return tensor
 
@@ -406,7 +406,7 @@ def _check_matrix(tensor: Tensor) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# the names without an underscore, which PyTorch still has
+# the deprecated names without an underscore
 
 
 def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

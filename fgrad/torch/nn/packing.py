@@ -1,9 +1,9 @@
 """Sequences of different lengths as one tensor: padded to the longest, or packed without padding.
 
 NOTE [Packed sequences]
-The steps of all sequences stand in the order of time, those of one moment beside each other, longer sequences first:
-``batch_sizes`` says how many sequences still run at each moment.  The sequences are sorted by length for it;
-``sorted_indices`` says from where each was taken, ``unsorted_indices`` the way back.
+The elements of all sequences are stored time step by time step, longer sequences first: ``batch_sizes`` says how many
+sequences still run at each step.  For this they are sorted by length; ``sorted_indices`` is the permutation,
+``unsorted_indices`` its inverse.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,10 +34,10 @@ class PackedSequence(_Fields):
     """Sequences of different lengths without padding, for recurrent layers: see ``pack_sequence``.
 
     Attributes:
-      data: the steps of all sequences, in the order of time.
-      batch_sizes: how many sequences still run at each moment.
-      sorted_indices: from where each sequence was taken when they were sorted by length; None if they were sorted.
-      unsorted_indices: the way back.
+      data: the elements of all sequences, time step by time step.
+      batch_sizes: how many sequences still run at each time step.
+      sorted_indices: the permutation that sorted the sequences by length; None if they were sorted.
+      unsorted_indices: its inverse.
 
     Source: `torch.nn.utils.rnn.PackedSequence
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.rnn.PackedSequence.html>`_.
@@ -57,7 +57,7 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """The sequence with its data as ``Tensor.to`` has it, and the indices on the same device."""
+        """The sequence with its data converted by ``Tensor.to``, the indices moved to the same device."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -115,7 +115,7 @@ class PackedSequence(_Fields):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes one; None for None.
+    """The inverse of a permutation; None for None.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.utils.rnn.invert_permutation(torch.tensor([1, 2, 0]))
@@ -123,8 +123,8 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """
     if permutation is None:
         return None
-    places = ops.arange(0, permutation.numel(), device=permutation.device)
-    return ops.empty_like(permutation).scatter_(0, permutation, places)
+    positions = ops.arange(0, permutation.numel(), device=permutation.device)
+    return ops.empty_like(permutation).scatter_(0, permutation, positions)
 
 
 @overload("_pack_padded_sequence", "PackPaddedSequenceBackward0")
@@ -135,11 +135,11 @@ def _rows(input: Array, rows: Fixed) -> Any:
 
 
 @overload("_pad_packed_sequence", "PadPackedSequenceBackward0")
-def _spread(data: Array, rows: Fixed, padding_value: Number) -> Any:
-    """Rows at their places, a value where there is none (-1)."""
-    found = data.at[jnp.maximum(rows, 0)].get(mode="promise_in_bounds")
-    there = lax.expand_dims(rows >= 0, range(rows.ndim, found.ndim))
-    return jnp.where(there, found, padding_value.astype(data.dtype))
+def _padded_rows(data: Array, rows: Fixed, padding_value: Number) -> Any:
+    """The rows at given indices, and a padding value where the index is -1."""
+    values = data.at[jnp.maximum(rows, 0)].get(mode="promise_in_bounds")
+    present = lax.expand_dims(rows >= 0, range(rows.ndim, values.ndim))
+    return jnp.where(present, values, padding_value.astype(data.dtype))
 
 
 def pack_padded_sequence(
@@ -154,7 +154,7 @@ def pack_padded_sequence(
       enforce_sorted: whether the lengths have to be in descending order; otherwise the sequences are sorted.
 
     Raises:
-      RuntimeError: the lengths are not as many as sequences, not positive, longer than the input, or not sorted.
+      RuntimeError: the lengths do not match the sequences, are not positive, exceed the input, or are not sorted.
 
     >>> import fgrad.torch as torch
     >>> packed = torch.nn.utils.rnn.pack_padded_sequence(torch.tensor([[1, 4], [2, 5], [3, 0]]), [3, 2])
@@ -178,7 +178,7 @@ def pack_padded_sequence(
 
 
 def _batch_sizes(input: Tensor, lengths: Tensor, batch_first: bool) -> np.ndarray:
-    """How many sequences still run at each moment."""
+    """The number of sequences that still run at each time step."""
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
     batch, longest = (input.size(0), input.size(1)) if batch_first else (input.size(1), input.size(0))
@@ -210,12 +210,12 @@ def _batch_sizes(input: Tensor, lengths: Tensor, batch_first: bool) -> np.ndarra
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """A packed sequence padded again, and the lengths of the sequences.
+    """Undo ``pack_padded_sequence``: padded sequences and their lengths.
 
     Arguments:
       batch_first: whether the result is of shape (B, T, ...) rather than (T, B, ...).
-      padding_value: what stands after the end of a sequence.
-      total_length: to how many steps they are padded; by default to those of the longest.
+      padding_value: the value after the end of a sequence.
+      total_length: to how many steps they are padded; by default those of the longest.
 
     Raises:
       ValueError: ``total_length`` is less than the longest.
@@ -239,7 +239,7 @@ def pad_packed_sequence(
     running = np.arange(sizes[0])[None, :] < np.pad(sizes, (0, steps - len(sizes)))[:, None]
     rows = np.full(running.shape, -1)
     rows[running] = np.arange(sizes.sum())
-    padded = _spread(sequence.data, ops.tensor(rows, device=sequence.data.device), padding_value)
+    padded = _padded_rows(sequence.data, ops.tensor(rows, device=sequence.data.device), padding_value)
     lengths = ops.tensor(running.sum(0))
     padded = padded.transpose(0, 1) if batch_first else padded
     back = sequence.unsorted_indices
@@ -256,7 +256,7 @@ def pad_sequence(
     Arguments:
       sequences: tensors of shape (length, ...).
       batch_first: whether the result is of shape (B, T, ...) rather than (T, B, ...).
-      padding_value: what stands where a sequence has no step.
+      padding_value: the value where a sequence has no step.
       padding_side: "right", or "left": whether that is after its end or before its beginning.
 
     Raises:
@@ -274,22 +274,22 @@ def pad_sequence(
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
-    given: Sequence[Tensor] = tuple(sequences)
-    if not given:
+    listed: Sequence[Tensor] = tuple(sequences)
+    if not listed:
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    for i, sequence in enumerate(given):
+    for i, sequence in enumerate(listed):
         if not isinstance(sequence, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type_name(sequence)}")
-    first = given[0]
+    first = listed[0]
     if not first.dim():
         raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
-    longest = max(x.size(0) for x in given)
+    longest = max(x.size(0) for x in listed)
     padded = []
-    for x in given:
+    for x in listed:
         if x.shape[1:] != first.shape[1:]:
-            # steps of another shape are written as copy_ writes them, if they can be
+            # other shapes are broadcast as by copy_, if possible
             x = first.new_empty((x.size(0), *first.shape[1:])).copy_(x)
         missing = longest - x.size(0)
         ends = (missing, 0) if padding_side == "left" else (0, missing)
@@ -299,7 +299,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences that were padded on the right.
+    """Undo ``pad_sequence`` with padding on the right.
 
     Without ``batch_first`` the first two axes of ``padded_sequences`` are exchanged in place, as PyTorch does.
 
@@ -321,10 +321,10 @@ def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence
 
     Arguments:
       sequences: tensors of shape (length, ...).
-      enforce_sorted: whether they have to stand in the order of descending lengths; otherwise they are sorted.
+      enforce_sorted: whether they have to be in order of descending lengths; otherwise they are sorted.
 
     Raises:
-      RuntimeError: they do not stand in this order.
+      RuntimeError: they are not in this order.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]).data
@@ -338,7 +338,7 @@ def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed.
+    """Undo ``pack_sequence``.
 
     >>> import fgrad.torch as torch
     >>> packed = torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])])
@@ -353,5 +353,5 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
 
 
 def moments(data: Tensor, sizes: Sequence[int]) -> list[Tensor]:
-    """The steps of each moment of packed data."""
+    """Packed data split into time steps."""
     return [data.narrow(0, end - n, n) for end, n in zip(accumulate(sizes), sizes, strict=True)]

@@ -26,7 +26,7 @@ def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
 
 
 class _ParameterMeta(type(Tensor)):
-    """Tensors of the user's own classes are parameters by a mark, for ``Parameter(x)`` keeps their class."""
+    """Tensors of user-defined classes are parameters by a mark, because ``Parameter(x)`` keeps their class."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
@@ -56,16 +56,16 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             data = ops.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
             return _leaf(cls, data, requires_grad)
-        marked = data.detach().requires_grad_(requires_grad)
-        if type(marked) is not type(data):
+        tensor = data.detach().requires_grad_(requires_grad)
+        if type(tensor) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns "
-                f"an instance of the same type, but return type {type(marked).__name__} was found instead. To use the "
+                f"an instance of the same type, but return type {type(tensor).__name__} was found instead. To use the "
                 "type as a Parameter, please correct the detach() semantics defined by its __torch_dispatch__() "
                 "implementation."
             )
-        marked._is_param = True
-        return marked
+        tensor._is_param = True
+        return tensor
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
@@ -111,22 +111,22 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:
             data = ops.empty(0)
-        marked = data.detach().requires_grad_(data.requires_grad)
-        marked.persistent = persistent
-        marked._is_buffer = True
-        return marked
+        tensor = data.detach().requires_grad_(data.requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor
 
 
 class UninitializedTensorMixin:
-    """What a parameter and a buffer have in common while a lazy module does not know their shapes."""
+    """A parameter or buffer of a lazy module, whose shape is unknown."""
 
     cls_to_become: type[Any]
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Nobody is asked for answers because of such a class until there is a tensor of it."""
+        """Such a class defers ``__torch_function__`` until there is an instance."""
 
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become an ordinary tensor of ``shape``, with any values, of the device and dtype given or known."""
+        """Become an ordinary tensor of ``shape`` with arbitrary values."""
         data = self.data
         new = ops.empty(shape, device=data.device if device is None else device, dtype=dtype or data.dtype)
         self.__class__ = self.cls_to_become
@@ -134,7 +134,7 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # the wrappers are what attributes are read and set by
+        # attributes are read and set through the wrappers
         if getattr(func, "__name__", None) in _OF_THE_UNINITIALIZED or type(func).__name__ == "method-wrapper":
             return disabled_torch_function_impl(func, types, args, kwargs)
         raise ValueError(
@@ -164,7 +164,7 @@ class UninitializedTensorMixin:
         return type(self), (self.requires_grad,)
 
 
-#: what may be asked of a tensor that has no shape yet
+#: the methods of a tensor without a shape
 _OF_THE_UNINITIALIZED = frozenset(
     ("__hash__", "size", "copy_", "is_complex", "is_floating_point", "get_device", "to", "cuda", "cpu")
     + ("half", "float", "double", "char", "short", "int", "long")
@@ -172,7 +172,7 @@ _OF_THE_UNINITIALIZED = frozenset(
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether ``param`` is a parameter or buffer that still waits for its shape.
+    """Whether ``param`` is an uninitialised parameter or buffer.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.parameter.is_lazy(torch.nn.LazyLinear(2).weight)

@@ -1,7 +1,7 @@
-"""What recurrent layers compute: cells, run over a sequence, both ways, layer upon layer.
+"""The computation of recurrent layers: cells run over sequences, in one or both directions, in several layers.
 
-They are made of other operations as PyTorch's are, so that the nodes have the same names; the products with the inputs
-are computed for all steps at once.  A layer of an ``lstm`` of float32 on a CPU is one operation: see ``one_dnn``.
+They are composed of other operations as PyTorch's are, so that the nodes have the same names; the products with the
+inputs are computed for all steps at once.  A float32 layer of an ``lstm`` on a CPU is one operation: see ``one_dnn``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +16,9 @@ from fgrad.torch.nn.packing import moments
 
 #: gates from the input, state, weights from the state -> new state
 Cell = Callable[[Any, tuple[Any, ...], "Weights"], tuple[Any, ...]]
-#: of packed sequences, how many run at each moment; None for sequences of one length
+#: how many packed sequences run at each time step; None for sequences of one length
 Sizes = Sequence[int] | None
-#: a layer in one direction: input, first state, weights, whether it runs backwards -> outputs, last state
+#: a layer in one direction: input, first state, weights, whether it is reversed -> outputs, last state
 Layer = Callable[[Any, tuple[Any, ...], tuple[Any, ...], bool], tuple[Any, tuple[Any, ...]]]
 
 
@@ -93,8 +93,8 @@ def lstm_cell(input: Any, hx: Any, *weights: Any) -> tuple[Any, ...]:
     return _step(_lstm, input, tuple(hx), weights)
 
 
-def _step(cell: Cell, input: Any, state: tuple[Any, ...], given: Sequence[Any]) -> tuple[Any, ...]:
-    weights = Weights(*given)
+def _step(cell: Cell, input: Any, state: tuple[Any, ...], parameters: Sequence[Any]) -> tuple[Any, ...]:
+    weights = Weights(*parameters)
     _check_cell(input, state, weights)
     return cell(weights.from_input(input), state, weights)
 
@@ -145,7 +145,7 @@ _PROJECTED = "LSTM with projections is not supported with oneDNN. Using default 
 
 
 def _in_memory(*states: Any) -> Iterator[tuple[Any, ...]]:
-    """The first states of one layer after the other, copied where their memory is not in order."""
+    """The initial state of each layer, copied where it is not contiguous."""
     states = tuple([part.contiguous() for part in states])
     return (tuple([part[i] for part in states]) for i in range(states[0].size(0)))
 
@@ -168,7 +168,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Any, ...]:
-    """Run all layers: ``params`` are the weights of one after the other, ``states`` the first states of each."""
+    """Run all layers: ``params`` are their weights in order, ``states`` their initial states."""
     directions = 2 if bidirectional else 1
     size = len(params) // (num_layers * directions)
     weights = (tuple(params[i : i + size]) for i in range(0, len(params), size))
@@ -187,12 +187,12 @@ def _layers(
 
 
 def _run(
-    cell: Cell, x: Any, state: tuple[Any, ...], given: tuple[Any, ...], backwards: bool
+    cell: Cell, x: Any, state: tuple[Any, ...], parameters: tuple[Any, ...], backwards: bool
 ) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction: its outputs and the state after the last step."""
     if not x.size(0):
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    weights = Weights(*given)
+    weights = Weights(*parameters)
     steps = weights.from_input(x).unbind(0)
     outputs = []
     for gates in reversed(steps) if backwards else steps:
@@ -202,10 +202,10 @@ def _run(
 
 
 def _run_packed(
-    cell: Cell, sizes: Sequence[int], x: Any, state: tuple[Any, ...], given: tuple[Any, ...], backwards: bool
+    cell: Cell, sizes: Sequence[int], x: Any, state: tuple[Any, ...], parameters: tuple[Any, ...], backwards: bool
 ) -> tuple[Any, tuple[Any, ...]]:
     """``_run`` over packed sequences."""
-    weights = Weights(*given)
+    weights = Weights(*parameters)
     run = _run_packed_backwards if backwards else _run_packed_forwards
     return run(cell, moments(weights.from_input(x), sizes), state, weights)
 
@@ -213,7 +213,7 @@ def _run_packed(
 def _run_packed_forwards(
     cell: Cell, steps: Sequence[Any], state: tuple[Any, ...], weights: Weights
 ) -> tuple[Any, tuple[Any, ...]]:
-    """One layer over packed sequences: at each moment the sequences that have ended, the last ones, fall away."""
+    """One layer over packed sequences: at each step the sequences that have ended, the last ones, are dropped."""
     outputs, ended = [], []
     for gates in steps:
         running, before = gates.size(0), state[0].size(0)
@@ -229,7 +229,7 @@ def _run_packed_forwards(
 def _run_packed_backwards(
     cell: Cell, steps: Sequence[Any], state: tuple[Any, ...], weights: Weights
 ) -> tuple[Any, tuple[Any, ...]]:
-    """One layer over packed sequences from their ends: at each moment those that end there come in."""
+    """One layer over packed sequences, reversed: at each step the sequences that end there are added."""
     outputs = []
     begun = tuple([part.narrow(0, 0, steps[-1].size(0)) for part in state])
     for gates in reversed(steps):

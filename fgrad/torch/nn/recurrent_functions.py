@@ -1,4 +1,4 @@
-"""What recurrent layers compute as functions of ``torch``, weights given as lists."""
+"""Recurrent layers as functions of ``torch``, with lists of weights."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from fgrad.torch.ops.table.table import composite
 
 
 def _run(run: Callable[..., Any], input: Any, *rest: Any, packed: bool) -> tuple[Any, ...]:
-    """Run layers over one batch, or over packed sequences, of which the sizes of the moments come first."""
+    """Run layers over one batch, or over packed sequences, whose batch sizes come first."""
     if not packed:
         return run(input, *rest)
     sizes, *others = rest

@@ -4,7 +4,7 @@ from fgrad.mutable.context.warning import warn
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
-    """What ``size_average`` and ``reduce`` mean as a ``reduction``, with PyTorch's warning.
+    """The ``reduction`` that ``size_average`` and ``reduce`` stand for, with PyTorch's warning.
 
     >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):
@@ -13,6 +13,6 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
 
     Source: `torch.nn.MSELoss <https://docs.pytorch.org/docs/2.13/generated/torch.nn.MSELoss.html>`_.
     """
-    kept = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warn(f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.")
-    return kept
+    reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
+    return reduction

@@ -8,7 +8,7 @@ from fgrad.torch.nn.modules.registration import typename
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The elements of all parameters, one after the other.
+    """The elements of all parameters, concatenated.
 
     Args:
       parameters: the parameters of a model.
@@ -29,14 +29,14 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give the elements of a vector to the parameters, one after the other, through their ``data``.
+    """Set the ``data`` of the parameters to consecutive elements of a vector.
 
     Args:
       vec: the vector.
       parameters: the parameters of a model; each becomes a view of the vector's memory, as in PyTorch.
 
     Raises:
-      TypeError: ``vec`` is no tensor, or the parameters are on different devices.
+      TypeError: ``vec`` is not a tensor, or the parameters are on different devices.
 
     >>> import fgrad.torch as torch
     >>> w, b = torch.zeros(1, 2), torch.zeros(1)
@@ -56,13 +56,13 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def _on_one_device(parameters: Iterable[Tensor]) -> Iterator[Tensor]:
-    """The parameters, as long as they are on the device of the first."""
+    """The parameters, checked to be on one device."""
     first = None
     for parameter in parameters:
         # all devices but GPUs count as one
-        place = parameter.get_device() if parameter.device.type == "cuda" else -1
+        device = parameter.get_device() if parameter.device.type == "cuda" else -1
         if first is None:
-            first = place
-        elif place != first:
+            first = device
+        elif device != first:
             raise TypeError("Found two parameters on different devices, this is currently not supported.")
         yield parameter

@@ -1,4 +1,4 @@
-"""What ``print`` shows of a tensor: its elements, and after them what sets it apart.
+"""The ``repr`` of a tensor: its elements, then its attributes.
 
 >>> print(tensor_text(np.arange(3), shape=(3,), dtype=dtypes.int32, requires_grad=False))
 tensor([0, 1, 2], dtype=torch.int32)
@@ -37,11 +37,11 @@ def tensor_text(
     Arguments:
       values: the elements; ``None`` if there are none to show, as on the device ``"meta"``.
       shape, dtype, device: of the tensor.
-      requires_grad: whether it is a leaf that asks for a gradient.
-      grad_fn: the name of the node that made it (``"MulBackward0"``), or ``"Invalid"``.
+      requires_grad: whether it is a leaf that requires grad.
+      grad_fn: the name of its node (``"MulBackward0"``), or ``"Invalid"``.
       tangent: how the tangent of a dual tensor prints.
-      class_name: what stands before the parenthesis: ``"tensor"``, or the name of a subclass.
-      contents: a text to stand for the elements.
+      class_name: the text before the parenthesis: ``"tensor"``, or the name of a subclass.
+      contents: a text in place of the elements.
 
     >>> print(tensor_text(np.ones(2, 'float32'), shape=(2,), dtype=dtypes.float32, grad_fn='MulBackward0'))
     tensor([1., 1.], grad_fn=<MulBackward0>)
@@ -64,20 +64,20 @@ def tensor_text(
 
 
 def _type_suffixes(values: np.ndarray | None, shape: tuple[int, ...], dtype: dtype, device: device) -> Iterable[str]:
-    """Device, size and dtype, where the elements do not tell them."""
+    """Device, size and dtype, where the elements do not imply them."""
     default = dtypes.get_default_dtype()
     if device.type != "cpu":
         yield f"device='{device}'"
     if values is None or values.size == 0:
         if values is None or len(shape) != 1:
             yield f"size={tuple(shape)}"
-        told = dtype is default
+        is_default = dtype is default
     else:
         if not current().edgeitems:
             yield f"size={tuple(shape)}"
         complex_default = dtypes.complex128 if default is dtypes.float64 else dtypes.complex64
-        told = dtype in (default, complex_default, dtypes.int64, dtypes.bool_)
-    if not told:
+        is_default = dtype in (default, complex_default, dtypes.int64, dtypes.bool_)
+    if not is_default:
         yield f"dtype={dtype}"
 
 
@@ -95,12 +95,12 @@ def _with_suffixes(text: str, suffixes: Iterable[str], indent: int) -> str:
 
 
 def wrapped_text(class_name: str, value: str, **attributes: int) -> str:
-    """A tensor inside a transformation of ``torch.func``, which prints as a wrapper around another.
+    """A tensor inside a transformation of ``torch.func``, printed as a wrapper of another.
 
     Arguments:
       class_name: ``"GradTrackingTensor"`` or ``"BatchedTensor"``.
       value: how the tensor inside prints.
-      attributes: what stands before it, such as the level.
+      attributes: the attributes before it, such as the level.
 
     >>> print(wrapped_text('BatchedTensor', 'tensor([1., 2.])', lvl=1, bdim=0))
     BatchedTensor(lvl=1, bdim=0, value=

@@ -1,10 +1,10 @@
-"""The elements of an array as text: numbers of one form and width, in rows, lines and blocks.
+"""The elements of an array as text: numbers of one format and width, in rows, lines and blocks.
 
-NOTE [Forms of numbers]: All numbers of a tensor are printed in one form, chosen from those that are finite and not
+NOTE [Forms of numbers]: All numbers of a tensor are printed in one form, determined by those that are finite and not
 zero.  They have an exponent if the largest is more than a thousand times the smallest, or more than 1e8, or the
-smallest is below 1e-4; otherwise a point alone follows them if they are all whole; otherwise they have the digits that
-the precision asks for.  A summary looks only at the numbers that it shows.  The real and imaginary parts of complex
-numbers each have a form of their own.
+smallest is below 1e-4; otherwise only a trailing point if they are all integral; otherwise ``precision`` digits.  A
+summary considers only the numbers that it shows.  The real and imaginary parts of complex numbers each have their own
+form.
 """
 
 import math
@@ -35,14 +35,14 @@ class _Discrete:
 
 @frozen
 class _Real:
-    """The form of floating point numbers: what Python's format makes of a specification, and a point if ``whole``."""
+    """The form of floating point numbers: a specification for ``format``, and a trailing point if ``integral``."""
 
     width: int
     specification: str
-    whole: bool = False
+    integral: bool = False
 
     def text(self, number: complex) -> str:
-        point = "." if self.whole and math.isfinite(number.real) else ""
+        point = "." if self.integral and math.isfinite(number.real) else ""
         return (format(number.real, self.specification) + point).rjust(self.width)
 
 
@@ -70,18 +70,18 @@ def _form(values: np.ndarray, options: PrintOptions) -> _Form:
     numbers = values.reshape(-1).tolist()
     if values.dtype.kind in "bui":
         return _Discrete(max(map(len, map(str, numbers)), default=1))
-    telling = [number for number in numbers if number != 0 and math.isfinite(number)]
-    if not telling:
-        return _Real(width=1, specification=".0f", whole=True)
+    significant = [number for number in numbers if number != 0 and math.isfinite(number)]
+    if not significant:
+        return _Real(width=1, specification=".0f", integral=True)
     scientific = options.sci_mode
     if scientific is None:
-        sizes = [abs(number) for number in telling]
+        sizes = [abs(number) for number in significant]
         largest, smallest = max(sizes), min(sizes)
         scientific = largest / smallest > 1000 or largest > 1e8 or smallest < 1e-4
-    whole = not scientific and all(number.is_integer() for number in telling)
-    specification = f".{options.precision}e" if scientific else ".0f" if whole else f".{options.precision}f"
-    width = max(len(format(number, specification)) for number in telling)
-    return _Real(width + whole, specification, whole)
+    integral = not scientific and all(number.is_integer() for number in significant)
+    specification = f".{options.precision}e" if scientific else ".0f" if integral else f".{options.precision}f"
+    width = max(len(format(number, specification)) for number in significant)
+    return _Real(width + integral, specification, integral)
 
 
 def _shown(length: int, options: PrintOptions) -> np.ndarray | None:
@@ -101,7 +101,7 @@ def _summary(values: np.ndarray, options: PrintOptions) -> np.ndarray:
 
 @frozen
 class _Layout:
-    """How the numbers of one tensor are set."""
+    """The layout of the numbers of one tensor."""
 
     form: _Form
     summarised: bool
@@ -134,7 +134,7 @@ def array_text(values: np.ndarray, indent: int, options: PrintOptions) -> str:
 
     Arguments:
       values: the array.
-      indent: how far the lines after the first are moved to the right.
+      indent: the indentation of the lines after the first.
       options: as set by `set_printoptions`.
 
     >>> print(array_text(np.array([[1.0, 20.0], [0.5, -3.0]]), 4, PrintOptions()))

@@ -1,4 +1,4 @@
-"""How tensors print inside the transformations: as wrappers, one for each level; and what is in the wrappers."""
+"""Printing of tensors inside transformations: as wrappers, one for each level; and unwrapping them."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def text(tensor: Tensor) -> str:
 
 
 def _text(tensor: Tensor, value: Any, depth: int) -> str:
-    """The text at a depth of levels, the innermost of which is the outermost wrapper."""
+    """The text at a depth of levels; the innermost level is the outermost wrapper."""
     if not depth:
         return tensor_text(
             None if is_abstract(value) else concrete(value),
@@ -41,10 +41,10 @@ def _text(tensor: Tensor, value: Any, depth: int) -> str:
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """What a tensor holds inside a transformation, without history: all that ``vmap`` has of it, to look at.
+    """The value that a tensor wraps inside a transformation, without history, for debugging.
 
     Arguments:
-      recurse: go through all transformations; else through the innermost that the tensor depends on.
+      recurse: unwrap all transformations; else the innermost that the tensor depends on.
 
     >>> import fgrad.torch as torch
     >>> _ = torch.func.vmap(lambda x: print(torch.func.debug_unwrap(x)) or x)(torch.ones(2))

@@ -1,4 +1,4 @@
-"""How tensors are to be printed: the options of the process and their profiles."""
+"""The process-wide options of printing, and their profiles."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from attrs import asdict, evolve, frozen
 
 @frozen
 class PrintOptions:
-    """What `set_printoptions` sets; the meaning of each is told there."""
+    """The options of `set_printoptions`, which explains them."""
 
     precision: int = 4
     threshold: float = 1000
@@ -33,7 +33,7 @@ _current = PrintOptions()
 
 
 def current() -> PrintOptions:
-    """The options as they are now.
+    """The current options.
 
     >>> current().linewidth
     80
@@ -49,15 +49,15 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors are printed; what is not given stays, except ``sci_mode``, which becomes automatic.
+    """Set how tensors are printed; options left out stay, except ``sci_mode``, which becomes automatic.
 
     Arguments:
       precision: digits after the point.
       threshold: tensors of more elements than this are summarised.
       edgeitems: how many elements at both ends of a dimension a summary shows.
-      linewidth: where lines break.
+      linewidth: the maximal length of lines.
       profile: ``"default"``, ``"short"`` or ``"full"`` (no summaries), to which the other arguments then apply.
-      sci_mode: whether numbers have exponents; ``None`` lets their sizes decide.
+      sci_mode: whether numbers have exponents; ``None`` depends on their magnitudes.
 
     >>> import fgrad.torch as torch
     >>> torch.set_printoptions(precision=2)
@@ -70,13 +70,13 @@ def set_printoptions(
     Source: `torch.set_printoptions <https://docs.pytorch.org/docs/2.13/generated/torch.set_printoptions.html>`_.
     """
     global _current
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     _current = evolve(_PROFILES.get(profile, _current), **changes, sci_mode=sci_mode)
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The options as they are now, as arguments for `set_printoptions`.
+    """The current options, as arguments for `set_printoptions`.
 
     >>> get_printoptions()['precision']
     4

@@ -1,6 +1,6 @@
 """PyTorch's random numbers on the CPU, bit for bit, over NumPy: the generator and its distributions.
 
-The package is ``torch.random`` too: what that module has is here by name.
+The package is ``torch.random`` too, with that module's names.
 """
 
 from typing import TYPE_CHECKING

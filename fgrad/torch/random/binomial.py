@@ -1,4 +1,4 @@
-"""Binomial numbers, drawn one after the other: how many draws one takes depends on what they are."""
+"""Binomial numbers, drawn one by one: how many uniform draws each takes depends on their values."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _RESIZED = (
 
 
 def binomial(counts: Array, probabilities: Array, generator: Generator) -> Array:
-    """Numbers of successes in as many trials as ``counts`` says; the two arrays are broadcast.
+    """Numbers of successes in ``counts`` trials; the two arrays are broadcast.
 
     Warns if the shape is not that of the counts, as PyTorch does.
 

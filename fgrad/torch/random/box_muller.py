@@ -1,9 +1,9 @@
 """Box and Muller's normal numbers from pairs of uniform ones, in blocks of sixteen.
 
 NOTE: the float32 kernel.  On x86 PyTorch computes float32 normals eight at a time with polynomials from Cephes, whose
-multiplications and additions its compiler fuses.  Each fused step is computed in float64 here and rounded to float32.
-That rounds twice, which in principle can differ; but a uniform float32 number has 24 bits, so that there are just 2**24
-arguments, and each of them was compared with PyTorch's result: none differs.
+multiplications and additions its compiler fuses.  Here each fused step is computed in float64 and rounded to float32.
+Rounding twice could differ in principle; but a uniform float32 number has 24 bits, and for each of the 2**24 arguments
+the result was compared with PyTorch's: none differs.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ _FOUR_OVER_PI = _F(1.27323954473516)
 _SIN_P = [_F(p) for p in (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)]
 _COS_P = [_F(p) for p in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)]
 
-_CHUNK = 1024  # blocks at a time, so that all intermediates stay in the processor's cache
+_CHUNK = 1024  # blocks at a time, so that intermediates stay in cache
 
 
 def _fused(wide: Array, b: Any, c: Any) -> Array:
@@ -67,9 +67,9 @@ def _log_single(x: Array) -> Array:
     # x = m * 2**exponent with m in [1/2, 1), then moved to [sqrt(1/2), sqrt(2))
     exponent = (bits >> 23) - 126
     m = ((bits & 0x007FFFFF) | 0x3F000000).view(FLOAT32)
-    small = m < _SQRT_HALF
-    exponent = (exponent - small).astype(FLOAT32)
-    m = (m - _F(1)) + m * small
+    below = m < _SQRT_HALF
+    exponent = (exponent - below).astype(FLOAT32)
+    m = (m - _F(1)) + m * below
     square = m * m
     value = _fused((_polynomial(_LOG_P, m) * m).astype(FLOAT64), square, exponent * _LOG2_LOW)
     value = value - square * _F(0.5)
@@ -107,51 +107,51 @@ def _halves(np_: Any, uniform: Array) -> tuple[Array, Array]:
 
 
 class _Compiled:
-    """``_halves`` of up to so many blocks: compiled once it has been met often enough.
+    """``_halves`` of up to ``rows`` blocks, compiled after enough calls.
 
-    What the compiled program contracts to fused steps is a product of few bits, which is exact with or without.
+    The products that XLA may fuse have few bits and are exact either way.
     """
 
-    __slots__ = ("met", "routine", "rows")
+    __slots__ = ("calls", "routine", "rows")
 
     def __init__(self, rows: int):
         self.rows = rows
-        self.met = 0
+        self.calls = 0
         self.routine: Routine | None = None
 
     def __call__(self, uniform: Array) -> Sequence[Array]:
-        self.met += 1 + len(uniform) // _MANY
-        if self.met <= TRIALS:
+        self.calls += 1 + len(uniform) // _MANY
+        if self.calls <= TRIALS:
             return _halves(np, uniform)
         if self.routine is None:
             graph = recorded(lambda rows: _halves(jnp, rows), [array_type((self.rows, 16), FLOAT32)])
             self.routine = Routine(graph, pieces)
-        given = len(uniform)
-        if given != self.rows:
+        count = len(uniform)
+        if count != self.rows:
             filled = np.zeros((self.rows, 16), FLOAT32)
-            filled[:given] = uniform
+            filled[:count] = uniform
             uniform = filled
         with eval_context():
-            found = self.routine([uniform])
-        return [concrete(x)[:given] for x in found]
+            halves = self.routine([uniform])
+        return [concrete(x)[:count] for x in halves]
 
 
-#: few programs serve arrays of every size but small ones, on which NumPy is done before the program has begun
+#: a few programs serve arrays of all sizes but small ones, for which NumPy is faster
 _SIZES = [_Compiled(8**n) for n in range(3, 6)]
 _SMALL = 64
-#: how often a size is met before it is compiled; so many rows count once more
+#: how many calls before a size is compiled; every ``_MANY`` rows count as another
 TRIALS, _MANY = 40, 1024
-#: how many numbers are made ahead at first, and later; and how many one draw may take of them
+#: how many numbers are computed ahead at first, and later; and how many one draw may take of them
 _FIRST, _LATER, AHEAD = 16 * _SMALL, 16 * 4096, 16 * 512
 
 
 def _standard_single(uniform: Array) -> None:
     """Replaces blocks of float32 uniform numbers by standard normal ones."""
     if len(uniform) <= _SMALL:
-        found = _halves(np, uniform)
+        halves = _halves(np, uniform)
     else:
-        found = next(each for each in _SIZES if len(uniform) <= each.rows)(uniform)
-    uniform[:, :8], uniform[:, 8:] = found
+        halves = next(each for each in _SIZES if len(uniform) <= each.rows)(uniform)
+    uniform[:, :8], uniform[:, 8:] = halves
 
 
 def _scaled_single(numbers: Array, mean: float, std: float) -> Array:
@@ -169,25 +169,24 @@ def following(generator: Generator, count: int, mean: float, std: float) -> Arra
     """The next float32 normal numbers: at most ``AHEAD``, a multiple of 16.
 
     NOTE [Numbers ahead]
-    A few numbers cost NumPy a hundred calls, and a compiled program the waking of another thread.  So once normal
-    numbers are drawn twice in a row, those of the words to come are made too, the more the longer it goes on, and the
-    draws that follow take from them.  The generator stands all the while where PyTorch's would; any other draw makes
-    the numbers ahead void.
+    A few numbers cost NumPy a hundred calls, and a compiled program the wake-up of a thread.  So from the second normal
+    draw in a row on, numbers are computed ahead, more each time, and the next draws take from them.  The generator's
+    state is always where PyTorch's would be; any other draw discards the numbers ahead.
     """
     with generator.lock:
         ahead = generator.ahead
         if ahead is None:
-            made, then = generator.floats(count), Ahead(np.empty(0, FLOAT32), _FIRST)
-            _standard_single(made.reshape(-1, 16))
+            values, remaining = generator.floats(count), Ahead(np.empty(0, FLOAT32), _FIRST)
+            _standard_single(values.reshape(-1, 16))
         else:
             if len(ahead.numbers) < count:
                 numbers = generator.peeked(max(count, ahead.following))
                 _standard_single(numbers.reshape(-1, 16))
                 ahead = Ahead(numbers, min(8 * ahead.following, _LATER))
             generator.skip(count)
-            made, then = ahead.numbers[:count], Ahead(ahead.numbers[count:], ahead.following)
-        generator.ahead = then
-    return _scaled_single(made, mean, std)
+            values, remaining = ahead.numbers[:count], Ahead(ahead.numbers[count:], ahead.following)
+        generator.ahead = remaining
+    return _scaled_single(values, mean, std)
 
 
 def _blocks_double(uniform: Array, mean: float, std: float) -> None:
@@ -200,7 +199,7 @@ def _blocks_double(uniform: Array, mean: float, std: float) -> None:
 def blocks_of_sixteen(uniform: Array, mean: float, std: float) -> Array:
     """Normal numbers from uniform ones: in each block of 16, the first 8 are radii and the last 8 angles.
 
-    ``uniform`` is a float32 or float64 array whose size is a multiple of 16.  The numbers take its place, unless it is
+    ``uniform`` is a float32 or float64 array whose size is a multiple of 16.  It is overwritten, unless it is
     traced.
     """
     rows = uniform.reshape(-1, 16)

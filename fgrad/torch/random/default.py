@@ -1,4 +1,4 @@
-"""The generator that is used where none is given, and the functions that set and read it."""
+"""The default generator, and the functions that set and read it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ default_generator: Generator = Generator()
 
 
 def manual_seed(seed: SupportsInt | str) -> Generator:
-    """Starts the default generator anew, and returns it.
+    """Seeds the default generator, and returns it.
 
     Raises ``ValueError`` for a seed outside ``[-2**63, 2**64)``.
 
@@ -56,7 +56,7 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Any) -> None:
     """Continues the default generator from a state that ``get_rng_state`` returned.
 
-    Raises ``TypeError`` for what is not a tensor of bytes, ``RuntimeError`` for bytes that are not a state.
+    Raises ``TypeError`` if it is not a tensor of bytes, ``RuntimeError`` if the bytes are not a state.
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.set_rng_state.html
     """
@@ -65,10 +65,10 @@ def set_rng_state(new_state: Any) -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cuda") -> Iterator[None]:
-    """Gives the default generator its state back at the end of the block.
+    """Restores the default generator's state at the end of the block.
 
-    ``devices``, of type ``device_type``, are further ones whose generators are forked: here all draw from this one.
-    With ``enabled=False`` nothing is given back.
+    ``devices``, of type ``device_type``, are accepted: here all devices draw from this generator.
+    With ``enabled=False`` nothing is restored.
 
     >>> from fgrad.torch.random.default import default_generator, fork_rng
     >>> with fork_rng():

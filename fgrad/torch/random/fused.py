@@ -49,12 +49,12 @@ def fma_single(a: Array, b: float, c: float) -> Array:
 def fma_double(a: Array, b: float, c: float) -> Array:
     """``a * b + c`` of float64 numbers, rounded once (Boldo and Melquiond, 2008); in a program as XLA rounds it."""
     if not isinstance(a, np.ndarray):
-        return a * b + c  # XLA fuses the steps below, whose errors would be others then
+        return a * b + c  # XLA would fuse the steps below and change their errors
     if c == 0.0 or b == 1.0:
         return a * b + c
     if not (math.isfinite(b) and math.isfinite(c)):
         return a * b + c
-    # powers of two move the computation away from overflow
+    # scaling by powers of two avoids overflow
     _, exponent = math.frexp(max(abs(b), abs(c)))
     b, c = math.ldexp(b, -exponent), math.ldexp(c, -exponent)
     high, low = _two_product(a, b)

@@ -1,4 +1,4 @@
-"""Gamma and Dirichlet numbers, drawn one after the other: how many draws one takes depends on what they are."""
+"""Gamma and Dirichlet numbers, drawn one by one: how many uniform draws each takes depends on their values."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from fgrad.torch.random.scalars import FLOAT32, FLOAT64, Array, not_implemented,
 
 
 def _standard_normals(generator: Generator, draw: Draw) -> Draw:
-    """Standard normal numbers, two from a pair of draws; the second waits in the generator."""
+    """Standard normal numbers, two from a pair of draws; the generator keeps the second."""
 
     def normal() -> float:
         waiting = generator.next_double_normal_sample
@@ -36,7 +36,7 @@ def _gamma(shape: Any, uniform: Draw, normal: Draw) -> float:
         scale = scalar_power(1 - uniform(), float(real(1) / shape))
         shape = shape + real(1)
     d = float(shape - real(np.float32(1.0) / np.float32(3.0)))
-    # not a number for a shape that is negative
+    # NaN for a negative shape
     c = float(1.0 / np.sqrt(np.float64(9.0 * d)))
     while True:
         x = normal()
@@ -59,7 +59,7 @@ def _gammas(shapes: Array, generator: Generator) -> Array:
 
 
 def _at_least(lowest: Any, values: Array) -> Array:
-    # also in place of what is not a number
+    # replaces NaN too
     return np.where(values > lowest, values, lowest)
 
 
@@ -83,7 +83,7 @@ def standard_gamma(shapes: Array, generator: Generator) -> Array:
 def dirichlet(concentrations: Array, generator: Generator) -> Array:
     """Points of the simplex, one for each row of concentrations, of their type.
 
-    A long row is summed in another order than PyTorch's, which can show in the last bit.
+    Long rows are summed in another order than PyTorch's, so the last bit can differ.
 
     Raises ``NotImplementedError`` for a type that has no kernel.
 

@@ -1,7 +1,7 @@
-"""The Mersenne Twister as PyTorch's CPU generator uses it, and the generator that is used by default.
+"""The Mersenne Twister as PyTorch's CPU generator uses it, and the default generator.
 
-NumPy has the same engine, which its legacy ``RandomState`` seeds the same way, so that the stream of 32-bit words comes
-from it in bulk.
+NumPy has the same engine, which its legacy ``RandomState`` seeds the same way: the stream of 32-bit words comes from it
+in bulk.
 """
 
 import contextlib
@@ -27,8 +27,7 @@ Draw: TypeAlias = Callable[[], float]
 DEFAULT_SEED = 67280421310721
 
 _WORDS = 624
-# The words of the engine are kept in 64 bits each, and the fields of an older generator are still there: this is the
-# layout of at::CPUGeneratorImplState.
+# The layout of at::CPUGeneratorImplState: words of the engine in 64 bits each, and the fields of an older generator.
 _STATE = np.dtype(
     {
         "names": ["seed", "left", "seeded", "next", "words", "double", "has_double", "float", "has_float"],
@@ -41,16 +40,16 @@ _STATE = np.dtype(
 
 @attrs.frozen
 class Ahead:
-    """What was made of words that are still to be drawn: see NOTE [Numbers ahead]."""
+    """Numbers computed from words still to be drawn: see NOTE [Numbers ahead]."""
 
-    #: one of each word
+    #: one from each word
     numbers: Array
-    #: how many are made the next time
+    #: how many are computed the next time
     following: int
 
 
 def check_type_of_state(dtype: np.dtype[Any], size: int, contiguous: bool) -> None:
-    """Raise an error for what is no state of a generator, whatever the bytes are."""
+    """Raise an error for what cannot be the state of a generator."""
     if dtype != np.uint8:
         raise TypeError("RNG state must be a torch.ByteTensor")
     if not contiguous:
@@ -83,14 +82,14 @@ class Generator:
         self.lock: Any = threading.RLock()
         self._lent = threading.local()
         self._engine = np.random.MT19937()
-        self._start(DEFAULT_SEED)
+        self._reseed(DEFAULT_SEED)
         if modes.capturing is not None:
             modes.capturing.begin(self)
 
     def manual_seed(self, seed: int) -> Self:
-        """Starts the stream anew; negative seeds count back from 2**64.
+        """Seeds the stream; negative seeds count back from 2**64.
 
-        Raises ``RuntimeError`` for what is not an integer, ``ValueError`` for one outside ``[-2**63, 2**64)``.
+        Raises ``RuntimeError`` if ``seed`` is not an integer, ``ValueError`` if it is outside ``[-2**63, 2**64)``.
         """
         if isinstance(seed, np.integer):
             raise TypeError("an integer is required")
@@ -99,17 +98,17 @@ class Generator:
         if not -(2**63) <= seed < 2**64:
             raise ValueError("Overflow when unpacking long long")
         if modes.capturing is None:
-            self._start(seed)
+            self._reseed(seed)
         else:
             modes.capturing.set_state(self, constant(_seeded(seed)))
         return self
 
-    def _start(self, seed: int) -> None:
-        """Start the stream anew, whoever captures."""
+    def _reseed(self, seed: int) -> None:
+        """Seed the stream, without telling captures."""
         with self.lock:
             self._seed = seed % 2**64
             np.random.RandomState(self._engine).seed(self._seed % 2**32)
-            # a seeded engine differs from one that has used up its words only in the state that it shows
+            # a seeded engine differs from one that has used up its words only in the visible state
             self._unused = True
             self.ahead = None
             self.next_float_normal_sample = None
@@ -123,21 +122,21 @@ class Generator:
         return seed
 
     def initial_seed(self) -> int:
-        """The seed that the stream was last started with."""
+        """The last seed."""
         self._check_in_python()
         return self._seed
 
     def _check_in_python(self) -> None:
-        """Tell a capture that what depends on the state comes into Python."""
+        """Tell a capture that the state is read in Python."""
         if modes.capturing is not None:
             modes.capturing.draws(self)
 
     def get_offset(self) -> int:
-        """Offsets are for generators that count: raises ``RuntimeError``."""
+        """Only counter-based generators have offsets: raises ``RuntimeError``."""
         raise RuntimeError("CPU Generator does not use offset")
 
     def set_offset(self, offset: int) -> "Generator":
-        """Offsets are for generators that count: raises ``RuntimeError``."""
+        """Only counter-based generators have offsets: raises ``RuntimeError``."""
         raise RuntimeError("CPU Generator does not use offset")
 
     def get_state(self) -> Array:
@@ -167,7 +166,7 @@ class Generator:
     def set_state(self, state: Array) -> "Generator":
         """Continues from a state that ``get_state`` returned.
 
-        Raises ``TypeError`` for what is not an array of bytes, ``RuntimeError`` for bytes that are not a state.
+        Raises ``TypeError`` if it is not an array of bytes, ``RuntimeError`` if the bytes are not a state.
         """
         if not isinstance(state, np.ndarray):
             raise TypeError(f"expected a torch.ByteTensor, but got {type_name(state)}")
@@ -178,7 +177,7 @@ class Generator:
             raise RuntimeError("Invalid mt19937 state")
         with self.lock:
             self._seed = int(fields["seed"])
-            # the last word is the one before the engine renews itself, wherever the next one was to be read
+            # at its last word the engine renews itself, whatever its read position
             self._unused = left == 1 and used == 0
             position = _WORDS if left == 1 else used
             self.ahead = None
@@ -188,7 +187,7 @@ class Generator:
         return self
 
     def saved(self) -> Array:
-        """The whole state as bytes, whatever the class has it as."""
+        """The whole state as bytes, for any subclass."""
         return Generator.get_state(self)
 
     def restore(self, state: Array) -> None:
@@ -197,7 +196,7 @@ class Generator:
 
     @contextlib.contextmanager
     def lent(self, state: Any) -> Iterator[Engine]:
-        """A block in which numbers are drawn from a traced state; the engine has the state after it."""
+        """A context in which numbers are drawn from a traced state; the engine then has the new one."""
         self._lent.engine = engine = Engine(state)
         try:
             yield engine
@@ -206,11 +205,11 @@ class Generator:
 
     @property
     def engine(self) -> Engine | None:
-        """What a draw that this thread records as a part of a program draws from: see NOTE [Draws in a program]."""
+        """The engine of draws that this thread records: see NOTE [Draws in a program]."""
         return getattr(self._lent, "engine", None)
 
     def check_on_host(self) -> None:
-        """Raise ``OnHost`` where a draw that needs numbers is recorded as a part of a program."""
+        """Raise ``OnHost`` where a draw that needs concrete numbers is being recorded."""
         if self.engine is not None:
             raise OnHost
 
@@ -244,7 +243,7 @@ class Generator:
             return self._engine.random_raw(count)
 
     def skip(self, count: int) -> None:
-        """Goes on by words of which the numbers were made before."""
+        """Advances past words whose numbers were computed ahead."""
         if modes.capturing is not None:
             modes.capturing.draws(self)
         with self.lock:
@@ -271,13 +270,13 @@ class Generator:
     def one_by_one(self) -> Iterator[Draw]:
         """A function that draws one uniform float64, for samplers whose number of draws depends on what they drew.
 
-        The numbers are made in blocks; at the end the generator stands where the last one used was drawn.
+        The numbers are drawn in blocks; on exit the generator continues after the last one used.
         """
         self.check_on_host()
         with self.lock:
             start, unused = self._position(), self._unused
             block = 32
-            taken = 0
+            drawn = 0
 
             def blocks() -> Iterator[list[float]]:
                 nonlocal block
@@ -288,15 +287,15 @@ class Generator:
             numbers = chain.from_iterable(blocks())
 
             def draw() -> float:
-                nonlocal taken
-                taken += 1
+                nonlocal drawn
+                drawn += 1
                 return next(numbers)
 
             try:
                 yield draw
             finally:
                 self._return(start, unused)
-                self.words(2 * taken)
+                self.words(2 * drawn)
 
     def _position(self) -> dict[str, Any]:
         return cast(dict[str, Any], self._engine.state)["state"]
@@ -310,8 +309,8 @@ class Generator:
 
 
 def _seeded(seed: int) -> Array:
-    """The state of a generator that was started with a seed; no capture is told of it."""
+    """The state of a freshly seeded generator; captures are not told."""
     generator = Generator.__new__(Generator)
     generator.lock, generator._engine = threading.RLock(), np.random.MT19937()
-    generator._start(seed)
+    generator._reseed(seed)
     return generator.saved()

@@ -32,7 +32,7 @@ from fgrad.torch.random.scalars import (
     scalar_name,
 )
 
-# from here on, a word of 32 bits modulo the range would favour some numbers too much
+# from this range on, a 32-bit word modulo the range would be too biased
 _LONG_RANGE = 2**28
 _LONG_PERMUTATION = (2**32 - 1) // 20
 
@@ -104,11 +104,11 @@ def _random_full(shape: Shape, dtype: np.dtype[Any], generator: Generator) -> Ar
     return _converted(generator.long_words(math.prod(shape)).view(np.int64), dtype).reshape(shape)
 
 
-def _through(dtype: np.dtype[Any], value: int) -> int:
-    """An integer converted to a floating-point type and back, as x86 converts."""
+def _round_trip(dtype: np.dtype[Any], value: int) -> int:
+    """An integer converted to a floating-point type and back, with x86's overflow."""
     with np.errstate(over="ignore"):
-        there = float(rounded(np.array([value], np.int64), dtype)[0])
-    return int(there) if -(2.0**63) <= there < 2.0**63 else INT64_MIN
+        converted = float(rounded(np.array([value], np.int64), dtype)[0])
+    return int(converted) if -(2.0**63) <= converted < 2.0**63 else INT64_MIN
 
 
 def _spacing(dtype: np.dtype[Any], value: int) -> int:
@@ -117,11 +117,11 @@ def _spacing(dtype: np.dtype[Any], value: int) -> int:
 
 
 def _bounds(dtype: np.dtype[Any], low: int, high: int | None) -> tuple[int, int]:
-    """The first and the last integer, moved inwards to those that a floating-point type has."""
+    """The first and the last integer, moved inwards to representable ones."""
     if high is not None and not low < high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     if dtype in FLOATING:
-        above = _through(dtype, low + 1)
+        above = _round_trip(dtype, low + 1)
         if above < low:
             low = above + _spacing(dtype, low + 1)
         if high is None:
@@ -132,7 +132,7 @@ def _bounds(dtype: np.dtype[Any], low: int, high: int | None) -> tuple[int, int]
                     f"got from={low} > to_inc={last}"
                 )
             return low, last
-        below = _through(dtype, high - 1)
+        below = _round_trip(dtype, high - 1)
         if below >= high:
             high = below - _spacing(dtype, high - 1)
         if not low < high:
@@ -145,7 +145,7 @@ def _bounds(dtype: np.dtype[Any], low: int, high: int | None) -> tuple[int, int]
     if dtype == BOOL:
         return low, 1
     if dtype in INTEGRAL:
-        # the bounds are 64-bit integers with a sign
+        # the bounds are signed 64-bit integers
         return low, (int(np.iinfo(dtype).max) + 2**63) % 2**64 - 2**63
     raise RuntimeError("random_from_to_impl handles only integral, floating-point and boolean types")
 
@@ -208,40 +208,40 @@ def randperm(count: int, dtype: np.dtype[Any], generator: Generator) -> Array:
 
 
 def _shuffled(count: int, generator: Generator) -> Array:
-    """Fisher and Yates' shuffle: each place swaps with itself or one behind it."""
+    """Fisher and Yates' shuffle: each position swaps with itself or a later one."""
     if count == 0:
         return np.empty(0, np.int64)
-    left = np.arange(count, 1, -1, dtype=np.uint32)
-    behind = np.arange(count - 1) + generator.words(count - 1) % left
-    if not isinstance(behind, np.ndarray):
-        return _swapped(count, behind)
-    partners = behind.tolist()
+    ranges = np.arange(count, 1, -1, dtype=np.uint32)
+    chosen = np.arange(count - 1) + generator.words(count - 1) % ranges
+    if not isinstance(chosen, np.ndarray):
+        return _swapped(count, chosen)
+    partners = chosen.tolist()
     order = list(range(count))
-    for place, partner in enumerate(partners):
-        order[place], order[partner] = order[partner], order[place]
+    for i, partner in enumerate(partners):
+        order[i], order[partner] = order[partner], order[i]
     return np.array(order, np.int64)
 
 
 def _swapped(count: int, partners: Any) -> Any:
-    """The integers below ``count`` when each place has been swapped with its partner: traced."""
+    """The integers below ``count`` with each position swapped with its partner, traced."""
 
-    def swapped(place: Any, order: Any) -> Any:
-        partner = partners[place]
-        one, other = order[place], order[partner]
-        return order.at[place].set(other).at[partner].set(one)
+    def swapped(i: Any, order: Any) -> Any:
+        partner = partners[i]
+        one, other = order[i], order[partner]
+        return order.at[i].set(other).at[partner].set(one)
 
     return lax.fori_loop(0, count - 1, swapped, jnp.arange(count))
 
 
 def _shuffled_inside_out(count: int, generator: Generator) -> Array:
-    """The shuffle that grows: each new place swaps with itself or one before it.  Long words keep it fair."""
+    """The inside-out shuffle: each new position swaps with itself or an earlier one.  Long words keep it unbiased."""
     generator.check_on_host()
     order = array("q", range(count))
     block = 2**20
     with generator.lock:
         for start in range(0, count, block):
-            places = np.arange(start, min(start + block, count), dtype=np.uint64)
-            partners = generator.long_words(len(places)) % (places + np.uint64(1))
-            for place, partner in enumerate(partners.tolist(), start):
-                order[place], order[partner] = order[partner], place
+            indices = np.arange(start, min(start + block, count), dtype=np.uint64)
+            partners = generator.long_words(len(indices)) % (indices + np.uint64(1))
+            for i, partner in enumerate(partners.tolist(), start):
+                order[i], order[partner] = order[partner], i
     return np.frombuffer(order, np.int64)

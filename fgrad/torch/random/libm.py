@@ -1,7 +1,8 @@
 """The elementary functions of the C library over float64 arrays.
 
 PyTorch's scalar kernels call the C library.  So does NumPy, unless the processor has wide vectors: then it uses
-functions of its own, which differ in the last bit.  A probe tells which it is here.  Traced values get XLA's functions.
+functions of its own, which differ in the last bit.  A probe tells whether they agree here.  Traced values use XLA's
+functions.
 """
 
 import math
@@ -15,7 +16,7 @@ from fgrad.torch.random.scalars import Array
 
 Function: TypeAlias = Callable[[Array], Array]
 
-# the function of one number, and where the distributions evaluate it
+# the scalar function, and the range on which the distributions evaluate it
 _DOMAINS: dict[str, tuple[Callable[[float], float], float, float]] = {
     "log": (math.log, 0.0, 1.0),
     "log1p": (math.log1p, -1.0, 0.0),
@@ -34,15 +35,15 @@ def _function(name: str) -> Function:
     def mapped(values: Array) -> Array:
         return np.fromiter(map(scalar, values.ravel().tolist()), np.float64, values.size).reshape(values.shape)
 
-    # points that are spread over the domain without a pattern, its ends excluded
+    # irregularly spread points, excluding the ends of the range
     points = low + (high - low) * (np.arange(1.0, 8193.0) * math.sqrt(2.0) % 1.0)
     if np.array_equal(vector(points), mapped(points)):
         return vector
     return mapped
 
 
-def _of(name: str, values: Array) -> Array:
-    """A function of the values: the C library's, or in a program XLA's."""
+def _applied(name: str, values: Array) -> Array:
+    """The C library's function of the values, or XLA's of traced ones."""
     return _function(name)(values) if isinstance(values, np.ndarray) else getattr(np, name)(values)
 
 
@@ -58,7 +59,7 @@ def log(values: Array) -> Array:
 
 def log1p(values: Array) -> Array:
     """``log(1 + x)`` of numbers above -1."""
-    return _of("log1p", values)
+    return _applied("log1p", values)
 
 
 def exp(values: Array) -> Array:
@@ -74,17 +75,17 @@ def exp(values: Array) -> Array:
 
 def sin(values: Array) -> Array:
     """The sine."""
-    return _of("sin", values)
+    return _applied("sin", values)
 
 
 def cos(values: Array) -> Array:
     """The cosine."""
-    return _of("cos", values)
+    return _applied("cos", values)
 
 
 def tan(values: Array) -> Array:
     """The tangent."""
-    return _of("tan", values)
+    return _applied("tan", values)
 
 
 def scalar_log(value: float) -> float:
@@ -93,7 +94,7 @@ def scalar_log(value: float) -> float:
 
 
 def scalar_floor(value: float) -> float:
-    """The integer below one number; infinities and what is not a number stay."""
+    """The integer below one number; infinities and NaN stay."""
     return float(math.floor(value)) if math.isfinite(value) else value
 
 

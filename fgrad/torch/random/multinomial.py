@@ -1,4 +1,4 @@
-"""Categories drawn by their weights."""
+"""Categories drawn by weight."""
 
 from typing import Any
 
@@ -14,8 +14,7 @@ _MOST_CATEGORIES = 2**24
 def multinomial(weights: Array, count: int, replacement: bool, generator: Generator) -> Array:
     """Draws ``count`` categories from each row of weights, which need not sum to one.
 
-    Where weights that tie are drawn without replacement, their order is that of the categories; PyTorch's depends on
-    its sorting algorithm.
+    Ties among draws without replacement are in the order of the categories; PyTorch's depends on its sorting algorithm.
 
     Raises ``RuntimeError`` for weights that are negative, not finite or all zero, for other than one or two dimensions,
     and for more draws than there are categories to draw without replacement.
@@ -50,7 +49,7 @@ def multinomial(weights: Array, count: int, replacement: bool, generator: Genera
 
 
 def _race(weights: Array, count: int, generator: Generator) -> Array:
-    """The first to arrive, where each category arrives after an exponential time of its weight's rate."""
+    """The first of exponential arrival times whose rates are the weights."""
     if weights.size == 0:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."

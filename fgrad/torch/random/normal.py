@@ -24,7 +24,7 @@ from fgrad.torch.random.twister import Engine
 
 
 def standard_normal(generator: Generator, count: int) -> Array:
-    """``count`` float64 numbers, two from a pair of draws; one left over waits in the generator for the next call."""
+    """``count`` float64 numbers, two from a pair of draws; the generator keeps an odd one for the next call."""
     if generator.engine is not None:
         return _normal_in_a_program(generator.engine, count)
     with generator.lock:
@@ -38,30 +38,30 @@ def standard_normal(generator: Generator, count: int) -> Array:
 
 
 def _normal_in_a_program(engine: Engine, count: int) -> Any:
-    """The same on traced values, which say whether a number waits."""
+    """The same on traced values, which tell whether a number is pending."""
     has, waiting = engine.waiting
     missing = count - has.astype(np.int32)
     drawn = missing + missing % 2
-    pairs_made = pairs(engine.doubles(count + count % 2, drawn))
-    engine.wait(missing % 2 == 1, lax.dynamic_index_in_dim(pairs_made, drawn - 1, keepdims=False))
-    with_waiting = np.concatenate([np.reshape(waiting, (1,)), pairs_made])[:count]
-    return np.where(has, with_waiting, pairs_made[:count])
+    drawn_pairs = pairs(engine.doubles(count + count % 2, drawn))
+    engine.wait(missing % 2 == 1, lax.dynamic_index_in_dim(drawn_pairs, drawn - 1, keepdims=False))
+    with_pending = np.concatenate([np.reshape(waiting, (1,)), drawn_pairs])[:count]
+    return np.where(has, with_pending, drawn_pairs[:count])
 
 
 def _blocks(generator: Generator, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
-    """At least 16 numbers in blocks of 16; where the last block is not full, the last 16 numbers are drawn anew."""
+    """At least 16 numbers in blocks of 16; if the last block is not full, the last 16 numbers are redrawn."""
     if dtype == FLOAT32 and count % 16 == 0 and count <= AHEAD and generator.engine is None:
         return following(generator, count, mean, std)
     draw = generator.doubles if dtype == FLOAT64 else generator.floats
-    whole = count - count % 16
+    in_blocks = count - count % 16
     with generator.lock:
         # the 16-bit types draw block by block, the others fill the whole array first
-        values = draw(whole if dtype.itemsize == 2 else count)[:whole]
-        if count == whole:
+        values = draw(in_blocks if dtype.itemsize == 2 else count)[:in_blocks]
+        if count == in_blocks:
             return blocks_of_sixteen(values, mean, std)
         values = np.concatenate([values, draw(16)])
     values = blocks_of_sixteen(values, mean, std)
-    return np.concatenate([values[: count - 16], values[whole:]])
+    return np.concatenate([values[: count - 16], values[in_blocks:]])
 
 
 def normal(

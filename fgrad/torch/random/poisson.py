@@ -1,4 +1,4 @@
-"""Poisson numbers, drawn one after the other: how many draws one takes depends on what they are."""
+"""Poisson numbers, drawn one by one: how many uniform draws each takes depends on their values."""
 
 import math
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def _poisson(rate: float) -> Callable[[Draw], int]:
     limit = math.exp(-rate)
 
     def arrivals(draw: Draw) -> int:
-        """How many come within one unit of time."""
+        """The number of arrivals within one unit of time."""
         count, product = 0, draw()
         while product > limit:
             count += 1

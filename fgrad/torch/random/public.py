@@ -1,4 +1,4 @@
-"""The generator as users of tensors have it: its state is a tensor, and it stands on a device."""
+"""The generator with a tensor interface: its state is a tensor, and it has a device."""
 
 import math
 from typing import Any
@@ -17,8 +17,7 @@ from fgrad.torch.random import generator
 class Generator(generator.Generator):
     """A stream of random numbers, the same as PyTorch's on the CPU from the same seed.
 
-    Raises ``RuntimeError`` for a device other than the CPU: random numbers are drawn there, whatever the device that
-    tensors are on.
+    Raises ``RuntimeError`` for a device other than the CPU: random numbers are always drawn there.
 
     >>> import fgrad.torch as torch
     >>> torch.rand(2, generator=torch.Generator().manual_seed(0))
@@ -35,7 +34,7 @@ class Generator(generator.Generator):
 
     @property
     def device(self) -> Device:
-        """Where its numbers are drawn."""
+        """The device on which numbers are drawn."""
         return self._device
 
     def get_state(self) -> Tensor:  # type: ignore[override]
@@ -46,7 +45,7 @@ class Generator(generator.Generator):
     def set_state(self, state: Any) -> "Generator":
         """Continues from a state that ``get_state`` returned.
 
-        Raises ``TypeError`` for what is not a tensor of bytes, ``RuntimeError`` for bytes that are not a state.
+        Raises ``TypeError`` if it is not a tensor of bytes, ``RuntimeError`` if the bytes are not a state.
         """
         if not isinstance(state, Tensor):
             raise TypeError(f"expected a torch.ByteTensor, but got {type_name(state)}")
@@ -73,5 +72,5 @@ class Generator(generator.Generator):
             modes.capturing.begin(self)
 
 
-# so is it printed, and looked up by pickle
+# for printing and pickling
 Generator.__module__ = "fgrad.torch"

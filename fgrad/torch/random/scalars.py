@@ -26,7 +26,7 @@ INTEGRAL = SIGNED_AND_BYTE | {np.dtype(t) for t in (np.uint16, np.uint32, np.uin
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 
-# the C++ types behind PyTorch's: some messages show these
+# the C++ types, which some messages show
 _CPP_NAMES = {
     BOOL: "bool",
     np.dtype(np.uint8): "unsigned char",
@@ -63,7 +63,7 @@ def not_implemented(kernel: str, dtype: np.dtype[Any]) -> NotImplementedError:
 
 @cache
 def digits(dtype: np.dtype[Any]) -> int:
-    """How many binary digits the significand of a floating-point type has, the hidden one included."""
+    """The number of bits in the significand of a floating-point type, including the hidden one."""
     return int(jnp.finfo(dtype).nmant) + 1
 
 
@@ -75,7 +75,7 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 
 def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Real numbers in a floating-point type; to the 16-bit types by way of float32, as C++ converts them."""
+    """Real numbers in a floating-point type; to the 16-bit types through float32, as in C++."""
     with np.errstate(over="ignore"):
         if dtype.itemsize == 2:
             values = values.astype(FLOAT32, copy=False)
@@ -83,9 +83,9 @@ def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def truncated(values: Array, dtype: np.dtype[Any]) -> Array:
-    """float64 numbers in an integer type as x86 converts them: what is out of range becomes the lowest integer.
+    """float64 numbers converted to an integer type as on x86: values out of range become the lowest integer.
 
-    Types narrower than 32 bits are cut out of a 32-bit result.
+    Types narrower than 32 bits truncate a 32-bit result.
     """
     wide = INT64 if dtype.itemsize == 8 else np.dtype(np.int32)
     bounds = np.iinfo(wide)

@@ -1,19 +1,19 @@
-"""The Mersenne Twister as operations on arrays: draws from the state of a generator that are part of a program.
+"""The Mersenne Twister as array operations: draws that are part of a program.
 
 NOTE [Draws in a program]
-A draw that is captured takes the state of its generator, 5056 bytes, and gives numbers and the next state.  Here the
-engine is written with ``jax.numpy``, so that such a draw is arithmetic like any other: XLA compiles it, it is mapped
-and exported, and no host is called.  While a draw is recorded its generator has such an engine (``Generator.engine``),
-and the code of the distributions runs as it stands, on traced words.  The words are the generator's to the bit, and so
-is what is made of them by exact steps: uniform numbers, events, integers, permutations, normal numbers by the block.
-Where the C library's functions of double precision come in (fewer than 16 normal numbers, exponential ones), XLA's may
-differ in the last bit of a double.
+A captured draw takes the state of its generator, 5056 bytes, and returns numbers and the next state.  Here the engine
+is written with ``jax.numpy``, so that such a draw is ordinary arithmetic: XLA compiles it, it can be mapped and
+exported, and there is no host callback.  While a draw is recorded its generator has such an engine
+(``Generator.engine``), and the code of the distributions runs as it stands, on traced words.  The words are the
+generator's to the bit, and so is everything computed from them by exact steps: uniform numbers, events, integers,
+permutations, normal numbers by the block. Where the C library's functions of double precision come in (fewer than 16
+normal numbers, exponential ones), XLA's may differ in the last bit of a double.
 
-Parameters that are tensors are not checked there: where a draw on the host raises an error for a probability that is
-none, or a negative deviation, a program gives some numbers.
+Parameters that are tensors are not checked there: where a draw on the host raises an error for an invalid probability
+or a negative deviation, a program returns arbitrary numbers.
 
-The words are renewed 624 at a time.  How many are left depends on the state, so as many blocks are made as may be
-needed, and the draw is a window of them.
+The words are renewed 624 at a time.  How many are left depends on the state, so enough blocks are made for any state,
+and the draw is a window of them.
 
 Source: Matsumoto and Nishimura, "Mersenne Twister", 1998.
 """
@@ -28,9 +28,9 @@ from jax import lax
 
 WORDS, _MIDDLE = 624, 397
 _UPPER, _LOWER, _MATRIX = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), np.uint32(0x9908B0DF)
-#: where the parts of a state are (``Generator.get_state``): first two numbers of 32 bits, by their places, ...
+#: the layout of a state (``Generator.get_state``): first two 32-bit numbers, by their offsets, ...
 _LEFT, _NEXT = 2, 4
-#: ... then the words of the engine, in 64 bits each, and what is left over of normal numbers, by bytes
+#: ... then the words of the engine, in 64 bits each, and the pending normal number, in bytes
 _KEY, _KEY_END, _DOUBLE, _HAS_DOUBLE = 24, 24 + 8 * WORDS, 5024, 5040
 
 
@@ -49,7 +49,7 @@ class Engine:
 
         Arguments:
           count: how many.
-          used: after how many the stream goes on; after all of them where it is not given.
+          used: after how many the stream continues; by default all of them.
         """
         if count == 0:
             return jnp.zeros(0, jnp.uint64)
@@ -62,14 +62,14 @@ class Engine:
 
     @property
     def waiting(self) -> tuple[Any, Any]:
-        """Whether a normal number is left over from the draw before, and that number."""
+        """Whether a normal number is pending from the draw before, and that number."""
         number = _number(self.state, _DOUBLE, jnp.float64)
         return _number(self.state, _HAS_DOUBLE, jnp.int32) != 0, number
 
     def wait(self, has: Any, number: Any) -> None:
-        """Leave a normal number over for the next draw, or none."""
-        kept = jnp.where(has, number, 0.0)
-        self.state = _with(_with(self.state, _DOUBLE, kept), _HAS_DOUBLE, jnp.asarray(has).astype(jnp.int32))
+        """Keep a normal number for the next draw, or none."""
+        value = jnp.where(has, number, 0.0)
+        self.state = _with(_with(self.state, _DOUBLE, value), _HAS_DOUBLE, jnp.asarray(has).astype(jnp.int32))
 
 
 def as_long(words: Any) -> Any:
@@ -95,7 +95,7 @@ def _drawn(state: Any, count: int, used: Any) -> tuple[Any, Any]:
     """Some words, and the state after those that are used."""
     head = lax.bitcast_convert_type(state[:_KEY].reshape(-1, 4), jnp.int32)
     key = lax.bitcast_convert_type(state[_KEY:_KEY_END].reshape(WORDS, 2, 4), jnp.uint32)[:, 0]
-    # the last word is the one before the engine renews itself
+    # the last word before the engine renews itself
     position = jnp.where(head[_LEFT] == 1, WORDS, head[_NEXT])
     if count <= WORDS:
         blocks = jnp.stack([key, twisted(key)])
@@ -107,8 +107,8 @@ def _drawn(state: Any, count: int, used: Any) -> tuple[Any, Any]:
     block = (end - 1) // WORDS
     position = end - block * WORDS
     following = head.at[_LEFT].set(WORDS - position + 1).at[_NEXT].set(position)
-    kept = lax.dynamic_index_in_dim(blocks, block, keepdims=False)
-    words_after = jnp.pad(kept[:, None], ((0, 0), (0, 1))).reshape(-1)
+    current = lax.dynamic_index_in_dim(blocks, block, keepdims=False)
+    words_after = jnp.pad(current[:, None], ((0, 0), (0, 1))).reshape(-1)
     front = jnp.concatenate([lax.bitcast_convert_type(following, jnp.uint32), words_after])
     after = jnp.concatenate([lax.bitcast_convert_type(front, jnp.uint8).reshape(-1), state[_KEY_END:]])
     return words, after if isinstance(used, int) else jnp.where(used == 0, state, after)
@@ -120,17 +120,17 @@ def _renewed(key: Any, _: None) -> tuple[Any, Any]:
 
 
 def twisted(key: jax.Array) -> jax.Array:
-    """The next 624 words of the engine's state, before they are tempered."""
+    """The next 624 words of the engine's state, before tempering."""
 
     def mixed(high: Any, low: Any) -> Any:
         word = (high & _UPPER) | (low & _LOWER)
         return (word >> np.uint32(1)) ^ ((word & np.uint32(1)) * _MATRIX)
 
-    # each word is made of one 397 places on: of an old one first, then of one that is new already
-    rest = WORDS - _MIDDLE
-    first = key[_MIDDLE:] ^ mixed(key[:rest], key[1 : rest + 1])
-    second = first ^ mixed(key[rest : 2 * rest], key[rest + 1 : 2 * rest + 1])
-    third = second[: WORDS - 1 - 2 * rest] ^ mixed(key[2 * rest : -1], key[2 * rest + 1 :])
+    # each word depends on the one 397 positions on: first an old one, then a new one
+    span = WORDS - _MIDDLE
+    first = key[_MIDDLE:] ^ mixed(key[:span], key[1 : span + 1])
+    second = first ^ mixed(key[span : 2 * span], key[span + 1 : 2 * span + 1])
+    third = second[: WORDS - 1 - 2 * span] ^ mixed(key[2 * span : -1], key[2 * span + 1 :])
     before = jnp.concatenate([first, second, third])
     last = before[_MIDDLE - 1 : _MIDDLE] ^ mixed(key[-1:], first[:1])
     return jnp.concatenate([before, last])

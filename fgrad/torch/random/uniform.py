@@ -1,4 +1,4 @@
-"""Uniform real numbers, and the events that they decide."""
+"""Uniform real numbers, and Bernoulli events."""
 
 import math
 from typing import Any
@@ -74,7 +74,7 @@ def uniform(shape: Shape, dtype: np.dtype[Any], generator: Generator, low: float
         single_low, single_high = np.float32(low), np.float32(high)
         values = fma_single(generator.floats(count), float(single_high - single_low), float(single_low))
     values = rounded(values, dtype).reshape(shape)
-    # what was rounded up to the upper bound, which is excluded, becomes the lower one
+    # values rounded up to the excluded upper bound become the lower one
     lowest, highest = rounded(np.array([low, high]), dtype)
     return np.where(values == highest, lowest, values)
 
@@ -114,13 +114,13 @@ def _bernoulli_each(shape: Shape, dtype: np.dtype[Any], generator: Generator, pr
     chances = np.broadcast_to(probability, shape).astype(precision).ravel()
     bad = None if generator.engine else ~((chances >= 0) & (chances <= 1))
     if bad is not None and bad.any():
-        draw(int(bad.argmax()))  # those before it are drawn already when it is met
+        draw(int(bad.argmax()))  # those before it have been drawn
         raise RuntimeError(_BAD_PROBABILITY)
     return (draw(chances.size) < chances).astype(dtype).reshape(shape)
 
 
 def dropout_noise(shape: Shape, dtype: np.dtype[Any], generator: Generator, probability: float) -> Array:
-    """What dropout multiplies its input by: zero with a probability below 1, otherwise the inverse of the rest.
+    """The factors of dropout: zero with probability ``p`` below 1, else ``1 / (1 - p)``.
 
     >>> import numpy as np
     >>> from fgrad.torch.random.generator import Generator
@@ -129,6 +129,6 @@ def dropout_noise(shape: Shape, dtype: np.dtype[Any], generator: Generator, prob
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.dropout.html
     """
-    kept = bernoulli(shape, dtype, generator, 1.0 - probability)
+    mask = bernoulli(shape, dtype, generator, 1.0 - probability)
     precision = FLOAT64 if dtype == FLOAT64 else FLOAT32
-    return (kept.astype(precision) / precision.type(1.0 - probability)).astype(dtype)
+    return (mask.astype(precision) / precision.type(1.0 - probability)).astype(dtype)

@@ -1,11 +1,11 @@
-"""``torch.save`` and ``torch.load``: PyTorch's own files, written and read; loading runs nothing from the file.
+"""``torch.save`` and ``torch.load``: PyTorch's file format; loading runs nothing from the file.
 
-NOTE [PyTorch's files]: A file is a zip archive.  One record is a pickle of the object, in which a tensor is the call of
-a function of PyTorch's with sizes, strides, and the mention of a storage; the other records are the storages.  So
-tensors that share memory share it again.  Classes stand in the pickle by PyTorch's names, and each side finds its own.
-Files of before PyTorch 1.6 are several pickles in a row, with the storages behind them.
+NOTE [PyTorch's files]: A file is a zip archive.  One record is a pickle of the object, in which a tensor is a call of a
+PyTorch function with sizes, strides, and the persistent id of a storage; the other records are the storages.  So
+tensors that share memory share it again.  Classes have PyTorch's names in the pickle, and each side finds its own.
+Files from before PyTorch 1.6 are several pickles followed by the storages.
 
-By default only data are read: see NOTE [Only data] in ``allowed``.
+By default only data is read: see NOTE [Only data] in ``allowed``.
 """
 
 import contextlib
@@ -52,17 +52,17 @@ def save(
     pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
-    """Write an object to a file that PyTorch, too, can load: a tensor, a ``state_dict``, a module, an optimiser, ...
+    """Write an object to a file that PyTorch can also load: a tensor, a ``state_dict``, a module, an optimiser, ...
 
     Arguments:
-      obj: anything that can be pickled.  That tensors require grad is kept, their history is not.
+      obj: anything that can be pickled.  ``requires_grad`` of tensors is kept, their history is not.
       f: a path, or a file open for writing bytes.
       pickle_module: Python's ``pickle``; no other is used.
-      pickle_protocol: which of its protocols; data can be loaded without running anything only from the default.
+      pickle_protocol: its protocol; only the default one can be loaded with ``weights_only``.
 
     Raises:
-      RuntimeError: two tensors show the same memory as elements of different types.
-      PicklingError: there is something in it that cannot be pickled, or that PyTorch does not know.
+      RuntimeError: two tensors view the same memory with different dtypes.
+      PicklingError: a part cannot be pickled, or is unknown to PyTorch.
 
     >>> import fgrad.torch as torch
     >>> torch.save({'weight': torch.ones(2), 'steps': 3}, 'state.pt')
@@ -74,7 +74,7 @@ def save(
     if pickle_module is not pickle:
         raise NotImplementedError(f"torch.save: objects are pickled by pickle, not by {pickle_module.__name__}.")
     if isinstance(f, str | os.PathLike):
-        part = f"{os.fspath(f)}.part"  # so that no reader ever meets half a file
+        part = f"{os.fspath(f)}.part"  # so that no reader sees a partial file
         try:
             with open(part, "wb") as stream:
                 save(obj, stream, pickle_module, pickle_protocol, _use_new_zipfile_serialization)
@@ -98,7 +98,7 @@ def save(
 
 
 def _root(f: Any) -> str:
-    """The folder of an archive's records, which has the name of the file."""
+    """The folder of an archive's records, named after the file."""
     name = getattr(f, "name", None)
     return (Path(name.removesuffix(".part")).stem if isinstance(name, str) else "") or "archive"
 
@@ -112,23 +112,22 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """What `save`, here or in PyTorch, wrote to a file; of a safetensors file, its tensors by name.
+    """Load a file that `save`, here or in PyTorch, wrote; or the tensors of a safetensors file, by name.
 
     Arguments:
-      f: a path, or a file open for reading bytes, of which all is read.
-      map_location: the device for all tensors; or which one stands for which; or a function of a storage, which is on
-        the CPU, and of where it was: the tensor goes where the storage is that comes back, and where it was if None
-        does.  Otherwise each tensor goes where it was.
+      f: a path, or a file open for reading bytes, which is read to the end.
+      map_location: a device for all tensors; or a mapping of devices; or a function of a storage, which is on the CPU,
+        and of its location, which returns a storage on the device, or None for that location.  By default each tensor
+        goes where it was.
       pickle_module: Python's ``pickle``; no other is used.
-      weights_only: False to have everything that the pickle asks for, which can be anything: only for files that you
-        trust.  By default, and if True, only tensors, containers, numbers, texts, and the classes of
-        `add_safe_globals`.
-      mmap: for programs that say so; the file is read as a whole.
+      weights_only: False to unpickle without restriction, which can run anything: only for files that you trust.  By
+        default, only tensors, containers, numbers, texts, and the classes of `add_safe_globals`.
+      mmap: accepted as in PyTorch; the whole file is read.
       pickle_load_args: for ``pickle.Unpickler``, such as ``encoding``.
 
     Raises:
-      UnpicklingError: the file asks for more than data, or its pickle is damaged.
-      RuntimeError: the file is damaged, or a tensor was on a device that is not there.
+      UnpicklingError: the file contains more than data, or its pickle is damaged.
+      RuntimeError: the file is damaged, or a tensor was on a device that is not available.
 
     >>> import fgrad.torch as torch, io
     >>> file = io.BytesIO()
@@ -167,7 +166,7 @@ def load(
 
 
 def safetensors_header(content: bytes) -> bool:
-    """Whether a file begins as safetensors do: with the length of a header in JSON."""
+    """Whether a file begins like safetensors: with the length of a JSON header."""
     return content[8:9] == b"{" and not content.startswith(MAGIC)
 
 

@@ -1,10 +1,10 @@
-"""What a file may ask for when only data are to be loaded, and what it may do with it.
+"""The names and callables that a file may use when only data is loaded.
 
 NOTE [Only data]
-A pickle is a program for a small machine.  It can push names, call what a name stands for, and set the state of what
-came of it.  When only data are loaded, names mean what the table below says and nothing else.  What may be called is a
-function of ours that looks at its arguments first: it makes nothing larger than the file.  Classes that the user has
-added to the table are called as they are.
+A pickle is a program for a stack machine.  It can push names, call their values, and set the state of the results.
+When only data is loaded, names mean what the table below says and nothing else.  What may be called is a function of
+ours that checks its arguments: it creates nothing larger than the file.  Classes that the user has added are called
+directly.
 """
 
 import pickle
@@ -26,14 +26,14 @@ Global = Callable[..., Any]
 
 #: what the user has added, by its name in files
 _added: dict[str, Any] = {}
-#: modules of which nothing may be added
+#: modules from which nothing may be added
 BLOCKED = ("sys", "os", "posix", "nt")
-#: the most dimensions of a size
+#: the greatest number of dimensions
 _MOST_DIMENSIONS = 64
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Let files name these classes and functions when only data are loaded.
+    """Let files name these classes and functions when only data is loaded.
 
     Arguments:
       safe_globals: each a class or function, or a pair of it and of the name that files have for it.
@@ -52,17 +52,17 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What ``add_safe_globals`` has added."""
+    """Everything that ``add_safe_globals`` has added."""
     return list(_added.values())
 
 
 def clear_safe_globals() -> None:
-    """Take away all that ``add_safe_globals`` has added."""
+    """Remove everything that ``add_safe_globals`` has added."""
     _added.clear()
 
 
 class safe_globals:
-    """``add_safe_globals`` for the length of a block.
+    """``add_safe_globals`` for a block.
 
     Source: `torch.serialization.safe_globals
     <https://docs.pytorch.org/docs/2.13/notes/serialization.html#torch.serialization.safe_globals>`_.
@@ -93,8 +93,8 @@ def _name(each: Any) -> str:
 
 def added(name: str) -> Any:
     """What the user has added under a name; ``KeyError`` if nothing."""
-    found = _added[name]
-    return found[0] if isinstance(found, tuple) else found
+    entry = _added[name]
+    return entry[0] if isinstance(entry, tuple) else entry
 
 
 def is_added(value: Any) -> bool:
@@ -103,7 +103,7 @@ def is_added(value: Any) -> bool:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    # pickles of protocol 2 have bytes in this form
+    # protocol 2 has bytes in this form
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise pickle.UnpicklingError(f"bytes are written as text in latin1, not in {encoding!r}")
     return text.encode("latin1")
@@ -118,13 +118,13 @@ def _bytearray(*given: Any) -> bytearray:
 
 
 def _made_of(make: type, *kinds: type) -> Global:
-    def made(*given: Any) -> Any:
-        if len(given) > 1 or any(type(each) not in kinds for each in given):
-            shown = ", ".join(type(each).__name__ for each in given)
+    def construct(*args: Any) -> Any:
+        if len(args) > 1 or any(type(each) not in kinds for each in args):
+            shown = ", ".join(type(each).__name__ for each in args)
             raise pickle.UnpicklingError(f"a file makes {make.__name__} of one container, not of ({shown})")
-        return make(*given)
+        return make(*args)
 
-    return made
+    return construct
 
 
 def _size(sizes: Any = ()) -> Size:
@@ -146,8 +146,8 @@ def _parameter(data: Any, requires_grad: Any = True) -> Any:
 
 
 def _rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any, *state: Any) -> Any:
-    made = _parameter(data, requires_grad)
-    return _utils._set_obj_state(made, *state) if state else made
+    parameter = _parameter(data, requires_grad)
+    return _utils._set_obj_state(parameter, *state) if state else parameter
 
 
 def _rebuild_from_type(rebuild: Any, new_type: Any, args: Any, state: Any) -> Any:
@@ -160,15 +160,15 @@ def _rebuild_from_type(rebuild: Any, new_type: Any, args: Any, state: Any) -> An
     return _utils._rebuild_from_type_v2(rebuild, new_type, args, state)
 
 
-def _refused(what: str) -> Global:
+def _refused(name: str) -> Global:
     def refuse(*args: Any) -> Any:
-        raise pickle.UnpicklingError(f"fgrad.torch has no {what}, and the file holds one.")
+        raise pickle.UnpicklingError(f"fgrad.torch has no {name}, and the file holds one.")
 
     return refuse
 
 
 class _Named:
-    """A class that files may name, but not call: it is what a tensor is said to be."""
+    """A class that files may name, but not call, such as the type of a tensor."""
 
     def __repr__(self) -> str:
         return "<class 'torch.Tensor'>"
@@ -207,7 +207,7 @@ CALLABLE: dict[str, Global] = {
 
 @cache
 def table() -> dict[str, Any]:
-    """All that files may name, as it is pushed."""
+    """Everything that files may name."""
     named = {f"torch.{each.name}": each for each in dtypes.ALL}
     storages = {f"torch.{name}": each for name, each in FORMER.items()}
     return {

@@ -1,7 +1,7 @@
 """The zip archives in which ``torch.save`` keeps a pickle and the memory of tensors, each storage a record.
 
-Records are stored as they are, never compressed.  What is read is bounded by the size of the file: a file whose records
-would be longer than itself is refused before anything is read.
+Records are never compressed.  The file's size bounds what is read: a file whose records would exceed it is refused
+before anything is read.
 """
 
 import io
@@ -12,46 +12,46 @@ import zlib
 from typing import IO, cast
 
 _VERSION = b"3\n"
-#: where the elements of a record begin, in the file, is a multiple of this
+#: the alignment of the elements of a record in the file
 _ALIGNMENT = 64
 _LOCAL_HEADER_BYTES = 30
 _EXTRA_HEADER_BYTES = 4
-#: the id of the field that fills a header up, as PyTorch writes it
+#: the id of PyTorch's padding field in a header
 _PADDING = b"FB"
 MAGIC = b"PK\x03\x04"
 
 
-def _failed(what: str) -> RuntimeError:
-    return RuntimeError(f"PytorchStreamReader failed reading zip archive: {what}")
+def _error(reason: str) -> RuntimeError:
+    return RuntimeError(f"PytorchStreamReader failed reading zip archive: {reason}")
 
 
 class Reader:
     """The records of an archive by name.
 
     Raises:
-      RuntimeError: it is damaged, or records are compressed, or overlap.
+      RuntimeError: it is damaged, or records are compressed or overlap.
     """
 
     def __init__(self, content: bytes):
         try:
             self._archive = zipfile.ZipFile(io.BytesIO(content))
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-            raise _failed(f"failed finding central directory ({error})") from error
+            raise _error(f"failed finding central directory ({error})") from error
         infos = [each for each in self._archive.infolist() if not each.is_dir()]
         if not infos:
-            raise _failed("it has no records")
+            raise _error("it has no records")
         for each in infos:
             if each.compress_type != zipfile.ZIP_STORED or each.flag_bits & 1:
-                raise _failed(
+                raise _error(
                     f"record {each.filename[:60]!r} is compressed or encrypted. torch.save never does that, and what "
                     "is compressed may have any size. Way out: unpack the file, and pack it again with zip -0."
                 )
         if sum(each.file_size for each in infos) > len(content):
-            raise _failed("its records are longer than the file")
+            raise _error("its records are longer than the file")
         self._root = infos[0].filename.partition("/")[0]
         self._infos = {each.filename.removeprefix(self._root + "/"): each for each in infos}
         if len(self._infos) < len(infos):
-            raise _failed("two records have one name")
+            raise _error("two records have one name")
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
@@ -64,21 +64,21 @@ class Reader:
         try:
             return self._archive.read(info)
         except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError) as error:
-            raise _failed(f"record {name!r} is damaged ({error})") from error
+            raise _error(f"record {name!r} is damaged ({error})") from error
 
     def byte_order(self) -> str:
-        """That of the elements."""
-        found = self.read("byteorder") if "byteorder" in self else b"little"
-        if found not in (b"little", b"big"):
-            raise ValueError(f"Unknown endianness type: {found[:20]!r}")
-        return found.decode()
+        """The byte order of the elements."""
+        order = self.read("byteorder") if "byteorder" in self else b"little"
+        if order not in (b"little", b"big"):
+            raise ValueError(f"Unknown endianness type: {order[:20]!r}")
+        return order.decode()
 
 
 class Writer:
-    """Writes an archive; a context."""
+    """Writes an archive; a context manager."""
 
     def __init__(self, stream: IO[bytes], root: str):
-        self._archive = zipfile.ZipFile(cast(IO[bytes], _Forwards(stream)), "w", zipfile.ZIP_STORED)
+        self._archive = zipfile.ZipFile(cast(IO[bytes], _CountingStream(stream)), "w", zipfile.ZIP_STORED)
         self._root = root
 
     def __enter__(self) -> "Writer":
@@ -90,7 +90,7 @@ class Writer:
             self.write(".data/serialization_id", str(uuid.uuid4().int)[:40].encode())
             self._archive.close()
         else:
-            # of a file that will not be finished, nothing more is written
+            # an unfinished file is left as it is
             self._archive.fp = None
 
     def write(self, name: str, content: bytes) -> None:
@@ -102,14 +102,14 @@ class Writer:
         self._archive.writestr(info, content)
 
     def frame(self) -> None:
-        """Say how the elements lie in the records."""
+        """Write the records of byte order and alignment."""
         self.write(".format_version", b"1")
         self.write(".storage_alignment", str(_ALIGNMENT).encode())
         self.write("byteorder", sys.byteorder.encode())
 
 
-class _Forwards:
-    """A stream that counts what is written to it, and cannot go back."""
+class _CountingStream:
+    """A stream that counts what is written, and cannot seek."""
 
     def __init__(self, stream: IO[bytes]):
         self._stream = stream

@@ -1,4 +1,4 @@
-"""The files of before PyTorch 1.6, which it still reads: pickles in a row, then the storages in the order of a list."""
+"""The file format before PyTorch 1.6, which it still reads: several pickles, then the storages in a given order."""
 
 import io
 import pickle
@@ -25,7 +25,7 @@ _SYSTEM = {
 
 
 def save(obj: Any, stream: Any, protocol: int) -> None:
-    """Write such a file."""
+    """Write a file of this format."""
     content = io.BytesIO()
     pickler = Pickler(content, protocol, views=True)
     pickler.dump(obj)
@@ -40,10 +40,10 @@ def save(obj: Any, stream: Any, protocol: int) -> None:
 
 
 def load(content: bytes, kind: Any, map_location: Any, named: dict[str, Any]) -> Any:
-    """What such a file holds.
+    """Read a file of this format.
 
     Raises:
-      RuntimeError: it is none, or damaged.
+      RuntimeError: it is not one, or damaged.
     """
     stream = io.BytesIO(content)
     if not content.startswith(pickle.PROTO) or _plain(stream) != _MAGIC:
@@ -53,14 +53,14 @@ def load(content: bytes, kind: Any, map_location: Any, named: dict[str, Any]) ->
         raise RuntimeError(f"Invalid protocol version: {version!r:.60}")
     system = _plain(stream)
     mentions = _Mentions(len(content), map_location)
-    found = kind(stream, mentions.find, **named).load()
+    value = kind(stream, mentions.find, **named).load()
     big = isinstance(system, dict) and system.get("little_endian") is False
     mentions.fill(stream, _plain(stream), "big" if big else "little")
-    return found
+    return value
 
 
 def _plain(stream: IO[bytes]) -> Any:
-    """The object of the next pickle, which is of numbers and texts."""
+    """The object of the next pickle, of numbers and texts only."""
     return restricted.Unpickler(stream, _nothing).load()
 
 
@@ -69,7 +69,7 @@ def _nothing(mention: Any) -> Any:
 
 
 class _Mentions:
-    """The storages that the pickle mentions, of which the elements come behind it."""
+    """The storages that the pickle mentions, whose elements follow it."""
 
     def __init__(self, size: int, map_location: Any):
         self._size = size

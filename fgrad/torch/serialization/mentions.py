@@ -1,4 +1,4 @@
-"""The storages that a pickle mentions, found in an archive."""
+"""The storages that a pickle mentions, from an archive."""
 
 import sys
 from typing import Any
@@ -14,7 +14,7 @@ from fgrad.torch.storage import FORMER, TypedStorage, UntypedStorage
 
 
 class Mentions:
-    """Gives the storages of an archive; those of one name are one."""
+    """Loads the storages of an archive, each name once."""
 
     def __init__(self, archive: Reader, map_location: Any):
         self._archive = archive
@@ -23,10 +23,10 @@ class Mentions:
         self._swapped = archive.byte_order() != sys.byteorder
 
     def storage(self, mention: Any) -> TypedStorage | UntypedStorage:
-        """The storage of a mention: ``('storage', type, name of the record, place, number of elements)``.
+        """The storage of a persistent id: ``('storage', type, name of the record, location, number of elements)``.
 
         Raises:
-          RuntimeError: there is no such record, or it is not so long.
+          RuntimeError: the record does not exist, or has another length.
         """
         kind, name, location, count = checked(mention, 5)[1:]
         dtype = dtype_of(kind)
@@ -44,21 +44,21 @@ class Mentions:
 
 
 def checked(mention: Any, length: int) -> Any:
-    """A mention, if it has the parts that it must have.
+    """A persistent id, checked for its form.
 
     Raises:
-      RuntimeError: it has others.
+      RuntimeError: the form is wrong.
     """
     match mention:
         case ("storage" | b"storage" as tag, kind, str(name), str() | bytes() as location, int(count), *rest):
             if count >= 0 and len(mention) == length and (kind is UntypedStorage or kind in FORMER.values()):
-                place = location.decode("ascii") if isinstance(location, bytes) else location
-                return (tag, kind, name, place, count, *rest)
+                device = location.decode("ascii") if isinstance(location, bytes) else location
+                return (tag, kind, name, device, count, *rest)
     raise RuntimeError(f"the file mentions a storage in a way that is not PyTorch's: {mention!r:.200}")
 
 
 def dtype_of(kind: Any) -> Dtype:
-    """The type of a storage's elements."""
+    """The dtype of a storage class."""
     return dtypes.uint8 if kind is UntypedStorage else kind.dtype
 
 

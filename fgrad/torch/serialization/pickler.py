@@ -1,4 +1,4 @@
-"""Writes objects as pickles that PyTorch reads: PyTorch's names, and tensors by the memory that they look at."""
+"""Writes pickles that PyTorch reads: with PyTorch's names, and tensors as views of storages."""
 
 import pickle
 from collections import OrderedDict
@@ -24,18 +24,18 @@ _FORMER_TYPES = {each.dtype for each in FORMER.values()}
 
 @frozen(eq=False)
 class _Memory:
-    """A storage as a tensor's pickle mentions it: with the type that its elements have there."""
+    """A storage as a tensor's pickle mentions it: with the dtype of the tensor."""
 
     cell: Storage
     dtype: dtypes.dtype
 
 
-#: the one in C looks names up in the module of that name, and ``torch`` may be another library
+#: the Python version: the C one looks names up in ``torch``, which may be the real one
 _WRITTEN_IN_PYTHON: Any = pickle._Pickler  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class Pickler(_WRITTEN_IN_PYTHON):
-    """Writes a pickle to a stream; ``cells`` are then the storages that it mentions, ``types`` with which types."""
+    """Writes a pickle to a stream; ``cells`` and ``types`` then are the storages that it mentions, and their dtypes."""
 
     dispatch: ClassVar[dict[type, Any]] = dict(_WRITTEN_IN_PYTHON.dispatch)
 
@@ -48,7 +48,7 @@ class Pickler(_WRITTEN_IN_PYTHON):
         self._views = views
 
     def persistent_id(self, obj: Any) -> Any:
-        """How storages are mentioned: by their type, number, place and size."""
+        """The persistent id of a storage: its type, number, location and size."""
         if not isinstance(obj, _Memory | UntypedStorage | TypedStorage):
             return None
         cell = obj._cell if isinstance(obj, UntypedStorage | TypedStorage) else obj.cell
@@ -61,8 +61,8 @@ class Pickler(_WRITTEN_IN_PYTHON):
             raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         count = cell.count * cell.dtype.itemsize // dtype.itemsize
         kind = UntypedStorage if isinstance(obj, UntypedStorage) or dtype is not obj.dtype else former_class(dtype)
-        found = ("storage", kind, str(number), str(place_of(cell.array)), count)
-        return (*found, None) if self._views else found
+        mention = ("storage", kind, str(number), str(place_of(cell.array)), count)
+        return (*mention, None) if self._views else mention
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
@@ -74,17 +74,17 @@ class Pickler(_WRITTEN_IN_PYTHON):
         return NotImplemented
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
-        """Write a name; PyTorch's own where it has the thing."""
-        found = _name(obj, name)
-        if found is None:
+        """Write a name; PyTorch's where it has one."""
+        names = _name(obj, name)
+        if names is None:
             super().save_global(obj, name)
         elif self.proto >= 4:
-            self.save(found[0])
-            self.save(found[1])
+            self.save(names[0])
+            self.save(names[1])
             self.write(pickle.STACK_GLOBAL)
             self.memoize(obj)
         else:
-            self.write(pickle.GLOBAL + "\n".join((*found, "")).encode())
+            self.write(pickle.GLOBAL + "\n".join((*names, "")).encode())
             self.memoize(obj)
 
     dispatch[FunctionType] = save_global
@@ -99,7 +99,7 @@ def _name(obj: Any, name: str | None) -> tuple[str, str] | None:
 
 
 def _tensor(tensor: Any) -> Any:
-    """How a tensor is made again: its elements, type and layout; the history does not travel."""
+    """How a tensor is rebuilt: from its elements, dtype and layout, without history."""
     if isinstance(tensor, UninitializedTensorMixin):
         raise pickle.PicklingError(f"torch.save: {tensor!r} has no elements. Way out: call the module once.")
     state = of_the_user(tensor)
@@ -116,13 +116,13 @@ def _tensor(tensor: Any) -> Any:
 
 
 def _parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
-    """The function of PyTorch's that makes a tensor, and its arguments."""
+    """PyTorch's function that rebuilds a tensor, and its arguments."""
     geometry = tensor._geometry_of()
     requires_grad = is_tracked(tensor)
-    place = tuple(geometry.sizes), tuple(geometry.strides)
+    shape = tuple(geometry.sizes), tuple(geometry.strides)
     if tensor.is_meta:  # type: ignore[attr-defined]
-        return _utils._rebuild_meta_tensor_no_storage, (geometry.dtype, *place, requires_grad)
-    parts = (_Memory(tensor._storage, geometry.dtype), geometry.offset, *place, requires_grad, OrderedDict())
+        return _utils._rebuild_meta_tensor_no_storage, (geometry.dtype, *shape, requires_grad)
+    parts = (_Memory(tensor._storage, geometry.dtype), geometry.offset, *shape, requires_grad, OrderedDict())
     signs = {name: True for name in ("conj", "neg") if getattr(geometry, name)}
     if geometry.dtype in _FORMER_TYPES:
         return _utils._rebuild_tensor_v2, (*parts, signs) if signs else parts

@@ -1,7 +1,7 @@
-"""Reads pickles that hold data, and nothing else: see NOTE [Only data] in ``allowed``.
+"""Reads pickles of data only: see NOTE [Only data] in ``allowed``.
 
-The machine keeps its own stack, so that no nesting in a file is a nesting of calls here; where Python itself would
-nest, as in the hash of a tuple, tuples may only be so deep.
+The machine keeps its own stack, so nesting in a file does not nest calls here; where Python itself recurses, as in the
+hash of a tuple, the depth is limited.
 
 Source: the opcodes and the texts of errors are those of PyTorch's `weights-only unpickler
 <https://github.com/pytorch/pytorch/blob/main/torch/_weights_only_unpickler.py>`_.
@@ -18,13 +18,13 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.parameter import Parameter
 from fgrad.torch.serialization.allowed import BLOCKED, CALLABLE, TENSOR, added, is_added, table
 
-#: how deep tuples may lie in tuples
+#: the greatest depth of nested tuples
 _DEEPEST = 100
-#: how many elements calls may copy for each byte of the pickle: none that ``torch.save`` wrote copies more than one
+#: how many elements calls may copy per byte of the pickle; those of ``torch.save`` copy at most one
 _COPIED_PER_BYTE = 4
 
 _CALLABLE = {id(each) for each in CALLABLE.values()}
-#: what makes of a pickle's bytes no object, if they were changed
+#: the errors that damaged bytes may cause
 _DAMAGE = (
     *(IndexError, KeyError, ValueError, TypeError, AttributeError, EOFError, OverflowError),
     *(struct.error, RecursionError, AssertionError),
@@ -35,10 +35,10 @@ class Unpickler:
     """Reads one pickle from a stream.
 
     Arguments:
-      persistent_load: gives the storage that a pickle mentions.
+      persistent_load: returns the storage of a persistent id.
 
     Raises:
-      UnpicklingError: it asks for something else than data, or is damaged.
+      UnpicklingError: it contains more than data, or is damaged.
     """
 
     def __init__(self, stream: IO[bytes], persistent_load: Callable[[Any], Any], encoding: str = "utf-8"):
@@ -48,7 +48,7 @@ class Unpickler:
         self._memo: dict[int, Any] = {}
         self._marks: list[list[Any]] = []
         self._stack: list[Any] = []
-        #: how deep tuples are that hold tuples, and the tuples, so that their identities stay theirs
+        #: the depths of nested tuples by id, and the tuples, to keep their ids valid
         self._depths: dict[int, tuple[int, Any]] = {}
         self._copies = 0
 
@@ -72,10 +72,10 @@ class Unpickler:
             action(self)
 
     def _read(self, count: int) -> bytes:
-        found = self._stream.read(count)
-        if len(found) < count:
+        data = self._stream.read(count)
+        if len(data) < count:
             raise pickle.UnpicklingError("pickle data was truncated")
-        return found
+        return data
 
     def _number(self, form: str) -> Any:
         return struct.unpack(form, self._read(struct.calcsize(form)))[0]
@@ -85,7 +85,7 @@ class Unpickler:
         return items
 
     # ----------------------------------------------------------------------------------------------------------------
-    # what could do harm
+    # the dangerous instructions
 
     def _global(self) -> None:
         module, name = (self._stream.readline()[:-1].decode() for _ in range(2))
@@ -110,15 +110,15 @@ class Unpickler:
 
     def _new(self) -> None:
         arguments = self._stack.pop()
-        made = self._stack.pop()
-        if made is CALLABLE["torch.nn.parameter.Parameter"] or made is CALLABLE["collections.OrderedDict"]:
-            self._stack.append(made(*arguments))
-        elif is_added(made):
-            self._stack.append(made.__new__(made, *arguments))
+        cls = self._stack.pop()
+        if cls is CALLABLE["torch.nn.parameter.Parameter"] or cls is CALLABLE["collections.OrderedDict"]:
+            self._stack.append(cls(*arguments))
+        elif is_added(cls):
+            self._stack.append(cls.__new__(cls, *arguments))
         else:
             raise pickle.UnpicklingError(
                 "Can only create new object for nn.Parameter or classes allowlisted via `add_safe_globals` but got "
-                + _shown(made)
+                + _shown(cls)
             )
 
     def _build(self) -> None:
@@ -158,9 +158,9 @@ class Unpickler:
     def _appends(self) -> None:
         self._extend(self._items(), "extend")
 
-    def _extend(self, items: list[Any], what: str) -> None:
+    def _extend(self, items: list[Any], verb: str) -> None:
         if type(self._stack[-1]) is not list:
-            raise pickle.UnpicklingError(f"Can only {what} lists, but got {_shown(type(self._stack[-1]))}")
+            raise pickle.UnpicklingError(f"Can only {verb} lists, but got {_shown(type(self._stack[-1]))}")
         self._stack[-1].extend(items)
 
     def _set_item(self) -> None:
@@ -170,11 +170,11 @@ class Unpickler:
     def _set_items(self) -> None:
         self._set(self._items(), "SETITEMS")
 
-    def _set(self, items: list[Any], what: str) -> None:
+    def _set(self, items: list[Any], action: str) -> None:
         target = self._stack[-1]
         if type(target) not in (dict, OrderedDict, Counter):
             raise pickle.UnpicklingError(
-                f"Can only {what} for dict, collections.OrderedDict, collections.Counter, but got "
+                f"Can only {action} for dict, collections.OrderedDict, collections.Counter, but got "
                 + _shown(type(target))
             )
         for key, value in zip(items[::2], items[1::2], strict=True):
@@ -195,13 +195,13 @@ class Unpickler:
         self._tuple_of(items)
 
     def _tuple_of(self, items: list[Any]) -> None:
-        found = tuple(items)
+        result = tuple(items)
         inner = [self._depths.get(id(each), (1, None))[0] for each in items if type(each) is tuple]
         if inner:
             if max(inner) >= _DEEPEST:
                 raise pickle.UnpicklingError(f"tuples lie in tuples more than {_DEEPEST} deep")
-            self._depths[id(found)] = (max(inner) + 1, found)
-        self._stack.append(found)
+            self._depths[id(result)] = (max(inner) + 1, result)
+        self._stack.append(result)
 
     # ----------------------------------------------------------------------------------------------------------------
     # leaves
@@ -210,8 +210,8 @@ class Unpickler:
         self._stack.append(str(self._read(self._number("<I")), "utf-8", "surrogatepass"))
 
     def _short_bytes(self) -> None:
-        found = self._read(self._number("B"))
-        self._stack.append(found if self._encoding == "bytes" else found.decode(self._encoding))
+        data = self._read(self._number("B"))
+        self._stack.append(data if self._encoding == "bytes" else data.decode(self._encoding))
 
     def _long(self) -> None:
         self._stack.append(int.from_bytes(self._read(self._number("B")), "little", signed=True))
@@ -223,13 +223,13 @@ class Unpickler:
         self._memo[self._number(form)] = self._stack[-1]
 
     def _protocol(self) -> None:
-        found = self._number("B")
-        if found != 2:
-            raise pickle.UnpicklingError(f"the pickle is of protocol {found}, and only data of protocol 2 are read")
+        protocol = self._number("B")
+        if protocol != 2:
+            raise pickle.UnpicklingError(f"the pickle is of protocol {protocol}, and only data of protocol 2 are read")
 
 
 def _meaning(module: str, name: str) -> Any:
-    """What a name stands for.
+    """The value of a name.
 
     Raises:
       UnpicklingError: it is not allowed.
@@ -251,7 +251,7 @@ def _meaning(module: str, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as a message shows it, without asking it."""
+    """A value as messages show it, without calling its ``repr``."""
     if value is TENSOR or isinstance(value, Tensor | Parameter):
         return "a tensor"
     return f"{value!r:.80}" if isinstance(value, type) else f"a {type(value).__name__}"

@@ -1,10 +1,10 @@
-"""Nested lists, tuples and dictionaries that are written as JSON, with tensors as leaves that somebody else makes.
+"""Nested lists, tuples and dictionaries in JSON, with descriptions of tensors as leaves.
 
-NOTE [Structures in files]: What JSON has stands for itself: ``None``, booleans, integers, finite floats, texts, lists.
-All else is an object with a tag: ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}`` (keys need not be texts),
-``{"OrderedDict": [[key, value], ...], "_metadata": ...}`` (a ``state_dict`` has that attribute), ``{"set": [...]}``,
-``{"float": "nan"}``, ``{"complex": [real, imaginary]}``, ``{"bytes": hexadecimal}``, ``{"tensor": name, ...}``, and
-what describes tensors: ``{"Size": [...]}``, ``{"dtype": name}``, ``{"device": name}``, ``{"layout": name}``.
+NOTE [Structures in files]: What JSON has represents itself: ``None``, booleans, integers, finite floats, texts, lists.
+Everything else is an object with a tag: ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}`` (keys need not be
+texts), ``{"OrderedDict": [[key, value], ...], "_metadata": ...}`` (a ``state_dict`` has that attribute), ``{"set":
+[...]}``, ``{"float": "nan"}``, ``{"complex": [real, imaginary]}``, ``{"bytes": hexadecimal}``, ``{"tensor": name,
+...}``, and attributes of tensors: ``{"Size": [...]}``, ``{"dtype": name}``, ``{"device": name}``, ``{"layout": name}``.
 """
 
 from collections import OrderedDict
@@ -25,10 +25,10 @@ Make = Callable[[dict[str, Any]], Any]
 
 
 def decode(code: Code, make: Make) -> Any:
-    """The value that some JSON stands for; ``make`` turns descriptions into tensors.
+    """The value of a JSON document; ``make`` turns descriptions into tensors.
 
     Raises:
-      ValueError: it stands for none.
+      ValueError: it is not a valid structure.
 
     >>> decode({'dict': [['a', {'tuple': [1, [2.5]]}]]}, make=dict)
     {'a': (1, [2.5])}
@@ -61,10 +61,10 @@ def decode(code: Code, make: Make) -> Any:
         case {"dict": list(items), **rest} if not rest:
             return dict(_pairs(items, make))
         case {"OrderedDict": list(items), **rest} if rest.keys() <= {"_metadata"}:
-            found = OrderedDict(_pairs(items, make))
+            mapping = OrderedDict(_pairs(items, make))
             if rest:
-                found._metadata = decode(rest["_metadata"], make)  # type: ignore[attr-defined]
-            return found
+                mapping._metadata = decode(rest["_metadata"], make)  # type: ignore[attr-defined]
+            return mapping
     raise ValueError(f"unknown structure {str(code)[:60]}")
 
 

@@ -1,9 +1,9 @@
-"""Safetensors files as `load` gives them: their tensors by name, or the nested values of files that say so.
+"""Safetensors files: their tensors by name, or the nested values that their metadata describe.
 
-NOTE [Tensors in safetensors files]: Files from before ``save`` wrote PyTorch's own format have the structure around the
+NOTE [Tensors in safetensors files]: Files from before ``save`` wrote PyTorch's format have the structure around the
 tensors as JSON in their metadata; see NOTE [Structures in files].  In them, tensors over the same elements are stored
-once and share memory again, ``complex128``, which the format lacks, is stored as pairs of float64, and of tensors that
-overlap otherwise it is told where in one flat array their elements lie.
+once and share memory again; ``complex128``, which the format lacks, is stored as pairs of float64; and tensors that
+overlap otherwise are described as views of one flat array.
 """
 
 import json
@@ -25,16 +25,16 @@ from fgrad.torch.serialization import safetensors
 from fgrad.torch.serialization.safetensors import TensorFileError
 from fgrad.torch.serialization.structure import decode
 
-#: under which name the metadata of a file tells the structure
+#: the name of the structure in the metadata of a file
 _STRUCTURE = "fgrad.torch"
 _VERSION = 1
 
 
 def load_tensors(content: bytes, map_location: Any) -> Any:
-    """What the bytes of a safetensors file hold.
+    """The value of a safetensors file.
 
     Raises:
-      TensorFileError: the file is damaged, or no safetensors file.
+      TensorFileError: the file is damaged, or not a safetensors file.
     """
     arrays, metadata = safetensors.loads(content)
     tensors = _Loaded(arrays, map_location)
@@ -44,15 +44,15 @@ def load_tensors(content: bytes, map_location: Any) -> Any:
         document = json.loads(metadata[_STRUCTURE])
         if not isinstance(document, dict) or document.get("version") != _VERSION or "value" not in document:
             raise ValueError(f"it is not of version {_VERSION}")
-        found = decode(document["value"], tensors.make)
+        value = decode(document["value"], tensors.make)
         tensors.check_complete()
     except (ValueError, RecursionError) as error:
         raise TensorFileError(f"The file's metadata do not tell the structure of what was saved: {error}") from error
-    return found
+    return value
 
 
 class _Loaded:
-    """The tensors of a file, made when the structure asks for them."""
+    """The tensors of a file, created as the structure needs them."""
 
     def __init__(self, arrays: dict[str, np.ndarray], map_location: Any):
         self._arrays = arrays
@@ -61,7 +61,7 @@ class _Loaded:
         self._handles: dict[tuple[str, int], Tensor] = {}
 
     def make(self, description: dict[str, Any]) -> Tensor:
-        """The tensor of a description; the same for a name and handle that were there before."""
+        """The tensor of a description; the same one for the same name and handle."""
         match description:
             case {"tensor": str(name), **details} if name in self._arrays:
                 handle = details.pop("handle", 0)
@@ -86,8 +86,8 @@ class _Loaded:
             array = _complex(name, self._arrays[name]) if complex else self._arrays[name]
             tensor = new_tensor(constant(array), type_of(array), _dense(name, array, strides))
             self._first[name] = _moved(tensor, place_for(array, tensor._type.dtype, device, self._map_location))
-        whole = self._first[name]
-        tensor = alias(whole if part is None else _part(name, whole, part), VersionCounter())
+        stored = self._first[name]
+        tensor = alias(stored if part is None else _part(name, stored, part), VersionCounter())
         if (requires_grad or parameter) and not tensor._type.inexact:
             raise ValueError(f"tensor {name!r} of {tensor._type.dtype} cannot require gradients")
         if parameter is not None:
@@ -96,13 +96,13 @@ class _Loaded:
         return tensor
 
     def check_complete(self) -> None:
-        """Every array must have a place in the structure."""
+        """Check that the structure uses every array."""
         for name in self._arrays:
             if name not in self._first:
                 raise ValueError(f"tensor {name!r} has no place in it")
 
 
-#: what may be said of a tensor besides its name and handle
+#: the attributes of a tensor's description other than its name and handle
 _DETAILS = {"complex": bool, "strides": list, "part": list, "device": str, "parameter": bool, "requires_grad": bool}
 
 
@@ -114,7 +114,7 @@ def _checked(name: str, details: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dense(name: str, array: np.ndarray, strides: Sequence[int] | None) -> tuple[int, ...] | None:
-    """Strides that are not the row-major ones, if they arrange the elements without gaps."""
+    """Strides other than the row-major ones, if they leave no gaps."""
     if strides is None:
         return None
     if len(strides) != array.ndim or any(type(stride) is not int or stride < 0 for stride in strides):
@@ -124,23 +124,23 @@ def _dense(name: str, array: np.ndarray, strides: Sequence[int] | None) -> tuple
     return tuple(strides)
 
 
-def _part(name: str, whole: Tensor, part: Sequence[Any]) -> Tensor:
+def _part(name: str, stored: Tensor, part: Sequence[Any]) -> Tensor:
     """A view of a flat tensor by its sizes, strides and offset."""
     match part:
         case [list(sizes), list(strides), int(offset)] if len(sizes) == len(strides) and all(
             type(n) is int and n >= 0 for n in (*sizes, *strides, offset)
         ):
-            if whole.dim() == 1 and (0 in sizes or extent(tuple(sizes), tuple(strides), offset) <= whole.numel()):
-                return as_strided(whole.detach(), sizes, strides, offset)
+            if stored.dim() == 1 and (0 in sizes or extent(tuple(sizes), tuple(strides), offset) <= stored.numel()):
+                return as_strided(stored.detach(), sizes, strides, offset)
     raise ValueError(f"tensor {name!r} has a part that does not lie in it")
 
 
 def _complex(name: str, array: np.ndarray) -> np.ndarray:
-    """Pairs of float64 as the complex numbers that they stand for."""
+    """Pairs of float64 as complex numbers."""
     if array.dtype != np.float64 or array.shape[-1:] != (2,):
         raise ValueError(f"tensor {name!r} does not hold pairs of float64")
     return np.ascontiguousarray(array).view(np.complex128)[..., 0]
 
 
-def _moved(tensor: Tensor, place: "devices.device") -> Tensor:
-    return tensor if place.type == "cpu" else tensor.to(place)
+def _moved(tensor: Tensor, device: "devices.device") -> Tensor:
+    return tensor if device.type == "cpu" else tensor.to(device)

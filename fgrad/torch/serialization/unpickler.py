@@ -1,4 +1,4 @@
-"""Reads pickles with everything that they ask for: for files that one trusts, for they can run anything."""
+"""Reads pickles without restriction, only for trusted files: they can run anything."""
 
 import pickle
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from fgrad.torch.pickle_names import find
 
 
 class Unpickler(pickle.Unpickler):
-    """Python's unpickler, to which PyTorch's names mean what stands here."""
+    """Python's unpickler, with PyTorch's names mapped to this package."""
 
     def __init__(self, stream: IO[bytes], persistent_load: Callable[[Any], Any], **named: Any):
         super().__init__(stream, **named)

@@ -1,8 +1,8 @@
-"""Windows for signals, symmetric unless ``sym=False`` asks for a period of one that goes on.
+"""Windows for signals, symmetric unless ``sym=False``, which makes them periodic.
 
-They have in common the arguments ``M``, the number of weights, ``sym``, and ``dtype``, ``layout``, ``device`` and
-``requires_grad`` of the tensor, and raise ``ValueError`` for a negative number of weights, for parameters outside of
-their range, and for types of elements other than float32 and float64.
+All take ``M``, the number of weights, ``sym``, and ``dtype``, ``layout``, ``device`` and ``requires_grad`` of the
+tensor, and raise ``ValueError`` for a negative ``M``, for parameters out of range, and for dtypes other than float32
+and float64.
 
 Source: `torch.signal.windows <https://docs.pytorch.org/docs/2.13/signal.html>`_.
 """
@@ -26,7 +26,7 @@ __all__ = [
 
 @frozen
 class _Form:
-    """What a window is made as."""
+    """The size and options of a window."""
 
     dtype: Any
     device: Any
@@ -36,8 +36,8 @@ class _Form:
     def options(self) -> dict[str, Any]:
         return {"dtype": self.dtype, "device": self.device, "requires_grad": self.requires_grad}
 
-    def places(self, count: int, start: Any, end: Any) -> Tensor:
-        """Places at equal distance."""
+    def points(self, count: int, start: Any, end: Any) -> Tensor:
+        """Evenly spaced points."""
         return ops.linspace(start, end, count, **self.options)
 
     def ones(self, count: int) -> Tensor:
@@ -59,7 +59,7 @@ def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,
     layout: Any = strided, device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A window that falls off exponentially from ``center``, the middle by default, by a factor e each ``tau`` weights.
+    """A window that decays exponentially from ``center``, by default the middle, by a factor e every ``tau`` weights.
 
     >>> import fgrad.torch as torch
     >>> torch.signal.windows.exponential(3)
@@ -78,7 +78,7 @@ def exponential(
     if center is None:
         center = (M if not sym and M > 1 else M - 1) / 2.0
     step = 1 / tau
-    return (-form.places(M, -center * step, (-center + (M - 1)) * step).abs()).exp()
+    return (-form.points(M, -center * step, (-center + (M - 1)) * step).abs()).exp()
 
 
 def cosine(
@@ -98,14 +98,14 @@ def cosine(
     if M == 0:
         return form.ones(0)
     step = math.pi / (M + 1 if not sym and M > 1 else M)
-    return form.places(M, 0.5 * step, (0.5 + (M - 1)) * step).sin()
+    return form.points(M, 0.5 * step, (0.5 + (M - 1)) * step).sin()
 
 
 def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A window of the shape of a normal distribution of standard deviation ``std``.
+    """A normal density of standard deviation ``std``.
 
     >>> import fgrad.torch as torch
     >>> torch.signal.windows.gaussian(3)
@@ -121,7 +121,7 @@ def gaussian(
         return form.ones(0)
     start = -(M if not sym and M > 1 else M - 1) / 2.0
     step = 1 / (std * math.sqrt(2))
-    return (-(form.places(M, start * step, (start + (M - 1)) * step) ** 2)).exp()
+    return (-(form.points(M, start * step, (start + (M - 1)) * step) ** 2)).exp()
 
 
 def kaiser(
@@ -144,8 +144,8 @@ def kaiser(
         return form.ones(M)
     height = ops.tensor(beta, dtype=form.dtype, device=device)
     end = ops.minimum(height, -height + (M - 1) * (2.0 * height / (M if not sym else M - 1)))
-    places = form.places(M, -height, end)
-    return (height * height - places.pow(2)).sqrt().i0() / height.i0()
+    points = form.points(M, -height, end)
+    return (height * height - points.pow(2)).sqrt().i0() / height.i0()
 
 
 def hamming(
@@ -218,7 +218,7 @@ def bartlett(
     if M < 2:
         return form.ones(M)
     step = 2 / (M if not sym else M - 1)
-    return 1 - form.places(M, -1, -1 + (M - 1) * step).abs()
+    return 1 - form.points(M, -1, -1 + (M - 1) * step).abs()
 
 
 def general_cosine(
@@ -242,17 +242,17 @@ def general_cosine(
     if not a:
         raise ValueError("Coefficients cannot be empty")
     step = 2 * math.pi / (M if not sym else M - 1)
-    places = form.places(M, 0, (M - 1) * step)
+    points = form.points(M, 0, (M - 1) * step)
     weights = ops.tensor([(-1) ** i * w for i, w in enumerate(a)], **form.options)
     orders = ops.arange(weights.shape[0], **form.options)
-    return (weights.unsqueeze(-1) * (orders.unsqueeze(-1) * places).cos()).sum(0)
+    return (weights.unsqueeze(-1) * (orders.unsqueeze(-1) * points).cos()).sum(0)
 
 
 def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """``alpha`` less ``1 - alpha`` times a period of a cosine.
+    """``alpha`` minus ``1 - alpha`` times a period of a cosine.
 
     >>> import fgrad.torch as torch
     >>> torch.signal.windows.general_hamming(3, alpha=0.75)

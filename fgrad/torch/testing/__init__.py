@@ -1,4 +1,4 @@
-"""``torch.testing``: assertions about tensors, and tensors to test with.
+"""``torch.testing``: assertions about tensors, and random tensors for tests.
 
 Source: `torch.testing <https://docs.pytorch.org/docs/2.13/testing.html>`_.
 """

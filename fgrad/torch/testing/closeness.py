@@ -1,8 +1,8 @@
 """Assertions that tensors, numbers, and sequences and mappings of them are close.
 
 NOTE [Pairs]
-What is compared with what is worked out first: whether lengths and keys agree, and whether types can be compared.  Then
-the pairs are compared.  A message of the caller's own stands in for what is said of values, not of the structure.
+Containers are first taken apart into pairs: this checks lengths and keys, and whether types are comparable.  Then the
+pairs are compared.  A custom message replaces those about values, not those about structure.
 """
 
 import cmath
@@ -21,7 +21,7 @@ from fgrad.mutable.types.promotion import promote_types
 from fgrad.torch.ops.creation.data import as_tensor, tensor
 from fgrad.torch.testing import mismatches
 
-#: rtol and atol for elements of these types; all others have to be equal
+#: rtol and atol for these dtypes; all others have to be equal
 _TOLERANCES: dict[Any, tuple[float, float]] = {
     dtypes.float16: (1e-3, 1e-5),
     dtypes.bfloat16: (1.6e-2, 1e-5),
@@ -31,7 +31,7 @@ _TOLERANCES: dict[Any, tuple[float, float]] = {
     dtypes.complex64: (1.3e-6, 1e-5),
     dtypes.complex128: (1e-7, 1e-7),
 }
-#: those of ``assert_allclose``
+#: the same for ``assert_allclose``
 _OLD_TOLERANCES: dict[Any, tuple[float, float]] = {
     dtypes.float16: (1e-3, 1e-3),
     dtypes.float32: (1e-4, 1e-5),
@@ -44,7 +44,7 @@ Message = str | Callable[[str], str] | None
 
 
 class _Failure(Exception):
-    """What is wrong with the items that a path of indices and keys leads to."""
+    """A mismatch of the items at a path of indices and keys."""
 
     def __init__(self, kind: type[Exception], text: str, path: tuple[Any, ...]):
         super().__init__(text)
@@ -53,7 +53,7 @@ class _Failure(Exception):
         self.path = path
 
     def error(self, msg: Message = None) -> Exception:
-        """The error to raise, in the caller's words if there are any."""
+        """The error to raise, with the caller's message if given."""
         if isinstance(msg, str):
             return self.kind(msg)
         text = self.text
@@ -75,7 +75,7 @@ class _Options:
 
 @frozen
 class _Pair:
-    """Two things to compare; ``path`` leads to them."""
+    """Two values to compare, at ``path``."""
 
     actual: Any
     expected: Any
@@ -85,7 +85,7 @@ class _Pair:
         return _Failure(kind, text, self.path)
 
     def tolerances(self, options: _Options, *types: Dtype) -> tuple[float, float]:
-        """The caller's tolerances, or the larger of the types' own."""
+        """The caller's tolerances, or the larger defaults of the two dtypes."""
         rtol, atol = options.rtol, options.atol
         if rtol is not None and atol is not None:
             return rtol, atol
@@ -99,8 +99,8 @@ class _Pair:
 
 
 def _loosest(tolerances: dict[Any, tuple[float, float]], *types: Dtype) -> tuple[float, float]:
-    found = [tolerances.get(dtype, (0.0, 0.0)) for dtype in types]
-    return max(rtol for rtol, _ in found), max(atol for _, atol in found)
+    pairs = [tolerances.get(dtype, (0.0, 0.0)) for dtype in types]
+    return max(rtol for rtol, _ in pairs), max(atol for _, atol in pairs)
 
 
 class _NonePair(_Pair):
@@ -162,7 +162,7 @@ class _TensorPair(_Pair):
 
 
 def _pairs(actual: Any, expected: Any, options: _Options, path: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """What is to be compared with what: see NOTE [Pairs]."""
+    """The pairs to compare: see NOTE [Pairs]."""
     pair = _Pair(actual, expected, path)
     both = (actual, expected)
     if all(isinstance(x, Sequence) and not isinstance(x, str) for x in both):
@@ -185,14 +185,13 @@ def _check_keys(pair: _Pair) -> None:
     actual, expected = set(pair.actual), set(pair.expected)
     if actual != expected:
         raise pair.fail(
-            "The keys of the mappings do not match:\n"
-            f"Missing keys in the actual mapping: {sorted(expected - actual)}\n"
-            f"Additional keys in the actual mapping: {sorted(actual - expected)}"
+            "The keys of the mappings do not match:\nMissing keys in the actual mapping: "
+            f"{sorted(expected - actual)}\nAdditional keys in the actual mapping: {sorted(actual - expected)}"
         )
 
 
 def _single(pair: _Pair, options: _Options) -> Any:
-    """Two things that hold no others, as the kind of pair that can compare them."""
+    """Two values that are not containers, as a pair of the class that can compare them."""
     both = actual, expected = pair.actual, pair.expected
     if actual is None or expected is None:
         return _NonePair(actual, expected, pair.path)
@@ -231,16 +230,16 @@ def assert_close(
 
     Arguments:
       actual, expected: tensors, arrays, numbers, or sequences and mappings of them.
-      allow_subclasses: let types differ of which one is derived from the other.
-      rtol, atol: how far values may be apart; by default it depends on their type.
+      allow_subclasses: accept types of which one is a subclass of the other.
+      rtol, atol: the tolerances; the defaults depend on the dtypes.
       equal_nan: whether NaNs are equal.
       check_device, check_dtype, check_stride: whether these have to agree.
-      check_layout: whether the layouts have to agree, which here are all the same.
-      msg: stands in for the error's text, or is a function that is given this text and returns another.
+      check_layout: whether the layouts have to agree; here there is only one.
+      msg: replaces the error's text, or is a function from this text to another.
 
     Raises:
-      AssertionError: shapes, lengths, keys, or what is checked besides, differ, or values are not close.
-      TypeError: the inputs can not be compared.
+      AssertionError: shapes, lengths, keys, or other checked attributes differ, or values are not close.
+      TypeError: the inputs cannot be compared.
       ValueError: only one of ``rtol`` and ``atol`` is given.
 
     >>> import fgrad.torch as torch
@@ -278,9 +277,9 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """``assert_close`` as it was once: it makes tensors of what is given, and does not compare their types.
+    """The former ``assert_close``: it converts its arguments to tensors, and does not compare dtypes.
 
-    It warns, as PyTorch does, that ``assert_close`` should be called.
+    Deprecated, with PyTorch's warning.
 
     >>> import warnings
     >>> with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Tensors of random elements to test with."""
+"""Random tensors for tests."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from fgrad.torch.ops.views.complex_views import view_as_real
 
 
 def _bounds(low: Any, high: Any, defaults: tuple[int, int], least: Any, most: Any, dtype: Any) -> tuple[Any, Any]:
-    """The interval asked for, cut to what the type can hold."""
+    """The interval, clipped to the range of the dtype."""
     low = defaults[0] if low is None else low
     high = defaults[1] if high is None else high
     if math.isnan(low) or math.isnan(high):
@@ -38,7 +38,7 @@ def _bounds(low: Any, high: Any, defaults: tuple[int, int], least: Any, most: An
 
 
 def _uniform(tensor: Tensor, low: float, high: float) -> None:
-    # numbers further apart than the largest one of the type are drawn from half the interval
+    # an interval wider than the largest number is scaled by a half
     if high - low >= finfo(tensor.dtype).max:
         uniform_(tensor, low / 2, high / 2).mul_(2)
     else:
@@ -61,14 +61,14 @@ def make_tensor(
     Arguments:
       shape: the sizes, spread out or as a sequence.
       dtype, device: of the tensor.
-      low, high: by default -9 and 9, for integers -9 (0 if they have no sign) and 10; cut to what the type can hold.
+      low, high: by default -9 and 9, for integers -9 (0 if unsigned) and 10; clipped to the range of the dtype.
       requires_grad: whether it requires grad.
-      noncontiguous: let it be every other element of a longer tensor.
-      exclude_zero: have the smallest positive number where zero was drawn.
-      memory_format: how it lies in memory.
+      noncontiguous: make it every other element of a longer tensor.
+      exclude_zero: replace zeros by the smallest positive number.
+      memory_format: the memory format.
 
     Raises:
-      ValueError: the interval is empty or outside of what the type can hold; integers can not require grad;
+      ValueError: the interval is empty or outside the range of the dtype; integers cannot require grad;
         ``noncontiguous`` and ``memory_format`` are both given.
 
     >>> import fgrad.torch as torch

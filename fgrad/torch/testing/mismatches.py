@@ -1,4 +1,4 @@
-"""What an assertion says of values that are not close."""
+"""The messages about values that are not close."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 
 def _difference(kind: str, size: Any, index: tuple[int, ...] | None, tolerance: float, exact: bool) -> str:
-    found = (
+    text = (
         f"{kind.title()} difference: {size}"
         if index is None
         else f"Greatest {kind} difference: {size} at index {index}"
     )
-    return found if exact else f"{found} (up to {tolerance} allowed)"
+    return text if exact else f"{text} (up to {tolerance} allowed)"
 
 
 def of_scalars(actual: Any, expected: Any, rtol: float, atol: float) -> str:
-    """The numbers and how far apart they are."""
+    """The message for two numbers."""
     exact = rtol == 0 and atol == 0
     absolute = abs(actual - expected)
     relative = float("inf") if expected == 0 else absolute / abs(expected)
@@ -32,7 +32,7 @@ def of_scalars(actual: Any, expected: Any, rtol: float, atol: float) -> str:
 
 
 def of_tensors(actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, atol: float) -> str:
-    """How many elements differ, and where the most, absolutely and relative to what was expected."""
+    """The message for two tensors: how many elements differ, and the greatest absolute and relative differences."""
     exact = rtol == 0 and atol == 0
     count = matches.numel()
     wrong = count - int(matches.sum())
@@ -44,8 +44,8 @@ def of_tensors(actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, a
         f"Tensor-likes are not {'equal' if exact else 'close'}!\n",
         f"Mismatched elements: {wrong} / {count} ({wrong / count:.1%})",
     ]
-    for kind, found, tolerance in (("absolute", absolute, atol), ("relative", relative, rtol)):
-        size, place = found.flatten().max(0)
-        index = tuple([int(i) for i in np.unravel_index(int(place), tuple(matches.shape))])
+    for kind, differences, tolerance in (("absolute", absolute, atol), ("relative", relative, rtol)):
+        size, position = differences.flatten().max(0)
+        index = tuple([int(i) for i in np.unravel_index(int(position), tuple(matches.shape))])
         text.append(_difference(kind, size.item(), index, tolerance, exact))
     return "\n".join(text)

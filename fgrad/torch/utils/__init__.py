@@ -1,10 +1,10 @@
-"""``torch.utils``: checkpointing, data sets, exchange of arrays, hooks' handles."""
+"""``torch.utils``: checkpointing, data loading, DLPack, hook handles."""
 
 from typing import TYPE_CHECKING
 
 from fgrad.torch.stand_ins import submodules
 
-#: what no other module needs is imported when it is first asked for
+#: imported at first use
 __getattr__, __dir__ = submodules(__name__, {__name__: "_pytree checkpoint data dlpack hooks"})
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""``torch.utils._pytree``: trees of containers, as libraries flatten them, though it is private in PyTorch."""
+"""``torch.utils._pytree``: trees of containers; private in PyTorch, but used by libraries."""
 
 from collections.abc import Callable, Iterator
 from types import UnionType
@@ -33,16 +33,16 @@ PyTreeSpec = TreeSpec
 
 
 def register_pytree_node(cls: type, flatten_fn: Any, unflatten_fn: Any, **kwargs: Any) -> None:
-    """Take values of a class for containers, here and in ``torch.func``.
+    """Register a class of containers, here and in ``torch.func``.
 
     Arguments:
       cls: the class.
-      flatten_fn: of a value its children, and what it needs besides them.
-      unflatten_fn: of children and that, the value.
-      kwargs: how a structure is written to a file, which is not done here.
+      flatten_fn: from a container to its children and auxiliary data.
+      unflatten_fn: from children and auxiliary data to the container.
+      kwargs: options of writing structures to files, not supported here.
 
     Raises:
-      ValueError: it is registered already.
+      ValueError: it is already registered.
     """
     register(cls, flatten_fn, unflatten_fn)
 
@@ -56,12 +56,12 @@ def is_namedtuple_instance(obj: Any) -> bool:
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether a value is a named tuple, or a class of them."""
+    """Whether a value is a named tuple, or a named tuple class."""
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether a value is no container."""
+    """Whether a value is not a container."""
     return (is_leaf is not None and is_leaf(tree)) or _get_node_type(tree) not in SUPPORTED_NODES
 
 
@@ -74,15 +74,15 @@ def tree_unflatten(leaves: Any, treespec: Any) -> PyTree:
     """The tree of a structure with these leaves.
 
     Raises:
-      TypeError: the structure is none.
-      ValueError: it has more leaves, or fewer.
+      TypeError: it is not a structure.
+      ValueError: the number of leaves is wrong.
     """
     if not isinstance(treespec, TreeSpec):
         if not isinstance(leaves, TreeSpec):
             raise TypeError(
                 f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}."
             )
-        leaves, treespec = treespec, leaves  # the other order is PyTorch's too
+        leaves, treespec = treespec, leaves  # PyTorch, too, accepts the other order
     return treespec.unflatten(leaves)
 
 
@@ -102,13 +102,13 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
 
 
 def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """The tree with a function of each leaf, and of what the rests have there, in its place.
+    """The tree with each leaf replaced by a function of it and of the subtrees of ``rests`` there.
 
     Arguments:
       func: of as many arguments as there are trees.
       tree: the first tree.
-      rests: trees of which it is the top.
-      is_leaf: what is a leaf besides.
+      rests: trees of which it is a prefix.
+      is_leaf: whether a container is a leaf.
 
     Raises:
       ValueError: a tree has another structure.
@@ -120,16 +120,16 @@ def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Is
 
 
 def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """The tree itself, after a function was called of each leaf."""
+    """Call a function with each leaf; returns the tree itself."""
     map_leaves(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """A decorator: of other values than those of these types a function gives the value itself.
+    """A decorator that restricts a function to values of some types and returns others unchanged.
 
     Raises:
-      TypeError: it is no type, tuple of types or predicate.
+      TypeError: it is not a type, tuple of types or predicate.
     """
     holds = _predicate(type_or_types_or_pred)
     return lambda func: lambda x: func(x) if holds(x) else x
@@ -144,7 +144,7 @@ def _predicate(types: Any) -> Callable[[Any], bool]:
 
 
 def tree_map_only(type_or_types_or_pred: Any, /, func: Any, tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """The tree with a function of each leaf of these types in its place.
+    """The tree with each leaf of these types replaced by a function of it.
 
     >>> tree_map_only(int, lambda x: x + 1, [1, "a"])
     [2, 'a']
@@ -153,27 +153,27 @@ def tree_map_only(type_or_types_or_pred: Any, /, func: Any, tree: PyTree, is_lea
 
 
 def tree_map_only_(type_or_types_or_pred: Any, /, func: Any, tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """The tree itself, after a function was called of each leaf of these types."""
+    """Call a function with each leaf of these types; returns the tree itself."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
 def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether something holds of all leaves."""
+    """Whether a predicate holds for all leaves."""
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether something holds of a leaf."""
+    """Whether a predicate holds for some leaf."""
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_all_only(type_or_types: Any, /, pred: Any, tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether something holds of all leaves of these types."""
+    """Whether a predicate holds for all leaves of these types."""
     return all(pred(x) for x in filter(_predicate(type_or_types), tree_leaves(tree, is_leaf)))
 
 
 def tree_any_only(type_or_types: Any, /, pred: Any, tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether something holds of a leaf of these types."""
+    """Whether a predicate holds for some leaf of these types."""
     return any(pred(x) for x in filter(_predicate(type_or_types), tree_leaves(tree, is_leaf)))
 
 

@@ -1,4 +1,4 @@
-"""``torch.utils.checkpoint``: less memory for more time: what backward needs is computed again there.
+"""``torch.utils.checkpoint``: memory traded for time: backward recomputes the tensors that it needs.
 
 Source: `torch.utils.checkpoint <https://docs.pytorch.org/docs/stable/checkpoint.html>`_.
 """
@@ -28,7 +28,7 @@ Contexts = tuple[Any, Any]
 
 
 class _Settings(threading.local):
-    """What the context managers of this module set; None leaves it to the call."""
+    """The settings of this module's context managers; None leaves it to the call."""
 
     early_stop: bool | None = None
     debug: bool | None = None
@@ -39,7 +39,7 @@ _settings = _Settings()
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether recomputations inside the block end as soon as they can, whatever the calls say."""
+    """Whether recomputations inside the block end as soon as they can, overriding the calls."""
     before, _settings.early_stop = _settings.early_stop, enable
     try:
         yield
@@ -49,7 +49,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Whether errors list the operations that ran, whatever the calls say; None leaves it to them."""
+    """Whether errors list the operations that ran, overriding the calls unless None."""
     before, _settings.debug = _settings.debug, enabled
     try:
         yield
@@ -78,22 +78,22 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Call a function without keeping what its backward needs, which is computed again when it is needed.
+    """Call a function without saving the tensors for its backward, which recomputes them.
 
     Arguments:
       function, args: the function and its arguments.
-      use_reentrant: whether the recomputation is a backward of its own inside the backward (the older kind).
-      context_fn: gives two context managers, for the forward and for the recomputation.
-      determinism_check: "default" compares shapes, types and devices of what was saved, "none" nothing.
-      debug: list the operations that ran in the error of a recomputation that differs.
-      early_stop: end a recomputation as soon as everything that is needed is there.
-      preserve_rng_state: whether the recomputation draws the random numbers that the forward drew (by default yes).
+      use_reentrant: whether the recomputation runs a nested backward (the older kind).
+      context_fn: returns two context managers, for the forward and for the recomputation.
+      determinism_check: "default" compares shapes, dtypes and devices of the saved tensors, "none" nothing.
+      debug: list the operations in the error of a recomputation that differs.
+      early_stop: end a recomputation as soon as it has everything needed.
+      preserve_rng_state: whether the recomputation draws the same random numbers as the forward (by default yes).
       kwargs: further arguments of the function.
 
     Raises:
-      ValueError: arguments that do not go together.
-      CheckpointError: in backward, the recomputation has saved other tensors than the forward.
-      RuntimeError: with ``use_reentrant``, gradients are asked for by ``autograd.grad`` or ``inputs=``.
+      ValueError: arguments contradict each other.
+      CheckpointError: in backward, the recomputation saved other tensors than the forward.
+      RuntimeError: with ``use_reentrant``, in ``autograd.grad`` or a backward with ``inputs=``.
 
     >>> import fgrad.torch as torch
     >>> from fgrad.torch.utils.checkpoint import checkpoint
@@ -132,9 +132,9 @@ def checkpoint(
         return function(*args, **kwargs)
     casting = present_autocast()
 
-    def recompute(*given: Any) -> None:
+    def recompute(*inputs: Any) -> None:
         with _random_state(state), casting, during_recomputation:
-            function(*given, **kwargs)
+            function(*inputs, **kwargs)
 
     stop = early_stop if _settings.early_stop is None else _settings.early_stop
     frame = Frame(recompute, args, stop, _DETERMINISM[determinism_check], explain)
@@ -144,7 +144,7 @@ def checkpoint(
 
 @contextlib.contextmanager
 def _random_state(state: Any) -> Iterator[None]:
-    """A block that draws from a state of the generator, which then has its own back."""
+    """A context that sets the state of the generator, and restores it."""
     with fork_rng(enabled=state is not None):
         if state is not None:
             default_generator.set_state(state)
@@ -158,23 +158,23 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs, the tensors among them as leaves of their own."""
+    """The inputs, with tensors detached."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple([x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs])
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Accelerators on which arguments lie, and their generators' states: one generator is behind all devices here."""
+    """The accelerators of the arguments, and their generators' states: here all devices share one generator."""
     return [], []
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
-    """Put back what ``get_device_states`` gave, which is nothing."""
+    """Restore what ``get_device_states`` returned, which is nothing."""
 
 
 class CheckpointFunction(Function):
-    """The older kind: a function whose backward runs the forward again, and a backward through that."""
+    """The older kind: a function whose backward reruns the forward, and a backward through that."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -183,8 +183,8 @@ class CheckpointFunction(Function):
         ctx.random_state = default_generator.get_state() if preserve_rng_state else None
         ctx.casting = present_autocast()
         ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
-        ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
-        ctx.save_for_backward(*[args[i] for i in ctx.places])
+        ctx.tensor_positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        ctx.save_for_backward(*[args[i] for i in ctx.tensor_positions])
         with no_grad():
             return run_function(*args)
 
@@ -197,11 +197,11 @@ class CheckpointFunction(Function):
                 ".backward() without passing the `inputs` argument."
             )
         inputs = list(ctx.inputs)
-        for i, x in zip(ctx.places, ctx.saved_tensors, strict=True):
+        for i, x in zip(ctx.tensor_positions, ctx.saved_tensors, strict=True):
             inputs[i] = x.detach().requires_grad_(x.requires_grad)
         with _random_state(ctx.random_state), ctx.casting, enable_grad():
-            found = ctx.run_function(*inputs)
-        outputs = found if isinstance(found, tuple) else (found,)
+            returned = ctx.run_function(*inputs)
+        outputs = returned if isinstance(returned, tuple) else (returned,)
         pairs = [(x, g) for x, g in zip(outputs, grads, strict=False) if isinstance(x, Tensor) and x.requires_grad]
         if not pairs:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
@@ -212,7 +212,7 @@ class CheckpointFunction(Function):
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Apply functions, or the modules of a ``Sequential``, one after the other, in checkpointed segments.
+    """Apply functions, or the modules of a ``Sequential``, in order, in checkpointed segments.
 
     The last segment is not checkpointed.
 

@@ -1,4 +1,4 @@
-"""What PyTorch says where a recomputation differs from the original forward."""
+"""PyTorch's messages about a recomputation that differs from the original forward."""
 
 REPORT = """ An error happened while unpacking tensors; dumping logs of latest computation
 because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.

@@ -1,16 +1,15 @@
-"""Checkpoints on saved-tensor hooks: what operations save inside is not kept, but computed again in backward.
+"""Checkpoints on saved-tensor hooks: tensors saved inside are not kept, but recomputed in backward.
 
 NOTE [Nested checkpoints]
-What an operation saves belongs to the innermost checkpoint; a checkpoint's own inputs are saved like any tensor, so
-they belong to the next one outside.  Unpacking a tensor therefore recomputes every checkpoint that was open when it was
-saved.
+A saved tensor belongs to the innermost checkpoint; a checkpoint's own inputs are saved like any tensor, so they belong
+to the next one outside.  Unpacking a tensor therefore recomputes every checkpoint that was open when it was saved.
 
 NOTE [Life of recomputed tensors]
-They belong to one backward and are let go of as they are unpacked, also where the graph is retained.  The packed object
-is a holder, alive as long as the graph keeps it; a dead one, whose node has gone, is passed over.
+They belong to one backward and are released as they are unpacked, even if the graph is retained.  The packed object is
+a holder, alive as long as the graph; a dead one, whose node is gone, is skipped.
 
 NOTE [Early stop]
-A recomputation ends as soon as it has what the forward saved, by an exception that only it catches.
+A recomputation ends as soon as it has all tensors that the forward saved, by an exception that only it catches.
 """
 
 import contextlib
@@ -28,15 +27,15 @@ from fgrad.torch.utils.checkpoint_texts import TIP
 
 
 class CheckpointError(RuntimeError):
-    """A recomputation has saved something else than the original forward."""
+    """A recomputation saved other tensors than the original forward."""
 
 
 class StopRecomputation(Exception):
-    """Everything that is needed has been computed again."""
+    """Everything needed has been recomputed."""
 
 
 class Holder:
-    """What stands in the graph for a tensor that was not kept."""
+    """The placeholder in the graph for a tensor that was not kept."""
 
     __slots__ = ("values", "__weakref__")
 
@@ -52,8 +51,8 @@ class Frame:
       recompute: runs the function again on its inputs.
       inputs: the arguments.
       early_stop: see NOTE [Early stop].
-      metadata: what of a tensor has to be the same again; None for nothing.
-      explain: makes an error of the recomputation one that tells more.
+      metadata: the properties of a tensor that have to agree; None for nothing.
+      explain: adds detail to an error of the recomputation.
     """
 
     def __init__(
@@ -77,12 +76,12 @@ class Frame:
         self.counts: dict[Any, int] = {}
         self.done: set[Any] = set()
         self.forward_completed = False
-        #: whether a backward inside the forward has made the numbers of saved tensors differ rightly
+        #: whether the number of saved tensors may differ, because of a backward inside the forward
         self.may_differ = False
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """A block in which nothing that operations save is kept."""
+        """A context in which saved tensors are not kept."""
         with saved_tensors_hooks(self._pack, self._unpack):
             yield
         self.forward_completed: bool = True
@@ -105,15 +104,15 @@ class Frame:
         task = running.tasks[-1] if running.tasks else object()
         if task not in self.done:
             self._run(task)
-        found = holder.values.get(task)
-        if found is None:
+        value = holder.values.get(task)
+        if value is None:
             raise CheckpointError(
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you "
                 "are calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an "
                 "issue with details on your use case."
             )
         holder.values[task] = None
-        return found
+        return value
 
     def _run(self, task: Any) -> None:
         args = [x.unpack(self.node) if isinstance(x, SavedTensor) else x for x in self.inputs]
@@ -125,11 +124,11 @@ class Frame:
         self._check(task)
 
     def _keep(self, task: Any, tensor: Tensor) -> Tensor:
-        """What the recomputation saves: for the graph of the forward, and for its own."""
+        """Pack a tensor of the recomputation: for the graph of the forward, and for its own."""
         value = tensor.detach() if tensor.requires_grad else tensor
-        place = self.counts[task]
+        index = self.counts[task]
         self.counts[task] += 1
-        if place >= len(self.holders):
+        if index >= len(self.holders):
             if not self.forward_completed:
                 self.may_differ: bool = True
                 return value
@@ -137,7 +136,7 @@ class Frame:
                 "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
                 f"forward pass.\n{TIP}"
             )
-        holder = self.holders[place]()
+        holder = self.holders[index]()
         if holder is not None:
             holder.values[task] = value
         if self.early_stop and self.counts[task] == len(self.holders):
@@ -145,7 +144,7 @@ class Frame:
         return value
 
     def _check(self, task: Any) -> None:
-        """Raise an error if the recomputation has saved other tensors than the forward."""
+        """Raise an error if the recomputation saved other tensors than the forward."""
         if self.may_differ:
             return
         if self.counts[task] != len(self.holders):

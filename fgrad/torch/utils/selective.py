@@ -1,9 +1,9 @@
-"""Checkpoints that keep the results of some operations, and the log of operations that errors show.
+"""Selective checkpoints, which keep the results of some operations, and the log of operations in errors.
 
 NOTE [Selective checkpoints]
-During the forward a policy says of every operation whether its result is kept; in the recomputation what was kept is
-taken in place of being computed.  Results are arrays, which nobody can change, so a kept one is what it was whatever
-has been written to the tensor since.  In a policy an operation is the function of ``fgrad.torch`` that users call.
+During the forward a policy decides for every operation whether its result is kept; the recomputation takes kept results
+instead of computing them.  Results are immutable arrays, so later writes to the tensor do not change a kept one.  In a
+policy an operation is the function of ``fgrad.torch`` that users call.
 """
 
 import enum
@@ -21,7 +21,7 @@ from fgrad.torch.utils.recomputation import CheckpointError
 
 
 class CheckpointPolicy(enum.Enum):
-    """What becomes of an operation's result: kept, or computed again."""
+    """Whether an operation's result is kept or recomputed."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -36,18 +36,18 @@ _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUT
 
 @frozen
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operation: whether this is the recomputation, and the operation's result."""
+    """The context of a policy's decision: whether this is the recomputation, and the operation's result."""
 
     is_recompute: bool
     op_output: Any = None
 
 
-#: stands for a result that has been taken
+#: replaces a result that has been taken
 _TAKEN: Any = object()
 
 
 class _Intercepting(Scope):
-    """A block in which operations run through a method of this object."""
+    """A context in which operations run through a method of this object."""
 
     given = ITSELF
 
@@ -65,21 +65,21 @@ def _function(operation: Any) -> Any:
     return operation if entry is None else entry.call
 
 
-class _Keeping(_Intercepting):
-    """The forward: asks the policy and keeps results."""
+class _Caching(_Intercepting):
+    """The forward: keeps results by the policy."""
 
-    def __init__(self, policy: Callable[..., Any], kept: dict[Any, Any]):
+    def __init__(self, policy: Callable[..., Any], cache: dict[Any, Any]):
         self.policy = policy
-        self.kept = kept
+        self.cache = cache
         self.counts: Counter[Any] = Counter()
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         outs = plan.routine(values)
         function = _function(operation)
-        place = self.counts[function]
+        index = self.counts[function]
         self.counts[function] += 1
-        answer = self.policy(SelectiveCheckpointContext(False, outs), function, *operands)
-        self.kept[function, place] = None if answer is False or answer in _RECOMPUTED else outs
+        decision = self.policy(SelectiveCheckpointContext(False, outs), function, *operands)
+        self.cache[function, index] = None if decision is False or decision in _RECOMPUTED else outs
         return outs
 
 
@@ -89,11 +89,11 @@ _MISMATCH = (
 )
 
 
-class _Taking(_Intercepting):
-    """The recomputation: takes what was kept."""
+class _Cached(_Intercepting):
+    """The recomputation: takes kept results."""
 
-    def __init__(self, kept: dict[Any, Any]):
-        self.kept = kept
+    def __init__(self, cache: dict[Any, Any]):
+        self.cache = cache
         self.counts: Counter[Any] = Counter()
 
     def values(self) -> dict[str, Any]:
@@ -102,16 +102,16 @@ class _Taking(_Intercepting):
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         function = _function(operation)
-        place = self.counts[function]
+        index = self.counts[function]
         self.counts[function] += 1
-        if (function, 0) not in self.kept:
+        if (function, 0) not in self.cache:
             raise RuntimeError(f"{operation.name} encountered during backward but not found in storage. {_MISMATCH}")
-        if (function, place) not in self.kept:
+        if (function, index) not in self.cache:
             raise RuntimeError(
-                f"{operation.name} invocation index {place} encountered during backward but not found in storage. "
+                f"{operation.name} invocation index {index} encountered during backward but not found in storage. "
                 f"{_MISMATCH}"
             )
-        outs = self.kept[function, place]
+        outs = self.cache[function, index]
         if outs is None:
             return plan.routine(values)
         if outs is _TAKEN:
@@ -119,7 +119,7 @@ class _Taking(_Intercepting):
                 "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
                 "selective activation checkpoint."
             )
-        self.kept[function, place] = _TAKEN
+        self.cache[function, index] = _TAKEN
         return outs
 
 
@@ -139,7 +139,7 @@ def create_selective_checkpoint_contexts(
     Arguments:
       policy_fn_or_list: the functions whose results are kept, or a function of (context, function, arguments) to a
         ``CheckpointPolicy`` or a bool.
-      allow_cache_entry_mutation: accepted as in PyTorch; what is kept cannot change here.
+      allow_cache_entry_mutation: accepted as in PyTorch; kept results cannot change here.
 
     Raises:
       TypeError: the policy is neither a function nor a list.
@@ -165,39 +165,42 @@ def create_selective_checkpoint_contexts(
         policy = policy_fn_or_list
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-    kept: dict[Any, Any] = {}
-    return _Keeping(policy, kept), _Taking(kept)
+    cache: dict[Any, Any] = {}
+    return _Caching(policy, cache), _Cached(cache)
 
 
 class _Log(_Intercepting):
-    """Notes every operation and the user's line that ran it."""
+    """Logs every operation and the user's line that ran it."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
+        self.entries: list[tuple[str, str]] = []
 
     def values(self) -> dict[str, Any]:
-        self.lines.clear()
+        self.entries.clear()
         return super().values()
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         types = ", ".join([repr(t) for t in plan.out_types])
         source = here(3)
         where = None if source is None else Source(*source)
-        self.lines.append((f"{types} = {operation.name}", "" if where is None else f"{where.file}:{where.line}"))
+        self.entries.append((f"{types} = {operation.name}", "" if where is None else f"{where.file}:{where.line}"))
         return plan.routine(values)
 
     def operations(self) -> str:
-        return "\n".join([line for line, _ in self.lines])
+        return "\n".join([line for line, _ in self.entries])
 
     def traces(self, label: str) -> str:
-        total = len(self.lines)
+        total = len(self.entries)
         return "".join(
-            [f"{line}   ({i + 1} of {total} in {label})\n\n{where}\n\n\n" for i, (line, where) in enumerate(self.lines)]
+            [
+                f"{line}   ({i + 1} of {total} in {label})\n\n{where}\n\n\n"
+                for i, (line, where) in enumerate(self.entries)
+            ]
         )
 
 
 def debug_contexts() -> tuple[Callable[[], tuple[Any, Any]], Callable[[CheckpointError], CheckpointError]]:
-    """The contexts that log operations, and what makes an error show the logs."""
+    """The contexts that log operations, and a function that adds the logs to an error."""
     forward, again = _Log(), _Log()
 
     def explain(error: CheckpointError) -> CheckpointError:

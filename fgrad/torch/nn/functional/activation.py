@@ -1,4 +1,4 @@
-"""Activations of straight pieces (``relu``, the bounded and the shrinking ones), and those made of other functions."""
+"""Piecewise linear activations (``relu``, the bounded and the shrinking ones), and compositions of other functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +49,7 @@ def tanh(input: Any) -> Tensor:
 
 @functional(dispatch=evolve(IN_FUNCTIONAL, name="_threshold"))
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """The elements above a threshold, and a value in the place of the others."""
+    """The elements above a threshold, the others replaced by a value."""
     return ops.threshold_(input, threshold, value) if inplace else ops.threshold(input, threshold, value)
 
 
@@ -71,7 +71,7 @@ def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
 @functional
 @takes("hardtanh(input)")
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """The elements, those outside ``[min_val, max_val]`` moved to its ends.
+    """The elements clipped to ``[min_val, max_val]``.
 
     Source: `torch.nn.functional.hardtanh
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardtanh.html>`_.
@@ -107,7 +107,7 @@ def _hardsigmoid(input: Array) -> Any:
 @functional(dispatch=CLOSED)
 @takes("hardsigmoid(input)")
 def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
-    """A sigmoid of three straight pieces: ``relu6(input + 3) / 6``."""
+    """A piecewise linear sigmoid: ``relu6(input + 3) / 6``."""
     return written(_hardsigmoid, input) if inplace else _hardsigmoid(input)
 
 

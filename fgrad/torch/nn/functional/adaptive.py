@@ -1,4 +1,4 @@
-"""Pooling to a given size: adaptive windows, and windows at random places."""
+"""Pooling to a given size by adaptive windows."""
 
 from typing import Any
 
@@ -30,24 +30,24 @@ def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:
                 f"{shape} with dimension {axis} being empty"
             )
     dtype = from_numpy(input.dtype)
-    # with an empty batch there is nothing to do; in three dimensions the kernel is asked all the same
+    # an empty batch runs no kernel, except in three dimensions
     if not dtype.is_floating_point and (dims == 3 or 0 not in shape):
-        asked = f"{function}_cpu" if dims == 3 else function
-        raise NotImplementedError(f"\"{asked}\" not implemented for '{dtype.scalar_name}'")
+        kernel_name = f"{function}_cpu" if dims == 3 else function
+        raise NotImplementedError(f"\"{kernel_name}\" not implemented for '{dtype.scalar_name}'")
 
 
 def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
-    """The sizes to pool to; None stands for the input's own.  ``misfit`` begins the error for too many or few."""
+    """The sizes to pool to; None stands for the input's own.  ``misfit`` begins the error for a wrong number."""
     if isinstance(output_size, tuple | list):
         shape = input._type.shape
         if len(shape) <= len(output_size):
             raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
-        own = shape[len(shape) - len(output_size) :]
-        output_size = [n if n is not None else d for n, d in zip(output_size, own, strict=True)]
-    found = expanded(output_size, dims)
-    if found is None:
+        input_sizes = shape[len(shape) - len(output_size) :]
+        output_size = [n if n is not None else d for n, d in zip(output_size, input_sizes, strict=True)]
+    sizes = expanded(output_size, dims)
+    if sizes is None:
         raise RuntimeError(f"{misfit} must be {dims}")
-    return found
+    return sizes
 
 
 # -- the mean --------------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def _adaptive_avg_pool(input: Array, output_size: Ints) -> Any:
         axis = input.ndim - dims + i
         size = input.shape[axis]
         table = windows.table((size,), [windows.adaptive(size, count)])
-        covered = table.taken(jnp.moveaxis(input, axis, -1), 0)
+        covered = table.gather(jnp.moveaxis(input, axis, -1), 0)
         lengths = np.maximum(table.inside.sum(-1), 1).astype(input.dtype)
         input = jnp.moveaxis(covered.sum(-1) / lengths, -1, axis)
     return input
@@ -95,7 +95,7 @@ def _averaged(input: Tensor, sizes: Ints) -> Tensor:
 @functional(dispatch=OF_TORCH)
 @takes("adaptive_avg_pool1d(input)")
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
-    """The means of so many windows along the last axis."""
+    """The means of ``output_size`` windows along the last axis."""
     sizes = _along(input, output_size, "adaptive_avg_pool1d")
     return _averaged(input.unsqueeze(-2), (1, *sizes)).squeeze(-2)
 
@@ -115,7 +115,7 @@ def _along(input: Any, output_size: Any, function: str) -> Ints:
 
 @functional
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
-    """The means of windows of images, so many along each axis, as even as can be.
+    """The means of windows of images, ``output_size`` along each axis, as even as possible.
 
     Source: `torch.nn.functional.adaptive_avg_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool2d.html>`_.
@@ -156,15 +156,15 @@ _ADAPTIVE_MAX = operation_of(_adaptive_max_pool)
 def adaptive_max_pool1d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The largest elements of so many windows along the last axis, and their places."""
+    """The largest elements of adaptive windows along the last axis, and their indices."""
     sizes = _along(input, output_size, "adaptive_max_pool1d")
-    found, places = apply(_ADAPTIVE_MAX, (input.unsqueeze(-2),), ((1, *sizes),))
-    return found.squeeze(-2), places.squeeze(-2)
+    outputs, indices = apply(_ADAPTIVE_MAX, (input.unsqueeze(-2),), ((1, *sizes),))
+    return outputs.squeeze(-2), indices.squeeze(-2)
 
 
 @composite(method=False, name="adaptive_max_pool1d")
 def _adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Tensor, Tensor]:
-    """The largest elements of so many windows along the last axis, and their places."""
+    """The largest elements of adaptive windows along the last axis, and their indices."""
     return adaptive_max_pool1d_with_indices(input, output_size)
 
 
@@ -172,7 +172,7 @@ def _adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Tensor, Tensor]:
 def adaptive_max_pool2d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The largest elements of windows of images, and their places in the flattened image."""
+    """The largest elements of adaptive windows of images, and their flat indices."""
     return apply(
         _ADAPTIVE_MAX,
         (input,),
@@ -184,7 +184,7 @@ def adaptive_max_pool2d_with_indices(
 def adaptive_max_pool3d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The largest elements of windows of volumes, and their places in the flattened volume."""
+    """The largest elements of adaptive windows of volumes, and their flat indices."""
     return apply(
         _ADAPTIVE_MAX,
         (input,),
@@ -195,24 +195,24 @@ def adaptive_max_pool3d_with_indices(
 @functional
 @takes("adaptive_max_pool1d(input)")
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest elements of so many windows along the last axis."""
-    found = adaptive_max_pool1d_with_indices(input, output_size)
-    return found if return_indices else found[0]
+    """The largest elements of ``output_size`` windows along the last axis."""
+    results = adaptive_max_pool1d_with_indices(input, output_size)
+    return results if return_indices else results[0]
 
 
 @functional
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest elements of windows of images, so many along each axis, as even as can be.
+    """The largest elements of windows of images, ``output_size`` along each axis, as even as possible.
 
     Source: `torch.nn.functional.adaptive_max_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool2d.html>`_.
     """
-    found = adaptive_max_pool2d_with_indices(input, output_size)
-    return found if return_indices else found[0]
+    results = adaptive_max_pool2d_with_indices(input, output_size)
+    return results if return_indices else results[0]
 
 
 @functional(autocast="fp32")
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows of volumes: see ``adaptive_max_pool2d``."""
-    found = adaptive_max_pool3d_with_indices(input, output_size)
-    return found if return_indices else found[0]
+    results = adaptive_max_pool3d_with_indices(input, output_size)
+    return results if return_indices else results[0]

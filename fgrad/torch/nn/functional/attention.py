@@ -1,4 +1,4 @@
-"""Attention: the scaled products of queries and keys, through a softmax, weigh the values."""
+"""Attention: the values weighted by the softmax of scaled products of queries and keys."""
 
 import math
 from typing import Any
@@ -35,7 +35,7 @@ def _safe_softmax(input: Array, dim: int) -> Any:
 
 
 def _flash_strides(operands: Any, shape: Ints) -> Ints | None:
-    """PyTorch's kernel writes the heads next to each other when the query has them so."""
+    """PyTorch's kernel interleaves the heads in memory when the query does."""
     g = operands[0]._geometry_of()
     if len(shape) == 4 and g.strides[1] < g.strides[2] and shape[1] > 1 and shape[2] > 1:
         _, heads, length, width = shape
@@ -87,27 +87,24 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> No
 
 
 def _additive(mask: Tensor, like: Tensor) -> Tensor:
-    """A mask of booleans as what is added to scores: minus infinity where it is False."""
+    """A boolean mask as an additive one: minus infinity where it is False."""
     return ops.zeros_like(mask, dtype=like.dtype).masked_fill_(mask.logical_not(), -math.inf)
 
 
 def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> bool:
-    """Whether PyTorch takes its fused kernel (aten/src/ATen/native/transformers/sdp_utils_cpp.cpp)."""
-    shapes = [x._type.shape for x in (query, key, value)]
-    q, k, v = shapes
-    if any(len(s) != 4 or 0 in s for s in shapes) or dropout_p or q[-1] != k[-1] or k[-1] != v[-1]:
+    """Whether PyTorch runs its fused kernel (aten/src/ATen/native/transformers/sdp_utils_cpp.cpp)."""
+    q, k, v = shapes = [x._type.shape for x in (query, key, value)]
+    if dropout_p or not query._type.inexact or any(len(shape) != 4 or 0 in shape for shape in shapes):
         return False
-    if not query._type.inexact or q[0] != k[0] or k[0] != v[0] or k[1] != v[1] or k[2] != v[2]:
-        return False
-    if q[1] != k[1] and not (gqa and q[1] % k[1] == 0):
+    batch, heads, length, width = q
+    if k != v or (batch, width) != (k[0], k[3]) or (heads != k[1] and not (gqa and heads % k[1] == 0)):
         return False
     if mask is None:
         return True
     if modes.grad and is_tracked(mask):
         return False
-    m = mask._type.shape
-    full = (q[0], q[1], q[2], k[2])
-    return len(m) in (2, 4) and all(a in (1, b) for a, b in zip(reversed(m), reversed(full), strict=False))
+    sizes, full = mask._type.shape, (batch, heads, length, k[2])
+    return len(sizes) in (2, 4) and all(n in (1, m) for n, m in zip(reversed(sizes), reversed(full), strict=False))
 
 
 @functional(autocast="lower_precision_fp", dispatch=OF_NN)
@@ -119,9 +116,9 @@ def scaled_dot_product_attention(
     """``softmax(query @ key.T * scale + mask) @ value`` over the last two axes.
 
     Arguments:
-      attn_mask: added to the products; of booleans, False leaves a key out.
+      attn_mask: added to the products; in a boolean mask, False excludes a key.
       dropout_p: the probability with which weights are dropped.
-      is_causal: whether a query sees only the keys up to its own place.
+      is_causal: whether a query sees only the keys up to its own position.
       scale: ``1 / sqrt(width)`` if None.
       enable_gqa: whether groups of heads of the query may share a head of key and value.
 

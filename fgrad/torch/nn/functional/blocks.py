@@ -1,4 +1,4 @@
-"""Sliding blocks: images cut into columns and put together again, and maxima put back to where they were."""
+"""Sliding blocks: images cut into columns and reassembled, and max pooling undone."""
 
 import math
 from typing import Any
@@ -43,7 +43,7 @@ def _counts(sizes: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: In
 
 
 def _table(sizes: Ints, counts: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> windows.Table:
-    """For each element of the kernel (rows) the places it meets in the image, block by block; outside, none count."""
+    """The flat indices of each block's elements: a row for each element of the kernel, a column for each block."""
     along = [
         np.arange(count) * s - p + np.arange(k)[:, None] * d
         for count, k, d, p, s in zip(counts, kernel, dilation, padding, stride, strict=True)
@@ -51,14 +51,14 @@ def _table(sizes: Ints, counts: Ints, kernel: Ints, dilation: Ints, padding: Int
     rows, columns = along[0][:, None, :, None], along[1][None, :, None, :]
     inside = (rows >= 0) & (rows < sizes[0]) & (columns >= 0) & (columns < sizes[1])
     shape = (kernel[0] * kernel[1], counts[0] * counts[1])
-    places = np.where(inside, rows * sizes[1] + columns, 0)
-    return windows.Table(places.reshape(shape), np.broadcast_to(inside, places.shape).reshape(shape))
+    flat_indices = np.where(inside, rows * sizes[1] + columns, 0)
+    return windows.Table(flat_indices.reshape(shape), np.broadcast_to(inside, flat_indices.shape).reshape(shape))
 
 
-def _check_unsupported(name: str, dtype: np.dtype[Any]) -> None:
-    found = from_numpy(dtype)
-    if not (found.is_floating_point or found.is_complex or found.scalar_name == "Bool"):
-        raise NotImplementedError(f"\"{name}\" not implemented for '{found.scalar_name}'")
+def _check_unsupported(name: str, numpy_dtype: np.dtype[Any]) -> None:
+    dtype = from_numpy(numpy_dtype)
+    if not (dtype.is_floating_point or dtype.is_complex or dtype.scalar_name == "Bool"):
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
 
 
 @kernel("Im2ColBackward0", fused="Col2ImBackward0")
@@ -81,7 +81,7 @@ def _im2col(input: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stri
             f"calculated shape of the array of sliding blocks as {counts}, but its components must be at least one."
         )
     image = lax.reshape(input, (*shape[:-2], sizes[0] * sizes[1]))
-    blocks = _table(sizes, counts, kernel_size, dilation, padding, stride).taken(image, input.dtype.type(0))
+    blocks = _table(sizes, counts, kernel_size, dilation, padding, stride).gather(image, input.dtype.type(0))
     return lax.reshape(blocks, (*shape[:-3], shape[-3] * kernel_size[0] * kernel_size[1], counts[0] * counts[1]))
 
 
@@ -111,31 +111,31 @@ def _col2im(input: Array, output_size: Ints, kernel_size: Ints, dilation: Ints, 
     table = _table(output_size, counts, kernel_size, dilation, padding, stride)
     outer = (*shape[:-2], shape[-2] // size)
     blocks = jnp.where(table.inside, lax.reshape(input, (*outer, size, shape[-1])), 0)
-    image = jnp.zeros((*outer, output_size[0] * output_size[1]), input.dtype).at[..., table.places].add(blocks)
+    image = jnp.zeros((*outer, output_size[0] * output_size[1]), input.dtype).at[..., table.flat_indices].add(blocks)
     return lax.reshape(image, (*outer, *output_size))
 
 
 def _pair(value: Any, name: str) -> Ints:
-    found = expanded(value, 2)
-    if found is None:
+    pair = expanded(value, 2)
+    if pair is None:
         raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
-    return found
+    return pair
 
 
 @functional
 @takes("im2col(input)")
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """The blocks that a kernel meets as it slides over images, each as a column.
+    """The blocks under a kernel as it slides over images, each as a column.
 
     Source: `torch.nn.functional.unfold
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.unfold.html>`_.
     """
-    given = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
+    settings = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
     if input.dim() < 3:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], but got 2)"
         )
-    return _im2col(input, *[_pair(value, name) for name, value in given.items()])
+    return _im2col(input, *[_pair(value, name) for name, value in settings.items()])
 
 
 @functional
@@ -147,14 +147,14 @@ def fold(
 
     Source: `torch.nn.functional.fold <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fold.html>`_.
     """
-    given = {
+    settings = {
         "output_size": output_size,
         "kernel_size": kernel_size,
         "dilation": dilation,
         "padding": padding,
         "stride": stride,
     }
-    return _col2im(input, *[_pair(value, name) for name, value in given.items()])
+    return _col2im(input, *[_pair(value, name) for name, value in settings.items()])
 
 
 # -- maxima put back -------------------------------------------------------------------------------------------------
@@ -165,21 +165,21 @@ def _max_unpool(input: Array, indices: Fixed, output_size: Ints) -> Any:
     dims = len(output_size)
     check_floating(f"max_unpool{dims}d", input)
     outer = input.shape[: input.ndim - dims]
-    places = indices.reshape(*outer, math.prod(indices.shape[len(outer) :]))
+    flat_indices = indices.reshape(*outer, math.prod(indices.shape[len(outer) :]))
     size = int(np.prod(output_size))
 
-    def put(values: Any, places: Any) -> Any:
+    def put(values: Any, flat_indices: Any) -> Any:
         flat = values.reshape(*outer, -1)
-        return jnp.put_along_axis(jnp.zeros((*outer, size), values.dtype), places, flat, -1, inplace=False)
+        return jnp.put_along_axis(jnp.zeros((*outer, size), values.dtype), flat_indices, flat, -1, inplace=False)
 
-    def vjp(ct: Any, out: Any, values: Any, places: Any) -> tuple[Any, None]:
-        return jnp.take_along_axis(ct, places, -1).reshape(values.shape), None
+    def vjp(ct: Any, out: Any, values: Any, flat_indices: Any) -> tuple[Any, None]:
+        return jnp.take_along_axis(ct, flat_indices, -1).reshape(values.shape), None
 
-    def jvp(tangents: Any, out: Any, values: Any, places: Any) -> Any:
-        # of several for one place the last stays, as of the values
-        return put(tangents[0], places)
+    def jvp(tangents: Any, out: Any, values: Any, flat_indices: Any) -> Any:
+        # of several for one index the last wins, as for the values
+        return put(tangents[0], flat_indices)
 
-    return define_rule(put, vjp=vjp, jvp=jvp)(input, places).reshape(*outer, *output_size)
+    return define_rule(put, vjp=vjp, jvp=jvp)(input, flat_indices).reshape(*outer, *output_size)
 
 
 def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:
@@ -198,8 +198,8 @@ def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:
         )
     value = indices._value()
     if not is_abstract(value) and value.size:
-        places = concrete(value)
-        bad = places[(places < 0) | (places >= int(np.prod(sizes)))]
+        known = concrete(value)
+        bad = known[(known < 0) | (known >= int(np.prod(sizes)))]
         if bad.size:
             volume = "x".join(map(str, sizes))
             raise RuntimeError(f"Found an invalid max index: {bad.flat[0]} (output volumes are of size {volume})")
@@ -207,30 +207,30 @@ def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:
 
 
 def _sizes(input: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
-    """The sizes to unpool to: those asked for, if they can be; else the least that pooling could have started from."""
+    """The sizes to unpool to: those given, if possible; else the least that pooling could have started from."""
     dims = len(kernel)
-    own = input.size()[-dims:]
-    least = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(own, kernel, stride, padding, strict=True)]
+    pooled = input.size()[-dims:]
+    least = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(pooled, kernel, stride, padding, strict=True)]
     if output_size is None:
-        found = least
+        sizes = least
     else:
-        asked = output_size[2:] if len(output_size) == dims + 2 else output_size
-        if len(asked) != dims:
+        wanted = output_size[2:] if len(output_size) == dims + 2 else output_size
+        if len(wanted) != dims:
             raise ValueError(
                 f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
-                f"'{len(asked)}'"
+                f"'{len(wanted)}'"
             )
         for d in range(dims):
             low, high = least[d] - stride[d], least[d] + stride[d]
-            if not low < asked[d] < high:
-                raise ValueError(f'invalid output_size "{asked}" (dim {d} must be between {low} and {high})')
-        found = asked
-    for d, n in enumerate(found):
+            if not low < wanted[d] < high:
+                raise ValueError(f'invalid output_size "{wanted}" (dim {d} must be between {low} and {high})')
+        sizes = wanted
+    for d, n in enumerate(sizes):
         if n < 0:
             raise ValueError(
                 f"max_unpooling: output_size must contain non-negative spatial dimensions, but got output_size[{d}]={n}"
             )
-    return tuple(map(int, found))
+    return tuple(map(int, sizes))
 
 
 def _settings(dims: int, kernel_size: Any, stride: Any, padding: Any) -> tuple[Ints, Ints, Ints]:

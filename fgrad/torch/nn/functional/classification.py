@@ -28,7 +28,7 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
     """The loss and the sum of the weights of the classes that were asked for."""
     counted = target != ignore_index
     index = jnp.expand_dims(jnp.where(counted, target, 0), classes_axis)
-    # the caller has looked whether the classes are there
+    # the caller has checked the range of the classes
     values = jnp.squeeze(jnp.take_along_axis(input, index, classes_axis, mode="promise_in_bounds"), classes_axis)
     if weight is None:
         weights = counted.astype(input.dtype)
@@ -95,35 +95,35 @@ _NLL, _NLL_2D = operation_of(_nll_loss), operation_of(_nll_loss2d)
 
 
 def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
-    """Raise PyTorch's error for a class that is not there, if the classes are known."""
+    """Raise PyTorch's error for a class out of range, if the classes are known."""
     value = target._value()
     if is_abstract(value):
         return
-    classes_asked = concrete(value)
-    if not all_below(classes_asked, classes):
-        bad = classes_asked[((classes_asked < 0) | (classes_asked >= classes)) & (classes_asked != ignore_index)]
+    indices = concrete(value)
+    if not all_below(indices, classes):
+        bad = indices[((indices < 0) | (indices >= classes)) & (indices != ignore_index)]
         if bad.size:
             raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
 
 
 def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Tensor:
-    """The negative log-likelihood for inputs of any rank, by way of those of two and of four axes."""
-    shape, asked = input._type.shape, target._type.shape
+    """The negative log-likelihood for inputs of any rank, through those of two and of four axes."""
+    shape, target_shape = input._type.shape, target._type.shape
     rank = len(shape)
     check_constant("nll_loss_forward" if rank <= 2 else "nll_loss2d_forward", weight=weight)
     if rank < 1:
         raise ValueError(f"Expected 1 or more dimensions (got {rank})")
-    many = asked[0] if asked else 0
-    if rank != 1 and shape[0] != many:
-        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({many}).")
-    if rank not in (1, 2, 4) and asked[1:] != shape[2:]:
-        raise RuntimeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(asked)}")
-    if rank <= 2 and len(asked) > 1:
+    batch_size = target_shape[0] if target_shape else 0
+    if rank != 1 and shape[0] != batch_size:
+        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({batch_size}).")
+    if rank not in (1, 2, 4) and target_shape[1:] != shape[2:]:
+        raise RuntimeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(target_shape)}")
+    if rank <= 2 and len(target_shape) > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target._type.dtype not in (int64, uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target._type.dtype.scalar_name}")
-    if rank == 1 and len(asked) == 1 and asked[0] != 1:
-        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {asked[0]}")
+    if rank == 1 and len(target_shape) == 1 and target_shape[0] != 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target_shape[0]}")
     params = (reduction, ignore_index)
     if rank <= 2:
         if weight is None or weight._type.shape == shape[-1:]:
@@ -135,11 +135,11 @@ def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_in
         return apply(_NLL_2D, (input, target, weight), params)[0]
     _check_targets(target, classes, ignore_index)
     if input.numel():
-        flat, places = input.reshape(batch, classes, 1, -1), target.reshape(batch, 1, -1)
+        flat, labels = input.reshape(batch, classes, 1, -1), target.reshape(batch, 1, -1)
     else:
-        flat, places = input.reshape(batch, classes, 0, 0), target.reshape(batch, 0, 0)
-    found = apply(_NLL_2D, (flat, places, weight), params)[0]
-    return found.view(batch, *sizes) if reduction == NONE else found
+        flat, labels = input.reshape(batch, classes, 0, 0), target.reshape(batch, 0, 0)
+    losses = apply(_NLL_2D, (flat, labels, weight), params)[0]
+    return losses.view(batch, *sizes) if reduction == NONE else losses
 
 
 @functional(autocast="fp32")
@@ -157,7 +157,7 @@ def nll_loss(
       ignore_index: a target that does not count.
 
     Raises:
-      IndexError: there is no such class.
+      IndexError: a class is out of range.
 
     Source: `torch.nn.functional.nll_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html>`_.
@@ -248,8 +248,8 @@ def _smoothed(
         if weight is None:
             even = even.sum() / (target.numel() - ignored.sum())
         else:
-            asked = weight.gather(0, target.masked_fill(ignored, 0).flatten())
-            even = even.sum() / asked.masked_fill(ignored.flatten(), 0).sum()
+            target_weights = weight.gather(0, target.masked_fill(ignored, 0).flatten())
+            even = even.sum() / target_weights.masked_fill(ignored.flatten(), 0).sum()
     elif reduction == SUM:
         even = even.sum()
     return scaled_by(hard, 1 - smoothing) + scaled_by(even, smoothing / classes)
@@ -297,13 +297,13 @@ def linear_cross_entropy(
 
 @kernel("DivBackward1")
 def _divided_by(self: Array, other: Number) -> Any:
-    """The quotient by a number, as PyTorch's own functions write it."""
+    """Division by a number, as PyTorch's own functions record it."""
     return self / other.astype(self.dtype)
 
 
 # -- probabilities ---------------------------------------------------------------------------------------------------
 
-#: what the logarithms are kept above, and the variance in the gradient
+#: lower bounds of the logarithms, and of the variance in the gradient
 _LOWEST_LOG, _LEAST_VARIANCE = -100, 1e-12
 
 
@@ -345,13 +345,12 @@ def binary_cross_entropy(
     if target.size() != input.size():
         raise ValueError(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
-            "deprecated. "
-            "Please ensure they have the same size."
+            "deprecated. Please ensure they have the same size."
         )
     if weight is not None:
         weight = weight.expand(ops.broadcast_shapes(target.size(), weight.size()))
-    for name, given in (("input", input), ("target", target)):
-        value = given._value()
+    for name, tensor in (("input", input), ("target", target)):
+        value = tensor._value()
         if not is_abstract(value) and value.size:
             elements = concrete(value)
             if not ((elements >= 0) & (elements <= 1)).all():
@@ -382,8 +381,10 @@ def _torch_bce_with_logits(
     """``torch.nn.functional.binary_cross_entropy_with_logits`` with the reduction as a number."""
     check_constant("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if not target.is_floating_point():
-        found = ops.result_type(input, target).scalar_name
-        raise RuntimeError(f"result type {found} can't be cast to the desired output type {target.dtype.scalar_name}")
+        result_name = ops.result_type(input, target).scalar_name
+        raise RuntimeError(
+            f"result type {result_name} can't be cast to the desired output type {target.dtype.scalar_name}"
+        )
     return apply(operation_of(_binary_cross_entropy_with_logits), (input, target, weight, pos_weight), (reduction,))
 
 
@@ -435,5 +436,5 @@ def kl_div(
             "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
         )
     by_batch = reduction == "batchmean"
-    found = _kl_div(input, target, SUM if by_batch else number(reduction), log_target=log_target)
-    return found / input.size()[0] if by_batch and input.dim() else found
+    loss = _kl_div(input, target, SUM if by_batch else number(reduction), log_target=log_target)
+    return loss / input.size()[0] if by_batch and input.dim() else loss

@@ -26,7 +26,7 @@ from fgrad.torch.random.scalars import cpp_name
 
 
 def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: int) -> None:
-    """Raise PyTorch's error for operands of several types, which depends on the library that would do the work."""
+    """Raise PyTorch's error for operands of several dtypes, which depends on the library that would run."""
     types = [None if x is None else from_numpy(x.dtype) for x in (input, weight, bias)]
     of_input, of_weight, of_bias = types
     if not transposed and of_bias not in (None, of_input):
@@ -34,17 +34,17 @@ def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: i
             f"Input type ({cpp_name(input.dtype)}) and bias type ({cpp_name(bias.dtype)}) should be the same"
         )
     large = groups > 1 or min(weight.shape[-2:]) > 3 or input.shape[0] > 1 or math.prod(input.shape[:4]) > 20480
-    for what, given in (("weight", of_weight), ("bias", of_bias)):
-        if given in (None, of_input):
+    for name, dtype in (("weight", of_weight), ("bias", of_bias)):
+        if dtype in (None, of_input):
             continue
-        assert of_input is not None and given is not None
-        differ = f"Input type ({native_name(of_input)}) and {what} type ({native_name(given)}) should be the same"
+        assert of_input is not None and dtype is not None
+        differ = f"Input type ({native_name(of_input)}) and {name} type ({native_name(dtype)}) should be the same"
         if of_input.is_complex:
             raise RuntimeError(differ)
         if of_input is float32 and large:
-            raise RuntimeError(f"{differ} or input should be a MKLDNN tensor and {what} is a dense tensor")
-        if what == "weight":
-            raise RuntimeError(f"expected scalar type {of_input.scalar_name} but found {given.scalar_name}")
+            raise RuntimeError(f"{differ} or input should be a MKLDNN tensor and {name} is a dense tensor")
+        if name == "weight":
+            raise RuntimeError(f"expected scalar type {of_input.scalar_name} but found {dtype.scalar_name}")
 
 
 def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints, groups: int) -> None:
@@ -115,9 +115,9 @@ def _check_output_padding(stride: Ints, dilation: Ints, output_padding: Ints) ->
     if any(o >= s and o >= d for o, s, d in zip(output_padding, stride, dilation, strict=True)):
         axes = ("depth", "height", "width")[-max(len(stride), 2) :]
 
-        def shown(what: str, values: Ints) -> str:
+        def shown(name: str, values: Ints) -> str:
             values = values if len(values) > 1 else values * 2
-            return " ".join(f"{what}_{axis}: {v}" for axis, v in zip(axes, values, strict=True))
+            return " ".join(f"{name}_{axis}: {v}" for axis, v in zip(axes, values, strict=True))
 
         raise RuntimeError(
             "output padding must be smaller than either stride or dilation, but got "
@@ -155,16 +155,16 @@ def _convolved(
         weight = lax.rev(weight, tuple(range(2, dims + 2)))
         reach = [d * (k - 1) for k, d in zip(kernel_size, dilation, strict=True)]
         ends = [(r - p, r - p + o) for r, p, o in zip(reach, padding, output_padding, strict=True)]
-        found = lax.conv_general_dilated(
+        output = lax.conv_general_dilated(
             input, weight, (1,) * dims, ends, lhs_dilation=stride, rhs_dilation=dilation, dimension_numbers=numbers,
             feature_group_count=groups,
         )  # fmt: skip
     else:
-        found = lax.conv_general_dilated(
+        output = lax.conv_general_dilated(
             input, weight, stride, [(p, p) for p in padding], rhs_dilation=dilation, dimension_numbers=numbers,
             feature_group_count=groups,
         )  # fmt: skip
-    return found if bias is None else found + bias.astype(found.dtype).reshape((-1,) + (1,) * dims)
+    return output if bias is None else output + bias.astype(output.dtype).reshape((-1,) + (1,) * dims)
 
 
 _CONVOLUTION = operation_of(_convolution)
@@ -174,7 +174,7 @@ def run_convolution(
     input: Tensor, weight: Tensor, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
     output_padding: Ints, groups: int,
 ) -> Tensor:  # fmt: skip
-    """The convolution; of complex numbers PyTorch makes three of real ones."""
+    """The convolution; PyTorch computes a complex one as three real ones."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
     if not input.is_complex():
         return apply(_CONVOLUTION, (input, weight, bias), settings)
@@ -196,16 +196,16 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
     return pairs.select(-1, 0), pairs.select(-1, 1)
 
 
-def _each(value: Any, dims: int, of_weight: int, name: str) -> Ints:
+def _expanded(value: Any, dims: int, of_weight: int, name: str) -> Ints:
     """One number for each spatial axis of the weight, from one for each of the function's ``dims`` or one for all."""
-    given = (value,) * dims if isinstance(value, int) else value
-    found = expanded(given, of_weight)
-    if found is None:
+    values = (value,) * dims if isinstance(value, int) else value
+    result = expanded(values, of_weight)
+    if result is None:
         raise RuntimeError(
             f"expected {name} to be a single integer value or a list of {of_weight} values to match the convolution "
-            f"dimensions, but got {name}={[int(x) for x in given]}"
+            f"dimensions, but got {name}={[int(x) for x in values]}"
         )
-    return found
+    return result
 
 
 def _batched(input: Any, weight: Any, function: str, dims: int) -> bool:
@@ -221,11 +221,11 @@ def _batched(input: Any, weight: Any, function: str, dims: int) -> bool:
     return rank == dims + 2
 
 
-def _plain(
+def _conv(
     function: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
     if not (isinstance(input, Tensor) and isinstance(weight, Tensor) and isinstance(bias, Tensor | None)):
-        raise _no_tensors(function, input, weight, bias, stride, padding, dilation, groups)
+        raise _operand_type_error(function, input, weight, bias, stride, padding, dilation, groups)
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
     of_weight = len(weight._type.shape) - 2
@@ -233,27 +233,27 @@ def _plain(
         _check_same(x._type.shape, weight._type.shape, stride, dilation)
     elif isinstance(padding, str) and padding != "valid":
         raise RuntimeError(f"Invalid padding string: '{padding}'")
-    steps, spread = _each(stride, dims, of_weight, "stride"), _each(dilation, dims, of_weight, "dilation")
+    steps, spread = _expanded(stride, dims, of_weight, "stride"), _expanded(dilation, dims, of_weight, "dilation")
     if padding == "same":
         x, ends = _same_padding(x, weight, spread)
     else:
-        ends = _each(0 if padding == "valid" else padding, dims, of_weight, "padding")
-    found = run_convolution(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
-    return found if batched else found.squeeze(0)
+        ends = _expanded(0 if padding == "valid" else padding, dims, of_weight, "padding")
+    output = run_convolution(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
+    return output if batched else output.squeeze(0)
 
 
-def _no_tensors(function: str, *args: Any) -> TypeError:
-    """PyTorch's error for operands that are no tensors: it lists the arguments, as far as they are not the defaults."""
+def _operand_type_error(function: str, *args: Any) -> TypeError:
+    """PyTorch's error for operands that are not tensors: it lists the arguments that are not the defaults."""
     defaults = (None, 1, 0, 1, 1)
     count = max([i for i, default in enumerate(defaults, 1) if args[i + 1] is not default], default=0)
-    rest = "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, "
-    ends = ", tuple of ints dilation = 1, int groups = 1"
-    signatures = (f"{rest}tuple of ints padding = 0{ends}", f'{rest}str padding = "valid"{ends}')
+    start = "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, "
+    end = ", tuple of ints dilation = 1, int groups = 1"
+    signatures = (f"{start}tuple of ints padding = 0{end}", f'{start}str padding = "valid"{end}')
     return TypeError(no_match(function, ", ".join(map(type_name, args[: 2 + count])), signatures))
 
 
 def _check_same(shape: Ints, weight: Ints, stride: Any, dilation: Any) -> None:
-    """Raise PyTorch's errors of convolutions whose result has the size of the input."""
+    """Raise PyTorch's errors for ``padding="same"``."""
     _check_ranks(shape, weight)
     steps = expanded(stride, len(weight) - 2)
     if steps is None:
@@ -282,10 +282,10 @@ def _transposed(
 ) -> Tensor:  # fmt: skip
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
-    given = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
-    steps, ends, spread, more = [_each(value, dims, len(weight._type.shape) - 2, name) for value, name in given]
-    found = run_convolution(x, weight, bias, steps, ends, spread, True, more, groups)
-    return found if batched else found.squeeze(0)
+    settings = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
+    steps, ends, spread, more = [_expanded(value, dims, len(weight._type.shape) - 2, name) for value, name in settings]
+    output = run_convolution(x, weight, bias, steps, ends, spread, True, more, groups)
+    return output if batched else output.squeeze(0)
 
 
 @composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
@@ -294,7 +294,7 @@ def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     """The convolution along one axis: see ``conv2d``."""
-    return _plain("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
@@ -308,7 +308,7 @@ def conv2d(
       input: of shape (N, C, H, W), or (C, H, W).
       weight: of shape (outputs, C / groups, kernel height, kernel width).
       bias: a number for each output.
-      padding: zeros at both ends of the axes; or "valid" (none), or "same" (so many that the size stays).
+      padding: zeros at both ends of the axes; or "valid" (none), or "same" (the size stays).
 
     Raises:
       RuntimeError: the shapes or types do not fit.
@@ -321,7 +321,7 @@ def conv2d(
     Source: `torch.nn.functional.conv2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html>`_.
     """
-    return _plain("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(method=False, autocast="lower_precision_fp")
@@ -330,7 +330,7 @@ def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     """The convolution along three axes: see ``conv2d``."""
-    return _plain("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(method=False, autocast="lower_precision_fp", out=NOT_TAKEN)
@@ -372,8 +372,8 @@ def conv_transpose3d(
 
 @kernel("ConvTbcBackward0", kept=("self", "weight", "bias"))
 def _conv_tbc(input: Array, weight: Array, bias: Array, pad: int) -> Any:
-    found = lax.conv_general_dilated(input, weight, (1,), [(pad, pad)], dimension_numbers=("HNC", "HIO", "HNC"))
-    return found + bias
+    output = lax.conv_general_dilated(input, weight, (1,), [(pad, pad)], dimension_numbers=("HNC", "HIO", "HNC"))
+    return output + bias
 
 
 @composite(method=False, autocast="lower_precision_fp")

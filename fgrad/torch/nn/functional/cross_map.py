@@ -13,10 +13,10 @@ class CrossMapLRN2d(Function):
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         ctx.size, ctx.alpha, ctx.beta = size, alpha, beta
         reach = int((size - 1) / 2 + 1)
-        to = ops.arange(input.size(1))
-        at = to.unsqueeze(1)
-        # each sums its neighbours, and the first channel besides, which is never taken out
-        summed = (to < at + reach) & ((to > at - reach) | (to == 0))
+        source = ops.arange(input.size(1))
+        target = source.unsqueeze(1)
+        # each sums its neighbours, and the first channel, which is never subtracted
+        summed = (source < target + reach) & ((source > target - reach) | (source == 0))
         sums = ops.einsum("oc,nchw->nohw", summed.to(input.dtype), input.pow(2))
         ctx.scale = sums.mul(alpha / size).add(k)
         output = ctx.scale.pow(-beta).mul(input)
@@ -30,9 +30,9 @@ class CrossMapLRN2d(Function):
         shape = (input.size(0), channels + ctx.size - 1, input.size(2), input.size(3))
         padded = input.new_zeros(shape)
         ratio = padded.narrow(1, int(ctx.size - (ctx.size - 1) / 2), channels)
-        # written in place, as in PyTorch: no derivative can be had of this one
+        # in place, as in PyTorch: this gradient cannot be differentiated
         ops.mul(grad_output, output, out=ratio)
         ratio.div_(ctx.scale)
         factor = 2 * ctx.alpha * ctx.beta / ctx.size
-        found = ctx.scale.pow(-ctx.beta).mul(grad_output)
-        return found.addcmul(input, padded.unfold(1, ctx.size, 1).sum(-1), value=-factor), None, None, None, None
+        gradient = ctx.scale.pow(-ctx.beta).mul(grad_output)
+        return gradient.addcmul(input, padded.unfold(1, ctx.size, 1).sum(-1), value=-factor), None, None, None, None

@@ -1,9 +1,9 @@
 """Connectionist temporal classification (Graves and others, 2006).
 
 NOTE [The gradient of CTC]
-PyTorch's backward is that of the loss as a function of logits, and adds ``exp(log_probs)`` to what the loss as a
-function of log-probabilities has.  Through ``log_softmax`` the addition vanishes; elsewhere it does not, so it is here
-too: a zero with that derivative is added to the loss.
+PyTorch's backward differentiates the loss as a function of logits: the gradient with respect to ``log_probs`` has an
+extra term ``exp(log_probs)``.  Through ``log_softmax`` the term vanishes; elsewhere it does not.  To match, a zero with
+that derivative is added to the loss.
 """
 
 import math
@@ -48,19 +48,19 @@ def _probability_slope(log_probs: Any, counted: Any, impossible: Any) -> Any:
 
 
 @kernel(
-    "CtcLossBackward0", saved=("log_probs", "targets", "places", "input_lengths", "target_lengths"),
+    "CtcLossBackward0", saved=("log_probs", "targets", "positions", "input_lengths", "target_lengths"),
     outputs=("result0",),
     kept=("log_probs", "targets", "result0"),
 )  # fmt: skip
 def _ctc_loss(
-    log_probs: Array, targets: Fixed, places: Fixed, input_lengths: Fixed, target_lengths: Fixed, blank: int,
+    log_probs: Array, targets: Fixed, positions: Fixed, input_lengths: Fixed, target_lengths: Fixed, blank: int,
     zero_infinity: bool,
 ) -> Any:  # fmt: skip
     check_wide("ctc_loss_cpu", log_probs)
     steps, batch, _ = log_probs.shape
-    width = places.shape[1]
-    asked = jnp.take(targets.reshape(-1), places, mode="clip")
-    labels = jnp.full((batch, 2 * width + 1), blank, np.int64).at[:, 1::2].set(asked)
+    width = positions.shape[1]
+    target_labels = jnp.take(targets.reshape(-1), positions, mode="clip")
+    labels = jnp.full((batch, 2 * width + 1), blank, np.int64).at[:, 1::2].set(target_labels)
     before = jnp.pad(labels, ((0, 0), (2, 0)), constant_values=-1)[:, :-2]
     skips = (labels != blank) & (labels != before)
     emitted = jnp.take_along_axis(log_probs, jnp.broadcast_to(labels, (steps, *labels.shape)), 2)
@@ -68,8 +68,8 @@ def _ctc_loss(
     used = states < 2 * target_lengths[:, None] + 1
     first = jnp.where((states < 2) & used, emitted[0], -jnp.inf)
 
-    def step(alpha: Any, given: Any) -> tuple[Any, None]:
-        time, emission = given
+    def step(alpha: Any, inputs: Any) -> tuple[Any, None]:
+        time, emission = inputs
         one = jnp.pad(alpha, ((0, 0), (1, 0)), constant_values=-np.inf)[:, :-1]
         two = jnp.where(skips, jnp.pad(alpha, ((0, 0), (2, 0)), constant_values=-np.inf)[:, : alpha.shape[1]], -jnp.inf)
         moved = jnp.where(used, _log_add(alpha, one, two) + emission, -jnp.inf)
@@ -79,15 +79,15 @@ def _ctc_loss(
     ends = 2 * target_lengths[:, None]
     final = jnp.take_along_axis(last, ends, 1)
     label = jnp.where(ends > 0, jnp.take_along_axis(last, jnp.maximum(ends - 1, 0), 1), -jnp.inf)
-    found = -_log_add(final, label, jnp.full_like(final, -jnp.inf))[:, 0]
-    found = jnp.where(input_lengths > 0, found, jnp.where(target_lengths == 0, 0, jnp.inf))
-    impossible = jnp.zeros(batch, bool) if zero_infinity else found == jnp.inf
-    found = found + _probability_slope(log_probs, np.arange(steps)[:, None] < input_lengths, impossible)
-    return jnp.where(found == jnp.inf, 0, found) if zero_infinity else found
+    losses = -_log_add(final, label, jnp.full_like(final, -jnp.inf))[:, 0]
+    losses = jnp.where(input_lengths > 0, losses, jnp.where(target_lengths == 0, 0, jnp.inf))
+    impossible = jnp.zeros(batch, bool) if zero_infinity else losses == jnp.inf
+    losses = losses + _probability_slope(log_probs, np.arange(steps)[:, None] < input_lengths, impossible)
+    return jnp.where(losses == jnp.inf, 0, losses) if zero_infinity else losses
 
 
-def _lengths(given: Any) -> np.ndarray:
-    return (concrete(given._value()) if isinstance(given, Tensor) else np.asarray(given)).astype(np.int64)
+def _lengths(lengths: Any) -> np.ndarray:
+    return (concrete(lengths._value()) if isinstance(lengths, Tensor) else np.asarray(lengths)).astype(np.int64)
 
 
 def _tensor(array: np.ndarray) -> Tensor:
@@ -127,8 +127,8 @@ def _torch_ctc_loss(
             f"Expected input_lengths to have value at most {steps}, but got value {inputs[at]} (while checking "
             "arguments for ctc_loss_allocate_outputs)"
         )
-    places = starts[:, None] + np.arange(width)
-    operands = (x, targets, _tensor(places), _tensor(inputs), _tensor(wanted))
+    positions = starts[:, None] + np.arange(width)
+    operands = (x, targets, _tensor(positions), _tensor(inputs), _tensor(wanted))
     losses = apply(operation_of(_ctc_loss), operands, (blank, bool(zero_infinity)))
     if zero_infinity:
         losses = ops.where(losses == math.inf, ops.zeros_like(losses), losses)
@@ -150,9 +150,9 @@ def ctc_loss(
 
     Arguments:
       log_probs: of shape (time, N, classes).
-      targets: labels, padded in rows, or one after the other.
+      targets: labels, padded in rows, or concatenated.
       input_lengths, target_lengths: how much of each counts.
-      blank: the label that stands for none.
+      blank: the blank label.
       zero_infinity: count sequences that have no alignment as zero.
 
     Source: `torch.nn.functional.ctc_loss

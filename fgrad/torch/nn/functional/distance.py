@@ -20,7 +20,7 @@ from fgrad.torch.ops.table.table import Array, composite
 
 @kernel("NormBackward1", kept=("self", "result"))
 def _norm(input: Array, p: float, dim: int, keepdim: bool) -> Any:
-    """The norm along an axis, as PyTorch's own functions write it."""
+    """The norm along an axis, as PyTorch's own functions record it."""
     if not input.ndim:
         return jnp.abs(input) if p else (input != 0).astype(input.dtype)
     return normed(input, p, (dim,), keepdim)
@@ -43,7 +43,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 @functional(dispatch=OF_TORCH)
 @takes("cosine_similarity(x1, x2)")
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along an axis; norms count as ``eps`` at least.
+    """The cosine of the angle between vectors along an axis; norms are clamped to at least ``eps``.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.functional.cosine_similarity(torch.tensor([1., 0.]), torch.tensor([1., 1.]), dim=0)

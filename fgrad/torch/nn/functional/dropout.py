@@ -19,14 +19,14 @@ from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.scalars import FLOAT32, FLOAT64
 from fgrad.torch.random.uniform import bernoulli, dropout_noise
 
-#: minus the value that ``selu`` approaches far below zero
+#: minus the limit of ``selu`` at minus infinity
 _SATURATION = 1.7580993408473766
 
 
 def drop(
     input: Tensor, p: float, train: bool, inplace: bool = False, by_channel: bool = False, alpha: bool = False
 ) -> Tensor:
-    """The random multiplication behind all of them (aten/src/ATen/native/Dropout.cpp)."""
+    """The random multiplication behind every dropout (aten/src/ATen/native/Dropout.cpp)."""
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     if p == 0 or not train or not input.numel():
@@ -46,8 +46,8 @@ def drop(
             raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}")
 
         def draw(batch: Ints) -> np.ndarray:
-            made = dropout_noise((*batch, *(shape[i] for i in order)), dtype, default_generator, p)
-            return np.moveaxis(made, range(-len(shape), 0), [i - len(shape) for i in order])
+            noise = dropout_noise((*batch, *(shape[i] for i in order)), dtype, default_generator, p)
+            return np.moveaxis(noise, range(-len(shape), 0), [i - len(shape) for i in order])
 
         return multiply(_noise(draw, input, shape))
     precision = FLOAT64 if dtype == FLOAT64 else FLOAT32
@@ -57,8 +57,8 @@ def drop(
         return x.astype(dtype).astype(precision)
 
     def saturating(batch: Ints) -> np.ndarray:
-        made = bernoulli((*batch, *(shape[i] for i in order)), dtype, default_generator, 1 - p)
-        wide = np.moveaxis(made, range(-len(shape), 0), [i - len(shape) for i in order]).astype(precision)
+        noise = bernoulli((*batch, *(shape[i] for i in order)), dtype, default_generator, 1 - p)
+        wide = np.moveaxis(noise, range(-len(shape), 0), [i - len(shape) for i in order]).astype(precision)
         below = rounded(rounded(wide - 1) * precision.type(_SATURATION * scale))
         below = rounded(below + precision.type(_SATURATION * scale * p))
         return np.stack([wide * precision.type(scale), below], axis=len(batch)).astype(dtype)
@@ -143,11 +143,9 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     if rank == 3:
         warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
-            "desired - "
-            "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a "
-            "future "
-            "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
-            "channel-wise dropout behavior, please switch to using dropout1d instead.",
+            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will "
+            "change in a future release to interpret the input as one without a batch dimension, i.e. shape (C, H, "
+            "W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.",
         )
     return drop(input, p, training, inplace, True, False)
 
@@ -181,7 +179,7 @@ def _by_channel(input: Tensor, p: float, training: bool, inplace: bool, batched:
 
 
 def _enter_in_torch(name: str, by_channel: bool, alpha: bool) -> None:
-    """``torch``'s own functions of these names, and their twins in place."""
+    """``torch``'s own functions of these names, and their in-place twins."""
     for inplace in (False, True):
 
         def entered(input: Any, p: float, train: bool, *, _inplace: bool = inplace) -> Tensor:

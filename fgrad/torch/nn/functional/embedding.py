@@ -1,4 +1,4 @@
-"""Rows of a matrix by their numbers: ``embedding``, sums of such rows, and ``one_hot``."""
+"""Rows of a matrix by index: ``embedding``, bags of rows, and ``one_hot``."""
 
 from typing import Any
 
@@ -35,19 +35,18 @@ _SPARSE = (
 )
 
 
-def _check_type(given: Tensor, name: str, position: int, function: str, allowed: tuple[Dtype, ...]) -> None:
-    if given.dtype not in allowed:
+def _check_type(tensor: Tensor, name: str, position: int, function: str, allowed: tuple[Dtype, ...]) -> None:
+    if tensor.dtype not in allowed:
         names = ", ".join([d.scalar_name for d in allowed])
-        shown = tensor_type_name(given.dtype.scalar_name)
+        shown = tensor_type_name(tensor.dtype.scalar_name)
         raise RuntimeError(
             f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types: {names}; "
-            "but "
-            f"got {shown} instead (while checking arguments for {function})"
+            f"but got {shown} instead (while checking arguments for {function})"
         )
 
 
 def _known(tensor: Tensor) -> np.ndarray | None:
-    """The elements, if they are known now."""
+    """The elements, if they are concrete."""
     value = tensor._value()
     return None if is_abstract(value) else concrete(value)
 
@@ -56,8 +55,8 @@ def _rows(weight: Any, indices: Any) -> Any:
     return jnp.take(weight, indices, axis=0, mode="clip")
 
 
-def _counts(indices: Any, size: int) -> Any:
-    """How often each row is asked for."""
+def _frequencies(indices: Any, size: int) -> Any:
+    """How often each row is used."""
     return jnp.zeros(size, np.int64).at[indices.reshape(-1)].add(1)
 
 
@@ -78,10 +77,10 @@ def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_fr
         raise RuntimeError("'weight' must be 2-D")
 
     def vjp(ct: Any, out: Any, weight: Any, indices: Any) -> tuple[Any, None]:
-        frequency = _counts(indices, weight.shape[0]) if scale_grad_by_freq else None
+        frequency = _frequencies(indices, weight.shape[0]) if scale_grad_by_freq else None
         return _scattered(ct, weight, indices, padding_idx, frequency), None
 
-    # only the gradient leaves the padding out and knows of frequencies
+    # padding and frequencies affect the gradient only
     return define_rule(_rows, vjp=vjp, jvp=lambda tangents, out, weight, indices: _rows(tangents[0], indices))(
         weight, indices
     )
@@ -107,15 +106,15 @@ def _torch_embedding(
 
 @kernel("EmbeddingRenormBackward0")
 def _embedding_renorm(self: Array, indices: Fixed, max_norm: float, norm_type: float) -> Any:
-    asked = _counts(indices, self.shape[0]) > 0
+    used = _frequencies(indices, self.shape[0]) > 0
     norms = jnp.linalg.norm(self, norm_type, axis=1)
-    scale = jnp.where(asked & (norms > max_norm), max_norm / (norms + 1e-7), 1)
+    scale = jnp.where(used & (norms > max_norm), max_norm / (norms + 1e-7), 1)
     return self * scale[:, None].astype(self.dtype)
 
 
 @composite(method=False)
 def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Tensor:
-    """Shorten, in place, those of the rows named that are longer than ``max_norm``.
+    """Scale down, in place, the indexed rows whose norm exceeds ``max_norm``.
 
     Source: `torch.nn.functional.embedding
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html>`_.
@@ -141,13 +140,13 @@ def embedding(
     input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of ``weight`` that ``input`` numbers.
+    """The rows of ``weight`` at the indices ``input``.
 
     Arguments:
       padding_idx: a row that gets no gradient.
-      max_norm: rows that are asked for and longer than this are first shortened to it, in place.
-      scale_grad_by_freq: divide each row's gradient by how often it was asked for.
-      sparse: refused where a gradient is wanted: there are no sparse tensors here.
+      max_norm: rows that are used and have a larger norm are first scaled down to it, in place.
+      scale_grad_by_freq: divide each row's gradient by how often it was used.
+      sparse: refused where gradients are recorded: there are no sparse tensors.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.functional.embedding(torch.tensor([1, 0]), torch.tensor([[1., 2.], [3., 4.]]))
@@ -207,12 +206,12 @@ def _embedding_bag(
 
 
 def _bag_frequency(indices: Any, size: int) -> Any:
-    """What PyTorch divides the gradient of each row by for ``scale_grad_by_freq`` of bags.
+    """The divisor of each row's gradient for ``scale_grad_by_freq`` of bags.
 
-    Not how often the row itself is asked for: its kernel takes the count of another one, the one that stands in the
-    sorted indices where this row would if each were there once (aten/src/ATen/native/EmbeddingBag.cpp).
+    Not how often the row itself is used: the kernel indexes the sorted indices by the row's rank among the distinct
+    ones (aten/src/ATen/native/EmbeddingBag.cpp).
     """
-    counts = _counts(indices, size)
+    counts = _frequencies(indices, size)
     order = jnp.maximum(jnp.cumsum(counts > 0) - 1, 0)
     return counts[jnp.sort(indices)[order]]
 
@@ -226,8 +225,8 @@ def _bag_maxima(rows: Any, bag: Any, counted: Any, bags: int) -> tuple[Any, Any]
     largest = jnp.full((bags, width), -jnp.inf, rows.dtype).at[bag].max(plain)
     numbers = jnp.where((plain == largest[bag]) & counted[:, None], jnp.arange(count)[:, None], count)
     first = jnp.full((bags, width), count, numbers.dtype).at[bag].min(numbers)
-    found = jnp.take_along_axis(rows, jnp.minimum(first, count - 1), 0)
-    return jnp.where(first < count, found, 0), first
+    maxima = jnp.take_along_axis(rows, jnp.minimum(first, count - 1), 0)
+    return jnp.where(first < count, maxima, 0), first
 
 
 _EMBEDDING_BAG = operation_of(_embedding_bag)
@@ -258,6 +257,31 @@ def _check_bags(weight: Any, indices: Any, offsets: Any, include_last_offset: bo
         raise RuntimeError(f"Index {at} of input takes value {values[at]} which is not in the valid range [0, {rows})")
 
 
+def _check_offsets(input: Any, offsets: Any) -> None:
+    rank = input.dim()
+    if rank not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {rank}")
+    if rank == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+    elif offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    elif offsets.dim() != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+
+
+def _check_mode(mode: str, scale_grad_by_freq: bool, sparse: bool) -> None:
+    if mode not in _MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+
+
 @functional
 def embedding_bag(
     input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
@@ -267,8 +291,8 @@ def embedding_bag(
     """The sum, mean or largest of bags of rows of ``weight``.
 
     Arguments:
-      input: the numbers of the rows: a bag in each row of it, or all bags one after the other.
-      offsets: where each bag starts, if they stand one after the other.
+      input: the indices of the rows: a bag in each row of it, or all bags concatenated.
+      offsets: where each bag starts, if they are concatenated.
       mode: "sum", "mean" or "max".
       per_sample_weights: a factor for each row, for "sum".
       include_last_offset: whether ``offsets`` ends with the end of the last bag.
@@ -286,34 +310,17 @@ def embedding_bag(
     if per_sample_weights is not None and input.size() != per_sample_weights.size():
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the "
-            "same "
-            f"shape as the input ({input.shape})"
+            f"same shape as the input ({input.shape})"
         )
     if weight.dim() != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    _check_offsets(input, offsets)
     if input.dim() == 2:
-        if offsets is not None:
-            raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
-                f"sequences. However, found offsets of type {type(offsets)}"
-            )
         offsets = ops.arange(0, input.numel(), input.size(1), dtype=input.dtype)
         include_last_offset = False
         input = input.reshape(-1)
         per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
-    elif input.dim() == 1:
-        if offsets is None:
-            raise ValueError("offsets has to be a 1D Tensor but got None")
-        if offsets.dim() != 1:
-            raise ValueError("offsets has to be a 1D Tensor")
-    else:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
-    if mode not in _MODES:
-        raise ValueError("mode has to be one of sum, mean or max")
-    if mode == "max" and scale_grad_by_freq:
-        raise ValueError("max mode does not support scaling the gradient by the frequency")
-    if mode == "max" and sparse:
-        raise ValueError("max mode does not support sparse weights")
+    _check_mode(mode, scale_grad_by_freq, sparse)
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     if per_sample_weights is not None and mode != "sum":
@@ -332,8 +339,8 @@ def embedding_bag(
         )
     _check_bags(weight, input, offsets, include_last_offset)
     params = (_MODES[mode], -1 if padding_idx is None else padding_idx % rows, scale_grad_by_freq, include_last_offset)
-    found = apply(_EMBEDDING_BAG, (weight, per_sample_weights, input, offsets), params)
-    return found[0] if isinstance(found, tuple) else found
+    results = apply(_EMBEDDING_BAG, (weight, per_sample_weights, input, offsets), params)
+    return results[0] if isinstance(results, tuple) else results
 
 
 # -- one hot ---------------------------------------------------------------------------------------------------------
@@ -347,7 +354,7 @@ def _one_hot(tensor: Fixed, num_classes: int) -> Any:
 @functional(dispatch=OF_NN)
 @takes("one_hot(input)")
 def one_hot(input: Any, num_classes: int = -1) -> Tensor:
-    """For each number of a class, a row of zeros with a one at that number.
+    """For each class, a row of zeros with a one at its index.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.functional.one_hot(torch.tensor([0, 2]))

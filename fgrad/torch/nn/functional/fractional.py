@@ -1,4 +1,4 @@
-"""Fractional max pooling: windows whose places are drawn at random (Graham, "Fractional Max-Pooling")."""
+"""Fractional max pooling: windows at random positions (Graham, "Fractional Max-Pooling")."""
 
 import math
 from typing import Any
@@ -21,7 +21,7 @@ from fgrad.torch.random.uniform import uniform
 
 
 def _starts(samples: Any, size: int, count: int, kernel: int) -> Any:
-    """Where the windows along an axis start, for each sample: axes (..., window)."""
+    """The starts of the windows along an axis, for each sample: axes (..., window)."""
     last = jnp.full((*samples.shape, 1), size - kernel, np.int64)
     if count == 1:
         return last
@@ -54,19 +54,19 @@ def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints,
     flat: Any = 0
     for axis, which in enumerate(order):
         starts = _starts(samples[..., which], sizes[axis], output_size[axis], kernel_size[axis])
-        places = starts[..., None] + np.arange(kernel_size[axis])
-        shape = [*places.shape[:2], *[1] * (2 * dims)]
+        indices = starts[..., None] + np.arange(kernel_size[axis])
+        shape = [*indices.shape[:2], *[1] * (2 * dims)]
         shape[2 + axis], shape[2 + dims + axis] = output_size[axis], kernel_size[axis]
-        flat = flat * sizes[axis] + places.reshape(shape)
+        flat = flat * sizes[axis] + indices.reshape(shape)
     outer = image.shape[:2]
     covered = flat.reshape(*outer, *output_size, math.prod(kernel_size))
     pixels = image.reshape(*outer, math.prod(sizes))
     at = windows.largest(picked(lax.stop_gradient(pixels), covered))
-    # a maximum, for it ends with no reshaping: backward saves the result itself
-    places = jnp.max(jnp.where(np.arange(covered.shape[-1]) == at[..., None], covered, -1), -1)
+    # a maximum, because it ends without reshaping: backward saves the result itself
+    indices = jnp.max(jnp.where(np.arange(covered.shape[-1]) == at[..., None], covered, -1), -1)
     if not batched:
-        places, pixels = places[0], pixels[0]
-    return picked(pixels, places), places
+        indices, pixels = indices[0], pixels[0]
+    return picked(pixels, indices), indices
 
 
 def _pooled(
@@ -103,7 +103,7 @@ def fractional_max_pool2d_with_indices(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest elements of windows at random places of images, and their places in the flattened image."""
+    """The largest elements of windows at random positions of images, and their flat indices."""
     return _pooled(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -112,7 +112,7 @@ def fractional_max_pool3d_with_indices(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest elements of windows at random places of volumes, and their places in the flattened volume."""
+    """The largest elements of windows at random positions of volumes, and their flat indices."""
     return _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -121,13 +121,13 @@ def fractional_max_pool2d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest elements of windows at random places of images.
+    """The largest elements of windows at random positions of images.
 
     Source: `torch.nn.functional.fractional_max_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fractional_max_pool2d.html>`_.
     """
-    found = _pooled(2, input, kernel_size, output_size, output_ratio, _random_samples)
-    return found if return_indices else found[0]
+    results = _pooled(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return results if return_indices else results[0]
 
 
 @functional(autocast="fp32")
@@ -135,6 +135,6 @@ def fractional_max_pool3d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest elements of windows at random places of volumes: see ``fractional_max_pool2d``."""
-    found = _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
-    return found if return_indices else found[0]
+    """The largest elements of windows at random positions of volumes: see ``fractional_max_pool2d``."""
+    results = _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return results if return_indices else results[0]

@@ -1,4 +1,4 @@
-"""Activations that let negative numbers through with a slope of their own: ``leaky_relu``, ``prelu``, ``rrelu``."""
+"""Activations with another slope for negative numbers: ``leaky_relu``, ``prelu``, ``rrelu``."""
 
 from typing import Any
 
@@ -54,8 +54,7 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
     if negative_slope < 0 and is_tracked(input) and is_grad_enabled():
         raise RuntimeError(
             "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This "
-            "is "
-            "caused by calling in-place forward function with a negative slope, please call out-of-place version "
+            "is caused by calling in-place forward function with a negative slope, please call out-of-place version "
             "instead. File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place "
             "leakRelu backward calculation with negative slope"
         )

@@ -58,11 +58,11 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     Source: `torch.nn.functional.bilinear
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.bilinear.html>`_.
     """
-    given = {"input1": input1, "input2": input2, "weight": weight}
+    tensors = {"input1": input1, "input2": input2, "weight": weight}
     if bias is not None:
-        given["bias"] = bias
-    if len({x.dtype for x in given.values()}) > 1:
-        kinds = ", ".join([f"{name}: {cpp_name(x.dtype.numpy)}" for name, x in given.items()])
+        tensors["bias"] = bias
+    if len({x.dtype for x in tensors.values()}) > 1:
+        kinds = ", ".join([f"{name}: {cpp_name(x.dtype.numpy)}" for name, x in tensors.items()])
         raise RuntimeError(f"All tensors must have the same dtype, got {kinds}")
     if input1.dim() != input2.dim():
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")

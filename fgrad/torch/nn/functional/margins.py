@@ -53,9 +53,9 @@ def margin_ranking_loss(
 def _hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = NONE) -> Tensor:
     """``torch.nn.functional.hinge_embedding_loss`` with the reduction as a number."""
     zeros = ops.zeros_like(input)
-    apart = ops.where(target != 1, (margin - input).clamp_min(0), zeros)
-    together = ops.where(target != -1, input, zeros)
-    return reduced_tensor(apart + together, reduction)
+    dissimilar = ops.where(target != 1, (margin - input).clamp_min(0), zeros)
+    similar = ops.where(target != -1, input, zeros)
+    return reduced_tensor(dissimilar + similar, reduction)
 
 
 @functional(autocast="fp32")
@@ -64,7 +64,7 @@ def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Distances of what is alike (target 1), and what distances of what is not (-1) lack to a margin."""
+    """Distances of similar pairs (target 1), and how far those of others (-1) fall short of a margin."""
     return _hinge_embedding_loss(input, target, margin, number(current(reduction, size_average, reduce)))
 
 
@@ -83,9 +83,9 @@ def _cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float 
     squares = [shifted_by((x * x).sum(rank), _COSINE_EPS) for x in (input1, input2)]
     cosine = products / (squares[0] * squares[1]).sqrt()
     zeros = ops.zeros_like(cosine)
-    together = ops.where(target == 1, 1 - cosine, zeros)
-    apart = ops.where(target == -1, (cosine - margin).clamp_min(0), zeros)
-    return reduced_tensor(together + apart, reduction)
+    similar = ops.where(target == 1, 1 - cosine, zeros)
+    dissimilar = ops.where(target == -1, (cosine - margin).clamp_min(0), zeros)
+    return reduced_tensor(similar + dissimilar, reduction)
 
 
 @functional(autocast="fp32")
@@ -94,7 +94,7 @@ def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """One less the cosine of what is alike (target 1), and the cosine above a margin of what is not (-1)."""
+    """One minus the cosine of similar pairs (target 1), and how far that of others (-1) exceeds a margin."""
     return _cosine_embedding_loss(input1, input2, target, margin, number(current(reduction, size_average, reduce)))
 
 
@@ -173,7 +173,7 @@ def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """What the right class lacks to be above each other one by a margin, summed and divided by their number.
+    """How far the target class is from exceeding each other one by a margin, averaged over the classes.
 
     Source: `torch.nn.functional.multi_margin_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multi_margin_loss.html>`_.
@@ -184,11 +184,11 @@ def multi_margin_loss(
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     check_constant("multi_margin_loss", weight=weight)
-    asked = _known(target)
-    if asked is not None and asked.ndim < 2 and input.dim() in (1, 2):
-        fits = asked.size == (1 if input.dim() < 2 else input.size(0)) and asked.dtype == np.int64
+    classes = _known(target)
+    if classes is not None and classes.ndim < 2 and input.dim() in (1, 2):
+        fits = classes.size == (1 if input.dim() < 2 else input.size(0)) and classes.dtype == np.int64
         fits = fits and input.size(-1) > 0 and (weight is None or weight.size(0) == input.size(-1))
-        if fits and asked.size and not (asked.min() >= 0 and asked.max() < input.size(-1)):
+        if fits and classes.size and not (classes.min() >= 0 and classes.max() < input.size(-1)):
             raise RuntimeError("target out of range")
     return apply(operation_of(_multi_margin_loss), (input, target, weight), (p, margin, enum))
 
@@ -202,11 +202,11 @@ def _multilabel_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     _check_indices(target)
     matrix, labels = (x if x.ndim == 2 else x.reshape(1, -1) for x in (input, target))
     classes = matrix.shape[1]
-    given = jnp.cumsum(labels < 0, 1) == 0
-    is_target = jnp.any(given[:, :, None] & (labels[:, :, None] == np.arange(classes)), 1)
-    right = jnp.take_along_axis(matrix, jnp.where(given, labels, 0), 1)
+    is_label = jnp.cumsum(labels < 0, 1) == 0
+    is_target = jnp.any(is_label[:, :, None] & (labels[:, :, None] == np.arange(classes)), 1)
+    right = jnp.take_along_axis(matrix, jnp.where(is_label, labels, 0), 1)
     gaps = 1 - right[:, :, None] + matrix[:, None, :]
-    counted = given[:, :, None] & ~is_target[:, None, :] & (gaps > 0)
+    counted = is_label[:, :, None] & ~is_target[:, None, :] & (gaps > 0)
     losses = jnp.where(counted, gaps, 0).sum((1, 2)) / classes
     return reduced(losses.reshape(()) if input.ndim < 2 else losses, reduction)
 
@@ -221,7 +221,7 @@ def _check_labels(labels: np.ndarray, classes: int) -> None:
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """What the labels given (up to the first -1) lack to be above each other class by one.
+    """How far the labels (up to the first -1) are from exceeding each other class by one.
 
     Source: `torch.nn.functional.multilabel_margin_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_margin_loss.html>`_.
@@ -286,7 +286,7 @@ def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """What the negative lacks to be farther from the anchor than the positive by a margin.
+    """How far the negative is from being farther from the anchor than the positive by a margin.
 
     Source: `torch.nn.functional.triplet_margin_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.triplet_margin_loss.html>`_.
@@ -302,7 +302,7 @@ def triplet_margin_with_distance_loss(
     anchor: Any, positive: Any, negative: Any, *, distance_function: Callable[[Any, Any], Any] | None = None,
     margin: float = 1.0, swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """``triplet_margin_loss`` with a distance of the caller's own."""
+    """``triplet_margin_loss`` with a custom distance."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:

@@ -25,7 +25,7 @@ def _require(holds: bool, text: str) -> None:
 def _canonical_mask(
     mask: Any, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
 ) -> Any:
-    """A mask of booleans as what is added to scores; masks of numbers as they are."""
+    """A boolean mask as an additive one; masks of numbers as they are."""
     if mask is None:
         return None
     is_float = mask.is_floating_point()
@@ -51,19 +51,20 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
     rank = query.dim()
     if rank not in (2, 3):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
-    what = f"For {'batched' if rank == 3 else 'unbatched'} ({rank}-D) `query`, expected"
+    prefix = f"For {'batched' if rank == 3 else 'unbatched'} ({rank}-D) `query`, expected"
     _require(
         key.dim() == rank and value.dim() == rank,
-        f"{what} `key` and `value` to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively",
+        f"{prefix} `key` and `value` to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively",
     )
     if padding is not None:
         _require(
             padding.dim() == rank - 1,
-            f"{what} `key_padding_mask` to be `None` or {rank - 1}-D but found {padding.dim()}-D tensor instead",
+            f"{prefix} `key_padding_mask` to be `None` or {rank - 1}-D but found {padding.dim()}-D tensor instead",
         )
     if mask is not None:
         _require(
-            mask.dim() in (2, 3), f"{what} `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead"
+            mask.dim() in (2, 3),
+            f"{prefix} `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead",
         )
         if rank == 2 and mask.dim() == 3:
             expected = (heads, query.shape[0], key.shape[0])
@@ -72,13 +73,13 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
 
 
 def _projected_at_once(x: Any, weight: Any, bias: Any, count: int, width: int) -> Any:
-    """So many projections of one tensor, by one multiplication."""
+    """Several projections of one tensor, by one multiplication."""
     wide = linear(x, weight, bias).unflatten(-1, (count, width))
     return wide.unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
 
 
 def _packed_projection(q: Any, k: Any, v: Any, weight: Any, bias: Any) -> Any:
-    """Queries, keys and values, as few multiplications as what is the same tensor allows."""
+    """Queries, keys and values, sharing multiplications between inputs that are the same tensor."""
     width = q.size(-1)
     if k is v and q is k:
         projected = _projected_at_once(q, weight, bias, 3, width)
@@ -94,8 +95,8 @@ def _packed_projection(q: Any, k: Any, v: Any, weight: Any, bias: Any) -> Any:
     return tuple([linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True)])
 
 
-def _separate_projection(given: Any, weights: Any, bias: Any) -> Any:
-    query, key, value = given
+def _separate_projection(inputs: Any, weights: Any, bias: Any) -> Any:
+    query, key, value = inputs
     _require(
         key.shape[:2] == value.shape[:2],
         f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}",
@@ -104,7 +105,7 @@ def _separate_projection(given: Any, weights: Any, bias: Any) -> Any:
         _require(weight is not None, f"use_separate_proj_weight is True but {name}_proj_weight is None")
     biases = (None,) * 3 if bias is None else bias.chunk(3)
     width = query.size(-1)
-    for name, x, weight in zip(("query", "key", "value"), given, weights, strict=True):
+    for name, x, weight in zip(("query", "key", "value"), inputs, weights, strict=True):
         expected = (width, x.size(-1))
         _require(
             tuple(weight.shape) == expected, f"expecting {name} weights shape of {expected}, but got {weight.shape}"
@@ -114,11 +115,11 @@ def _separate_projection(given: Any, weights: Any, bias: Any) -> Any:
             bias is None or tuple(bias.shape) == (width,),
             f"expecting {name} bias shape of {(width,)}, but got {None if bias is None else bias.shape}",
         )
-    return tuple([linear(x, w, b) for x, w, b in zip(given, weights, biases, strict=True)])
+    return tuple([linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)])
 
 
 def _check_mask(mask: Any, heads: int, queries: int, keys: int) -> Any:
-    """A mask with an axis for heads."""
+    """A mask with a head axis."""
     if mask.dim() == 2:
         if tuple(mask.shape) != (queries, keys):
             raise RuntimeError(f"The shape of the 2D attn_mask is {mask.shape}, but should be {(queries, keys)}.")
@@ -142,7 +143,7 @@ def _by_head(name: str, static: Any, projected: Any, heads: int, width: int) -> 
 
 
 def _canonical_masks(dtype: Any, padding: Any, mask: Any, is_causal: bool, need_weights: bool) -> tuple[Any, Any, bool]:
-    """The masks of keys and of scores as numbers, and whether the attention itself is to be causal."""
+    """The masks of keys and of scores as additive ones, and whether the attention itself is causal."""
     padding = _canonical_mask(padding, "key_padding_mask", _none_or_dtype(mask), "attn_mask", dtype)
     if is_causal and mask is None:
         raise RuntimeError(
@@ -157,7 +158,7 @@ def _canonical_masks(dtype: Any, padding: Any, mask: Any, is_causal: bool, need_
 
 @define
 class _Memory:
-    """What is attended to: keys and values, and masks with a column for each key."""
+    """Keys and values, and masks with a column for each key."""
 
     k: Any
     v: Any
@@ -165,12 +166,12 @@ class _Memory:
     padding: Any
 
     def append(self, k: Any, v: Any, dim: int) -> None:
-        """Keys and values that no mask hides."""
+        """Append keys and values that are never masked."""
         self.k, self.v = ops.cat([self.k, k], dim), ops.cat([self.v, v], dim)
         self.mask, self.padding = [None if m is None else pad(m, (0, 1)) for m in (self.mask, self.padding)]
 
     def merged_mask(self, batch: int, heads: int) -> Any:
-        """What is added to the scores of all heads."""
+        """The additive mask for all heads."""
         if self.padding is None:
             return self.mask
         keys = self.k.size(1)
@@ -184,7 +185,7 @@ class _Memory:
 
 
 def _attend(q: Any, k: Any, v: Any, mask: Any, p: float, is_causal: bool, num_heads: int) -> Any:
-    """Attention without its weights, with the heads of a query side by side."""
+    """Attention without its weights, the heads concatenated."""
     heads, queries, head = q.shape
     batch = heads // num_heads
     if mask is not None:
@@ -225,7 +226,7 @@ def multi_head_attention_forward(
     """
     is_batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not is_batched:
-        # what was one tensor stays one, for the packed projection
+        # inputs that are one tensor stay one, for the packed projection
         first = query.unsqueeze(1)
         same_key = first if key is query else key.unsqueeze(1)
         value = same_key if value is key else value.unsqueeze(1)

@@ -1,4 +1,4 @@
-"""Functions of ``torch`` that stand behind several of ``torch.nn.functional``: convolutions and dropout."""
+"""Functions of ``torch`` behind several of ``torch.nn.functional``: convolutions and dropout."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""``torch.embedding_bag``: the bags of ``torch.nn.functional.embedding_bag`` and what was found on the way."""
+"""``torch.embedding_bag``: the results of ``torch.nn.functional.embedding_bag`` with PyTorch's auxiliary outputs."""
 
 from typing import Any
 
@@ -23,35 +23,35 @@ def embedding_bag(
     Source: `torch.nn.functional.embedding_bag
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.embedding_bag.html>`_.
     """
-    found = bags_of(
+    output = bags_of(
         indices, weight, offsets, None, 2.0, scale_grad_by_freq, _NAMES[mode], sparse, per_sample_weights,
         include_last_offset, padding_idx,
     )  # fmt: skip
     recorded = modes.grad and is_tracked(weight)
     with no_grad():
         starts = offsets[:-1] if include_last_offset else offsets
-        places = ops.arange(indices.size(0), dtype=offsets.dtype)
-        bag = ops.searchsorted(starts, places, right=True) - 1
+        positions = ops.arange(indices.size(0), dtype=offsets.dtype)
+        bag = ops.searchsorted(starts, positions, right=True) - 1
         if mode == SUM:
-            # PyTorch's kernels for sums alone leave these out
+            # PyTorch's fast kernels for sums skip these
             fast = weight.dtype is not float64 and padding_idx is None
             sizes = ops.zeros((starts if recorded else offsets).size(0), dtype=int64)
-            return found, bag.new_empty(0) if fast else bag, sizes, sizes.clone()
+            return output, bag.new_empty(0) if fast else bag, sizes, sizes.clone()
         counted = ops.ones_like(indices) if padding_idx is None else (indices != padding_idx).to(indices.dtype)
         sizes = ops.zeros_like(starts).index_add(0, bag, counted.to(starts.dtype))
         if mode != MAX:
-            return found, bag, sizes, sizes.clone()
-        return found, bag, sizes, _largest(weight, indices, bag, counted, found)
+            return output, bag, sizes, sizes.clone()
+        return output, bag, sizes, _largest(weight, indices, bag, counted, output)
 
 
-def _largest(weight: Any, indices: Any, bag: Any, counted: Any, found: Any) -> Tensor:
-    """The row that each number of each bag is of, the first of several; zero for bags that are empty."""
+def _largest(weight: Any, indices: Any, bag: Any, counted: Any, output: Any) -> Tensor:
+    """The row that each element of each bag comes from, the first of several; zero for empty bags."""
     count = indices.size(0)
     if not count:
-        return ops.zeros_like(found, dtype=indices.dtype)
+        return ops.zeros_like(output, dtype=indices.dtype)
     rows = weight[indices]
-    fits = (rows == found[bag]) & (counted != 0).unsqueeze(1)
-    places = ops.arange(count).unsqueeze(1).expand_as(rows).masked_fill(~fits, count)
-    first = ops.full(tuple(found.shape), count).scatter_reduce(0, bag.unsqueeze(1).expand_as(rows), places, "amin")
-    rows_found = indices[first.clamp(max=count - 1)]
-    return rows_found.masked_fill(first == count, 0)
+    fits = (rows == output[bag]) & (counted != 0).unsqueeze(1)
+    positions = ops.arange(count).unsqueeze(1).expand_as(rows).masked_fill(~fits, count)
+    first = ops.full(tuple(output.shape), count).scatter_reduce(0, bag.unsqueeze(1).expand_as(rows), positions, "amin")
+    row_indices = indices[first.clamp(max=count - 1)]
+    return row_indices.masked_fill(first == count, 0)

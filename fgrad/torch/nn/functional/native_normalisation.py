@@ -31,8 +31,8 @@ def native_layer_norm(
     >>> torch.native_layer_norm(torch.tensor([[1., 3.]]), (2,), None, None, 0.0)
     (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
     """
-    found = layer_norm(input, normalized_shape, weight, bias, eps)
-    return found, *_statistics(input, tuple(range(-len(normalized_shape), 0)), eps)
+    output = layer_norm(input, normalized_shape, weight, bias, eps)
+    return output, *_statistics(input, tuple(range(-len(normalized_shape), 0)), eps)
 
 
 @overload("native_group_norm", "NativeGroupNormBackward0", outputs=("mean", "rstd"), single=True)
@@ -51,7 +51,7 @@ _UNEXPECTED = (
 def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``torch.nn.functional.group_norm`` of ``N`` instances of ``C`` channels, and what it used for each group.
+    """``torch.nn.functional.group_norm`` of ``N`` instances of ``C`` channels, and the statistics of each group.
 
     >>> import fgrad.torch as torch
     >>> torch.native_group_norm(torch.tensor([[1., 3.]]), None, None, 1, 2, 1, 1, 0.0)
@@ -61,24 +61,24 @@ def native_group_norm(
         raise RuntimeError(_UNEXPECTED.format("X.is_contiguous(memory_format)"))
     if input.numel() != N * C * HxW:
         raise RuntimeError(_UNEXPECTED.format("X.numel() == N * C * HxW"))
-    found = _torch_group_norm(input, group, weight, bias, eps)
-    return found, *apply(_group_statistics.operation, (input,), ((N, group, C // group * HxW), eps))
+    output = _torch_group_norm(input, group, weight, bias, eps)
+    return output, *apply(_group_statistics.operation, (input,), ((N, group, C // group * HxW), eps))
 
 
 @composite(method=False)
 def native_batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``torch.nn.functional.batch_norm``, and what it used for each channel; outside training tensors without elements.
+    """``torch.nn.functional.batch_norm``, and the statistics of each channel; empty tensors outside training.
 
     >>> import fgrad.torch as torch
     >>> torch.native_batch_norm(torch.tensor([[1.], [3.]]), None, None, None, None, True, 0.1, 0.0)[1:]
     (tensor([2.]), tensor([1.]))
     """
-    found = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    output = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     if not training:
-        return found, input.detach().new_empty(0), input.detach().new_empty(0)
+        return output, input.detach().new_empty(0), input.detach().new_empty(0)
     shape = input.shape
     flat = input.detach().transpose(0, 1).reshape(shape[1], shape[0] * math.prod(shape[2:]))
     mean, scale = _statistics(flat, -1, eps)
-    return found, mean.squeeze(-1), scale.squeeze(-1)
+    return output, mean.squeeze(-1), scale.squeeze(-1)

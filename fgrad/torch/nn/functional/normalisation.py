@@ -33,46 +33,46 @@ def normalised(x: Any, axes: Ints, eps: float) -> Any:
 
     def scale(x: Any) -> Any:
         _, variance = _moments(x, axes)
-        return _spread(lax.rsqrt(lax.add(variance, lax.full_like(variance, eps))), x)
+        return _broadcast(lax.rsqrt(lax.add(variance, lax.full_like(variance, eps))), x)
 
     def centred(x: Any) -> Any:
-        return lax.sub(x, _spread(_mean(x, axes), x))
+        return lax.sub(x, _broadcast(_mean(x, axes), x))
 
     def vjp(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        along = lax.mul(out, _spread(_mean(lax.mul(ct, out), axes), x))
+        along = lax.mul(out, _broadcast(_mean(lax.mul(ct, out), axes), x))
         return (lax.mul(scale(x), lax.sub(centred(ct), along)),)
 
     return define_rule(lambda x: lax.mul(centred(x), scale(x)), vjp=vjp)(x)
 
 
-# Written with primitives of lax: a network has these for many shapes, and each function of jnp is traced for each.
+# Written with lax: networks call these with many shapes, and each function of jnp would be traced for each.
 
 
 def _mean(x: Any, axes: Ints) -> Any:
     """The mean over some axes, which stay with size 1."""
     reduced = {axis % x.ndim for axis in axes}
-    kept = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
-    total = lax.reshape(lax.reduce_sum(x, tuple(sorted(reduced))), kept)
+    shape = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
+    total = lax.reshape(lax.reduce_sum(x, tuple(sorted(reduced))), shape)
     return lax.div(total, lax.full_like(total, math.prod([x.shape[axis] for axis in reduced])))
 
 
 def _moments(x: Any, axes: Ints) -> tuple[Any, Any]:
     """Mean and variance over some axes, which stay with size 1."""
     mean = _mean(x, axes)
-    return mean, _mean(lax.square(lax.sub(x, _spread(mean, x))), axes)
+    return mean, _mean(lax.square(lax.sub(x, _broadcast(mean, x))), axes)
 
 
-def _spread(value: Any, x: Any) -> Any:
-    """An array with axes of size 1 in the shape of another."""
+def _broadcast(value: Any, x: Any) -> Any:
+    """An array broadcast along its axes of size 1 to the shape of another."""
     return lax.broadcast_in_dim(value, x.shape, tuple(range(x.ndim)))
 
 
 def _affine(x: Any, weight: Any, bias: Any, axes: Ints) -> Any:
-    """``x * weight + bias``, which lie along some axes."""
+    """``x * weight + bias``, whose parameters lie along some axes."""
     shape = [x.shape[axis] for axis in axes]
     weight, bias = (
-        None if given is None else lax.broadcast_in_dim(lax.reshape(given, shape), x.shape, axes)
-        for given in (weight, bias)
+        None if parameter is None else lax.broadcast_in_dim(lax.reshape(parameter, shape), x.shape, axes)
+        for parameter in (weight, bias)
     )
     x = x if weight is None else lax.mul(x, weight)
     return x if bias is None else lax.add(x, bias)
@@ -88,17 +88,17 @@ def _check_batch_norm(input: Any, of_channels: dict[str, Any], training: bool) -
     if not training and of_channels["running_var"] is None:
         raise RuntimeError("running_var must be defined in evaluation mode")
     for name in ("running_mean", "running_var", "weight", "bias"):
-        given = of_channels[name]
-        if given is not None and given.size != channels:
-            raise RuntimeError(f"{name} should contain {channels} elements not {given.size}")
+        parameter = of_channels[name]
+        if parameter is not None and parameter.size != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {parameter.size}")
     dtype = from_numpy(input.dtype)
     if not dtype.is_floating_point:
         raise NotImplementedError(f"\"batch_norm\" not implemented for '{dtype.scalar_name}'")
-    for given in of_channels.values():
+    for parameter in of_channels.values():
         if (
-            given is not None
-            and given.dtype != input.dtype
-            and not (is_half(input.dtype) and from_numpy(given.dtype) is float32)
+            parameter is not None
+            and parameter.dtype != input.dtype
+            and not (is_half(input.dtype) and from_numpy(parameter.dtype) is float32)
         ):
             raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
 
@@ -112,8 +112,8 @@ def _native_batch_norm(
     input: Array, weight: Array = None, bias: Array = None, running_mean: Fixed = None, running_var: Fixed = None, *,
     training: bool, eps: float,
 ) -> Any:  # fmt: skip
-    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    _check_batch_norm(input, given, training)
+    of_channels = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    _check_batch_norm(input, of_channels, training)
     return single(_batch_normalised)(input, weight, bias, running_mean, running_var, training=training, eps=eps)
 
 
@@ -137,7 +137,7 @@ def _running_statistics(input: Fixed, mean: Fixed, var: Fixed, momentum: Number)
     new, biased = [lax.reshape(x, mean.shape) for x in _moments(lax.convert_element_type(input, mean.dtype), axes)]
     unbiased = lax.mul(biased, lax.full_like(biased, count / max(count - 1, 1)))
     pairs = (mean, new), (var, unbiased)
-    return tuple([lax.add(lax.mul(others, old), lax.mul(weight, found)) for old, found in pairs])
+    return tuple([lax.add(lax.mul(others, old), lax.mul(weight, batch)) for old, batch in pairs])
 
 
 _BATCH_NORM, _STATISTICS = operation_of(_native_batch_norm), operation_of(_running_statistics)
@@ -154,20 +154,20 @@ def _batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> Tensor:
     if not input.numel():
-        # without the statistics, and of weight and bias the first stands for all: their gradients are zeros
-        found = input.clone()
-        found = found if weight is None else found * weight.select(0, 0)
-        return found if bias is None else found + bias.select(0, 0)
+        # no statistics; the first element of weight and bias represents all, so that their gradients are zeros
+        output = input.clone()
+        output = output if weight is None else output * weight.select(0, 0)
+        return output if bias is None else output + bias.select(0, 0)
     check_constant("native_batch_norm", running_mean=running_mean, running_var=running_var)
-    found = apply(_BATCH_NORM, (input, weight, bias, running_mean, running_var), (bool(training), float(eps)))
+    output = apply(_BATCH_NORM, (input, weight, bias, running_mean, running_var), (bool(training), float(eps)))
     if training and running_mean is not None:
-        # the kernel writes these behind the version counter's back, in PyTorch too
+        # like PyTorch's kernel, this does not bump the version counter
         mean, var = apply(_STATISTICS, (input, running_mean, running_var, float(momentum)))
         if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
             raise RuntimeError(_SHARED_STATISTICS)
         running_mean._write(without_history(running_mean, mean._value()))
         running_var._write(without_history(running_var, var._value()))
-    return found
+    return output
 
 
 def _check_running(running_mean: Any, running_var: Any) -> None:
@@ -247,11 +247,11 @@ def _instance_norm(
     of_channels = [None if x is None else x.repeat(batch) for x in (weight, bias)]
     mean, var = [None if x is None else x.repeat(batch) for x in (running_mean, running_var)]
     flat = input.contiguous().view(1, batch * channels, *shape[2:])
-    found = _batch_norm(flat, of_channels[0], of_channels[1], mean, var, use_input_stats, momentum, eps)
+    output = _batch_norm(flat, of_channels[0], of_channels[1], mean, var, use_input_stats, momentum, eps)
     for running, moved in ((running_mean, mean), (running_var, var)):
         if running is not None and moved is not None and use_input_stats:
             alias(running).copy_(moved.view(batch, channels).mean(0))
-    return found.view(shape)
+    return output.view(shape)
 
 
 # -- layers and groups -----------------------------------------------------------------------------------------------
@@ -264,11 +264,11 @@ def _check_shapes(input: Any, weight: Any, bias: Any, normalized_shape: Ints, ex
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []"
         )
-    for name, given in (("weight", weight), ("bias", bias)):
-        if given is not None and given.shape != normalized_shape:
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter.shape != normalized_shape:
             raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(given.shape)} "
-                f"and normalized_shape = {shape}"
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(parameter.shape)} and normalized_shape = {shape}"
             )
     if input.shape[-len(shape) :] != normalized_shape:
         raise RuntimeError(
@@ -278,12 +278,12 @@ def _check_shapes(input: Any, weight: Any, bias: Any, normalized_shape: Ints, ex
         )
 
 
-def _check_mixed(kernel: str, input: Any, *given: Any) -> None:
-    mixed = any(x is not None and x.dtype != input.dtype for x in given)
+def _check_mixed(kernel: str, input: Any, *parameters: Any) -> None:
+    mixed = any(x is not None and x.dtype != input.dtype for x in parameters)
     if mixed and not from_numpy(input.dtype).is_floating_point:
         raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
     check_floating(kernel, input)
-    for x in given:
+    for x in parameters:
         if x is not None and x.dtype != input.dtype and not (is_half(input.dtype) and from_numpy(x.dtype) is float32):
             raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
 
@@ -304,12 +304,12 @@ def _native_layer_norm(
 _LAYER_NORM = operation_of(_native_layer_norm)
 
 
-def _shape(given: Any, function: str) -> Ints:
-    if not isinstance(given, Sequence):
+def _shape(sizes: Any, function: str) -> Ints:
+    if not isinstance(sizes, Sequence):
         raise TypeError(
-            f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type_name(given)}"
+            f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type_name(sizes)}"
         )
-    return tuple(map(int, given))
+    return tuple(map(int, sizes))
 
 
 @functional
@@ -343,20 +343,20 @@ def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape {shape} and "
             f"num_groups={group}"
         )
-    for name, given in (("weight", weight), ("bias", bias)):
-        if given is not None and given.shape != (shape[1],):
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter.shape != (shape[1],):
             # the shape that the message names is the weight's for both, as in PyTorch
-            of = list(weight.shape) if weight is not None else list(given.shape)
+            named_shape = list(weight.shape) if weight is not None else list(parameter.shape)
             raise RuntimeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
-                f"shape {of} and input of shape {shape}"
+                f"shape {named_shape} and input of shape {shape}"
             )
     _check_mixed("GroupNormKernelImpl", input, weight, bias)
 
     def normed(x: Any, w: Any, b: Any) -> Any:
         grouped = lax.reshape(x, (shape[0], group, shape[1] // group, *shape[2:]))
-        found = normalised(grouped, tuple(range(2, grouped.ndim)), eps)
-        return _affine(lax.reshape(found, x.shape), w, b, (1,))
+        output = normalised(grouped, tuple(range(2, grouped.ndim)), eps)
+        return _affine(lax.reshape(output, x.shape), w, b, (1,))
 
     return single(normed)(input, weight, bias)
 
@@ -408,10 +408,10 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     x = input.to(float32) if wide else input
     least = finfo(x.dtype).eps if eps is None else eps
     scale = ops.rsqrt(shifted_by(x.pow(2).mean(tuple(range(-len(shape), 0)), keepdim=True), least))
-    found = x.mul(scale)
+    output = x.mul(scale)
     if weight is not None:
-        found = found.mul(weight)
-    return found.to(dtype) if wide else found
+        output = output.mul(weight)
+    return output.to(dtype) if wide else output
 
 
 @functional

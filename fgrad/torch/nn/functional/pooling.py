@@ -25,21 +25,21 @@ _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 _POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
 
 
-def _each(value: Any, dims: int, function: str, name: str, single: bool = True) -> Ints:
+def _expanded(value: Any, dims: int, function: str, name: str, single: bool = True) -> Ints:
     if not isinstance(value, int | np.integer | Tensor | Sequence) or isinstance(value, str):
         raise TypeError(
             f"{function}(): argument '{name}' (position {_POSITIONS[name]}) must be tuple of ints, not "
             f"{type_name(value)}"
         )
-    found = expanded(value, dims)
-    if found is None:
+    values = expanded(value, dims)
+    if values is None:
         either = (
             "either be a single int, or"
             if name in ("kernel_size", "padding", "dilation")
             else "either be omitted, a single int, or"
         )
         raise RuntimeError(f"{function}: {name} must {either} a tuple of {_COUNTS[dims]}")
-    return found
+    return values
 
 
 def _check(
@@ -58,9 +58,9 @@ def _check(
                 f"dilation={d}"
             )
     settings = (("kernel size", "k", kernel), ("stride", "d", stride), ("dilation", "dilation", dilation))
-    for what, letter, values in settings:
+    for setting, letter, values in settings:
         if min(values) <= 0:
-            raise RuntimeError(f"{what} should be greater than zero, but got {_named(letter, values)}")
+            raise RuntimeError(f"{setting} should be greater than zero, but got {_named(letter, values)}")
     outer = len(shape) - dims - 1
     if dims == 3 and 0 in shape[outer:]:
         caller = "max_pool3d_with_indices_out_cpu_template" if function == "max_pool3d" else function
@@ -74,11 +74,11 @@ def _check(
             f"got:{list(shape)}"
         )
     if any(p > k // 2 for k, p in zip(kernel, padding, strict=True)):
-        given = "padW = {1}, padH = {0}, kW = {3}, kH = {2}"
+        text = "padW = {1}, padH = {0}, kW = {3}, kH = {2}"
         if dims == 3:
-            given = "kT: {3} kW: {5} kH: {4} padT: {0} padW: {2} padH: {1}"
+            text = "kT: {3} kW: {5} kH: {4} padT: {0} padW: {2} padH: {1}"
         raise RuntimeError(
-            f"pad should be smaller than or equal to half of kernel size, but got {given.format(*padding, *kernel)}"
+            f"pad should be smaller than or equal to half of kernel size, but got {text.format(*padding, *kernel)}"
         )
     sizes = tuple(
         [
@@ -88,25 +88,25 @@ def _check(
     )
     if min(sizes) < 1:
         channels = shape[-dims - 1]
-        given = "x".join(map(str, (channels, *shape[-dims:])))
+        text = "x".join(map(str, (channels, *shape[-dims:])))
         raise RuntimeError(
-            f"Given input size: ({given}). Calculated output size: ({'x'.join(map(str, (channels, *sizes)))}). "
+            f"Given input size: ({text}). Calculated output size: ({'x'.join(map(str, (channels, *sizes)))}). "
             "Output size is too small"
         )
     return sizes
 
 
-def _named(what: str, values: Ints) -> str:
-    return " ".join(f"{what}{axis}: {v}" for axis, v in zip("THW"[3 - len(values) :], values, strict=True))
+def _named(name: str, values: Ints) -> str:
+    return " ".join(f"{name}{axis}: {v}" for axis, v in zip("THW"[3 - len(values) :], values, strict=True))
 
 
 def _settings(
     function: str, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Kernel, stride, padding and dilation for each axis; the stride is the kernel's size if none is given."""
-    kernel = _each(kernel_size, dims, function, "kernel_size")
-    steps = kernel if stride is None or stride in ((), []) else _each(stride, dims, function, "stride")
-    return kernel, steps, _each(padding, dims, function, "padding"), _each(dilation, dims, function, "dilation")
+    kernel = _expanded(kernel_size, dims, function, "kernel_size")
+    steps = kernel if stride is None or stride in ((), []) else _expanded(stride, dims, function, "stride")
+    return kernel, steps, _expanded(padding, dims, function, "padding"), _expanded(dilation, dims, function, "dilation")
 
 
 # -- the largest -----------------------------------------------------------------------------------------------------
@@ -131,19 +131,19 @@ def _max_pool(input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, d
 
 
 def pooled(input: Any, table: windows.Table, sizes: Ints) -> tuple[Any, Any]:
-    """The largest element of each window, and its place in the flattened image."""
+    """The largest element of each window, and its flat index."""
     outer = input.shape[: input.ndim - len(sizes)]
     image = lax.reshape(input, (*outer, math.prod(input.shape[len(outer) :])))
     shaped = table.shaped(sizes)
-    place = shaped.largest(shaped.taken(lax.stop_gradient(image), windows.lowest(input.dtype)))
-    # read through the places that are a result, so that these are what backward saves
-    return picked(image, place), place
+    indices = shaped.largest(shaped.gather(lax.stop_gradient(image), windows.lowest(input.dtype)))
+    # gathered by the indices that are returned, so that backward saves these
+    return picked(image, indices), indices
 
 
-def picked(image: Any, place: Any) -> Any:
-    """The elements of flattened images at places, in the places' shape."""
-    flat = lax.reshape(place, (*image.shape[:-1], math.prod(place.shape[image.ndim - 1 :])))
-    return lax.reshape(jnp.take_along_axis(image, flat, -1), place.shape)
+def picked(image: Any, indices: Any) -> Any:
+    """The elements of flattened images at indices, in the indices' shape."""
+    flat = lax.reshape(indices, (*image.shape[:-1], math.prod(indices.shape[image.ndim - 1 :])))
+    return lax.reshape(jnp.take_along_axis(image, flat, -1), indices.shape)
 
 
 _MAX_POOL = operation_of(_max_pool)
@@ -158,11 +158,11 @@ def _max_pooled(
     return apply(_MAX_POOL, (input,), (*settings, bool(ceil_mode)))
 
 
-def _one(value: Any, name: str, kinds: str) -> int:
-    found = expanded(value, 1)
-    if found is None:
+def _int(value: Any, name: str, kinds: str) -> int:
+    values = expanded(value, 1)
+    if values is None:
         raise RuntimeError(f"max_pool1d() {name} must be {kinds} or tuple of ints of size 1 but got size {len(value)}")
-    return found[0]
+    return values[0]
 
 
 @functional
@@ -170,37 +170,38 @@ def max_pool1d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest element of each window along the last axis, and its place."""
+    """The largest element of each window along the last axis, and its index."""
     rank = len(input._type.shape)
     if rank not in (2, 3):
         raise RuntimeError(
             f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
             "(while checking arguments for max_pool1d)"
         )
-    given = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+    settings = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
     if stride is None or stride in ((), []):
-        given["stride"] = kernel_size
-    for name, value in given.items():
+        settings["stride"] = kernel_size
+    for name, value in settings.items():
         if expanded(value, 1) is None:
             raise RuntimeError(f"max_pool1d() argument '{name}' should contain one int (got {len(value)})")
-    kernel, step, ends, spread = [expanded(value, 1)[0] for value in given.values()]  # type: ignore[index]
-    found, places = apply(
+    kernel, step, ends, spread = [expanded(value, 1)[0] for value in settings.values()]  # type: ignore[index]
+    outputs, indices = apply(
         _MAX_POOL, (input.unsqueeze(-2),), ((1, kernel), (1, step), (0, ends), (1, spread), bool(ceil_mode))
     )
-    return found.squeeze(-2), places.squeeze(-2)
+    return outputs.squeeze(-2), indices.squeeze(-2)
 
 
 def _check_max_pool1d(input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> None:
-    """Raise the errors of PyTorch's function that returns no places."""
+    """Raise the errors of PyTorch's function that returns no indices."""
     shape = input._type.shape
     if len(shape) not in (2, 3) or 0 in shape[len(shape) - 2 :]:
         raise RuntimeError(
             "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
             f"{list(shape)}"
         )
-    kernel = _one(kernel_size, "kernel_size", "an int, list of ints")
-    step = kernel if stride is None or stride in ((), []) else _one(stride, "stride", "None, an int, list of ints,")
-    ends, spread = _one(padding, "padding", "an int, list of ints"), _one(dilation, "dilation", "an int, list of ints")
+    kernel = _int(kernel_size, "kernel_size", "an int, list of ints")
+    step = kernel if stride is None or stride in ((), []) else _int(stride, "stride", "None, an int, list of ints,")
+    ends = _int(padding, "padding", "an int, list of ints")
+    spread = _int(dilation, "dilation", "an int, list of ints")
     for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
         if value <= 0:
             raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")
@@ -221,7 +222,7 @@ def max_pool2d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest element of each window of images, and its place in the flattened image."""
+    """The largest element of each window of images, and its flat index."""
     return _max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -230,7 +231,7 @@ def max_pool3d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest element of each window of volumes, and its place in the flattened volume."""
+    """The largest element of each window of volumes, and its flat index."""
     return _max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -243,10 +244,10 @@ def max_pool1d(
     """The largest element of each window along the last axis: see ``max_pool2d``."""
     if not return_indices:
         _check_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
-        if not input.dtype.is_floating_point:  # PyTorch has a kernel of its own for what needs no places
+        if not input.dtype.is_floating_point:  # PyTorch has a separate kernel where no indices are returned
             raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{input.dtype.scalar_name}'")
-    found = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    results = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return results if return_indices else results[0]
 
 
 @functional
@@ -260,9 +261,9 @@ def max_pool2d(
     Arguments:
       input: of shape (N, C, H, W) or (C, H, W).
       stride: the distance of the windows; the kernel's size if None.
-      padding: how far windows reach over the ends; what is there counts as minus infinity.
+      padding: how far windows reach over the ends, where elements are minus infinity.
       ceil_mode: whether windows that start inside or in the left padding may reach over the right padding.
-      return_indices: return also the place of each in the flattened image.
+      return_indices: return also the flat index of each.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.functional.max_pool2d(torch.tensor([[[1., 2.], [4., 3.]]]), 2)
@@ -271,12 +272,12 @@ def max_pool2d(
     Source: `torch.nn.functional.max_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html>`_.
     """
-    found = _max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    results = _max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return results if return_indices else results[0]
 
 
 def _pools_in_fp32(*args: Any, return_indices: bool = False, **kwargs: Any) -> bool:
-    """Whether autocast has a pool of volumes in float32."""
+    """Whether autocast runs a pool of volumes in float32."""
     return not (len(args) > 6 and args[6]) and not return_indices
 
 
@@ -287,11 +288,11 @@ def max_pool3d(
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """The largest element of each window of volumes: see ``max_pool2d``."""
-    found = _max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    results = _max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return results if return_indices else results[0]
 
 
-def _enter_in_torch(name: str, pool: Any, **said: Unpack[Said]) -> None:
+def _enter_in_torch(name: str, pool: Any, **options: Unpack[Said]) -> None:
     """``torch``'s own functions of these names take no ``return_indices``."""
 
     def plain(
@@ -300,7 +301,7 @@ def _enter_in_torch(name: str, pool: Any, **said: Unpack[Said]) -> None:
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     plain.__doc__ = pool.__doc__
-    composite(method=False, name=name, **said)(plain)
+    composite(method=False, name=name, **options)(plain)
 
 
 for _pool in (max_pool1d, max_pool2d, max_pool1d_with_indices):
@@ -328,8 +329,8 @@ def _avg_pool(
     sizes = _check(name, input.shape, kernel_size, stride, padding, (1,) * dims, ceil_mode)
     dtype = from_numpy(input.dtype)
     if (not dtype.is_floating_point and input.dtype != np.int64) or (dims == 3 and is_half(input.dtype)):
-        asked = "avg_pool3d_out_frame" if dims == 3 else name
-        raise NotImplementedError(f"\"{asked}\" not implemented for '{dtype.scalar_name}'")
+        kernel_name = "avg_pool3d_out_frame" if dims == 3 else name
+        raise NotImplementedError(f"\"{kernel_name}\" not implemented for '{dtype.scalar_name}'")
     return single(_window_means)(
         input,
         kernel_size=kernel_size,
@@ -346,23 +347,23 @@ def _window_means(
     divisor_override: int | None,
 ) -> Any:  # fmt: skip
     dims = len(kernel_size)
-    given = input.shape[-dims:]
+    input_sizes = input.shape[-dims:]
     ends = [
         (p, max(0, (count - 1) * s + k - n - p))
-        for n, count, k, s, p in zip(given, sizes, kernel_size, stride, padding, strict=True)
+        for n, count, k, s, p in zip(input_sizes, sizes, kernel_size, stride, padding, strict=True)
     ]
     outer = input.ndim - dims
     start = jnp.zeros((), input.dtype)
     pads = [(0, 0)] * outer + ends
     ones = (1,) * outer
-    # windows that end before the input does leave a rest that none covers
+    # the end of the input that no window covers
     total = lax.reduce_window(input, start, lax.add, ones + kernel_size, ones + stride, pads)
     total = total[(Ellipsis, *[slice(0, count) for count in sizes])]
     divisor: Any = divisor_override
     if divisor is None:
         counts = [
             _counts(n, count, k, s, p, count_include_pad)
-            for n, count, k, s, p in zip(given, sizes, kernel_size, stride, padding, strict=True)
+            for n, count, k, s, p in zip(input_sizes, sizes, kernel_size, stride, padding, strict=True)
         ]
         divisor = math.prod(np.ix_(*counts))
     if input.dtype.kind == "i":
@@ -371,7 +372,7 @@ def _window_means(
 
 
 def _counts(size: int, count: int, kernel: int, stride: int, padding: int, include_pad: bool) -> list[int]:
-    """How many elements each window's sum is divided by."""
+    """The divisor of each window's sum."""
     starts = [i * stride - padding for i in range(count)]
     if include_pad:
         return [min(s + kernel, size + padding) - s for s in starts]
@@ -395,11 +396,11 @@ def avg_pool1d(
             f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
             "(while checking arguments for avg_pool1d)"
         )
-    given = {"kernel_size": kernel_size, "stride": stride or kernel_size, "padding": padding}
-    for name, value in given.items():
+    settings = {"kernel_size": kernel_size, "stride": stride or kernel_size, "padding": padding}
+    for name, value in settings.items():
         if expanded(value, 1) is None:
             raise RuntimeError(f"avg_pool1d() argument '{name}' should contain one int (got {len(value)})")
-    k, s, p = [expanded(value, 1)[0] for value in given.values()]  # type: ignore[index]
+    k, s, p = [expanded(value, 1)[0] for value in settings.values()]  # type: ignore[index]
     params = ((1, k), (1, s), (0, p), bool(ceil_mode), bool(count_include_pad), None)
     return apply(_AVG_POOL, (input.unsqueeze(-2),), params).squeeze(-2)
 

@@ -1,4 +1,4 @@
-"""Losses of real targets: squared, absolute and robust distances, and likelihoods of counts and of normal numbers."""
+"""Losses of real targets: squared, absolute and robust distances, and likelihoods of counts and normal variables."""
 
 import math
 from typing import Any
@@ -16,14 +16,14 @@ from fgrad.torch.ops.table.table import Array, composite
 
 
 def _broadcast(input: Any, target: Any) -> tuple[Tensor, Tensor]:
-    """Both at one shape, with PyTorch's warning if they had two."""
+    """Both broadcast to one shape, with PyTorch's warning if they differ."""
     if target.size() != input.size():
         warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
         )
-        found = ops.broadcast_tensors(input, target)
-        return found[0], found[1]
+        tensors = ops.broadcast_tensors(input, target)
+        return tensors[0], tensors[1]
     return input, target
 
 
@@ -105,7 +105,7 @@ def smooth_l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """The absolute distance less ``beta / 2``, and below ``beta`` the square over ``2 beta``; its mean or sum.
+    """``d**2 / (2 * beta)`` for distances ``d`` below ``beta``, else ``d - beta / 2``; its mean or sum.
 
     Source: `torch.nn.functional.smooth_l1_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.smooth_l1_loss.html>`_.
@@ -160,7 +160,7 @@ def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Minus the log-probability of counts from Poisson distributions, up to a constant unless ``full``.
+    """The negative log-likelihood of Poisson distributions, up to a constant unless ``full``.
 
     Source: `torch.nn.functional.poisson_nll_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.poisson_nll_loss.html>`_.
@@ -175,7 +175,7 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """Minus the log-probability of numbers from normal distributions, up to a constant unless ``full``.
+    """The negative log-likelihood of normal distributions, up to a constant unless ``full``.
 
     Source: `torch.nn.functional.gaussian_nll_loss
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gaussian_nll_loss.html>`_.

@@ -27,13 +27,13 @@ from fgrad.torch.ops.table.table import Array, operation_of
 
 @frozen(eq=False)
 class Taps:
-    """For each element of a resampled axis the places of its taps and their weights, an axis of taps last."""
+    """For each element of a resampled axis the indices and weights of its taps, an axis of taps last."""
 
-    places: np.ndarray
+    indices: np.ndarray
     weights: np.ndarray
 
     def resampled(self, array: Any, axis: int) -> Any:
-        taps = [jnp.take(array, self.places[:, i], axis) for i in range(self.places.shape[1])]
+        taps = [jnp.take(array, self.indices[:, i], axis) for i in range(self.indices.shape[1])]
         if len(taps) == 1:
             return taps[0]
         shape = [1] * array.ndim
@@ -41,22 +41,22 @@ class Taps:
         weights = self.weights
         if array.dtype != np.uint8:
             return sum(tap * jnp.asarray(weights[:, i].reshape(shape), array.dtype) for i, tap in enumerate(taps))
-        # in fixed point: as many bits behind the point as let the largest weight fit into 16 bits
+        # in fixed point: with as many fraction bits as let the largest weight fit into 16 bits
         bits = next(n for n in range(22) if int(0.5 + weights.max() * 2 ** (n + 1)) >= 2**15)
-        whole = np.trunc(weights * 2**bits + np.copysign(0.5, weights)).astype(np.int32)
-        found = sum(tap.astype(np.int32) * jnp.asarray(whole[:, i].reshape(shape)) for i, tap in enumerate(taps))
-        return jnp.clip((found + (1 << (bits - 1))) >> bits, 0, 255).astype(np.uint8)
+        fixed_point = np.trunc(weights * 2**bits + np.copysign(0.5, weights)).astype(np.int32)
+        total = sum(tap.astype(np.int32) * jnp.asarray(fixed_point[:, i].reshape(shape)) for i, tap in enumerate(taps))
+        return jnp.clip((total + (1 << (bits - 1))) >> bits, 0, 255).astype(np.uint8)
 
 
 def _step(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> Any:
-    """How far apart the elements of the result lie in the input (area_pixel_compute_scale)."""
+    """The spacing of the result's elements in the input (area_pixel_compute_scale)."""
     if align_corners:
         return real(size - 1) / real(count - 1) if count > 1 else real(0)
     return real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(count)
 
 
 def _sources(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> np.ndarray:
-    """Where in the input the elements of the result lie."""
+    """The coordinates of the result's elements in the input."""
     step = _step(size, count, align_corners, factor, real)
     at = np.arange(count).astype(real)
     return at * step if align_corners else (at + real(0.5)) * step - real(0.5)
@@ -65,8 +65,8 @@ def _sources(size: int, count: int, align_corners: bool, factor: float | None, r
 def _nearest(size: int, count: int, factor: float | None, exact: bool) -> Taps:
     step = _step(size, count, False, factor, np.float32)
     at = np.arange(count).astype(np.float32)
-    places = np.floor((at + np.float32(0.5)) * step if exact else at * step).astype(np.int64)
-    return Taps(np.minimum(places, size - 1)[:, None], np.ones((count, 1)))
+    indices = np.floor((at + np.float32(0.5)) * step if exact else at * step).astype(np.int64)
+    return Taps(np.minimum(indices, size - 1)[:, None], np.ones((count, 1)))
 
 
 def _linear(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
@@ -74,8 +74,8 @@ def _linear(size: int, count: int, align_corners: bool, factor: float | None, re
         return Taps(np.arange(size)[:, None], np.ones((size, 1)))
     source = np.maximum(_sources(size, count, align_corners, factor, real), 0)
     low = np.minimum(source.astype(np.int64), size - 1)
-    rest = np.clip(source - low.astype(real), 0, 1)
-    return Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), np.stack([1 - rest, rest], 1))
+    fraction = np.clip(source - low.astype(real), 0, 1)
+    return Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), np.stack([1 - fraction, fraction], 1))
 
 
 def cubic_weights(t: Any, stack: Callable[..., Any]) -> Any:
@@ -94,8 +94,8 @@ def cubic_weights(t: Any, stack: Callable[..., Any]) -> Any:
 def _cubic(size: int, count: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
     source = _sources(size, count, align_corners, factor, real)
     low = np.floor(source)
-    places = low.astype(np.int64)[:, None] + np.arange(-1, 3)
-    return Taps(np.clip(places, 0, size - 1), cubic_weights(source - low, np.stack))
+    indices = low.astype(np.int64)[:, None] + np.arange(-1, 3)
+    return Taps(np.clip(indices, 0, size - 1), cubic_weights(source - low, np.stack))
 
 
 def _triangle(x: np.ndarray) -> np.ndarray:
@@ -121,7 +121,7 @@ _FILTERS: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def _filtered(size: int, count: int, align_corners: bool, factor: float | None, mode: str, real: Any) -> Taps:
-    """Taps of a filter as wide as the step, so that nothing between them is missed."""
+    """Taps of a filter as wide as the step, so that no element is skipped."""
     width, filter = _FILTERS[mode]
     step = float(_step(size, count, align_corners, factor, real))
     stretch = max(step, 1.0)
@@ -129,11 +129,11 @@ def _filtered(size: int, count: int, align_corners: bool, factor: float | None, 
     centres = step * (np.arange(count) + 0.5)
     first = np.maximum((centres - support + 0.5).astype(np.int64), 0)
     stop = np.minimum((centres + support + 0.5).astype(np.int64), size)
-    places = first[:, None] + np.arange(max(int((stop - first).max()), 1))
-    inside = places < stop[:, None]
-    weights = np.where(inside, filter((places - centres[:, None] + 0.5) / stretch), 0)
+    indices = first[:, None] + np.arange(max(int((stop - first).max()), 1))
+    inside = indices < stop[:, None]
+    weights = np.where(inside, filter((indices - centres[:, None] + 0.5) / stretch), 0)
     total = weights.sum(1, keepdims=True)
-    return Taps(np.where(inside, places, 0), weights / np.where(total == 0, 1, total))
+    return Taps(np.where(inside, indices, 0), weights / np.where(total == 0, 1, total))
 
 
 _NAMES = {"nearest": "Nearest", "nearest-exact": "NearestExact", "linear": "Linear", "bilinear": "Bilinear",
@@ -198,7 +198,7 @@ def interpolate(
     """Sequences, images or volumes of another size.
 
     Arguments:
-      size, scale_factor: the new size, or how many times the old one: of these, one.
+      size, scale_factor: the new size, or the factor; exactly one of them.
       mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area", or "lanczos".
       align_corners: whether the centres of the elements at the corners stay where they are, not their outer edges.
       recompute_scale_factor: use the ratio of the sizes, not the factor given.
@@ -248,7 +248,7 @@ def interpolate(
 def _wanted(input: Any, size: Any, scale_factor: Any) -> tuple[list[int], list[float] | None]:
     """The sizes asked for, and the factors if these were given instead."""
     dims = input.dim() - 2
-    own = list(input.shape[2:])
+    sizes = list(input.shape[2:])
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is not None:
@@ -257,9 +257,8 @@ def _wanted(input: Any, size: Any, scale_factor: Any) -> tuple[list[int], list[f
         if len(size) != dims:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input with spatial "
-                "dimensions "
-                f"of {own} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
-                "output size in (o1, o2, ...,oK) format."
+                f"dimensions of {sizes} and output size of {size}. Please provide input tensor in (N, C, d1, d2, "
+                "...,dK) format and output size in (o1, o2, ...,oK) format."
             )
         if not all(
             isinstance(n, int | np.integer) or (isinstance(n, Tensor) and not n.is_floating_point()) for n in size
@@ -272,15 +271,14 @@ def _wanted(input: Any, size: Any, scale_factor: Any) -> tuple[list[int], list[f
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
     if not isinstance(scale_factor, list | tuple):
-        return own, [scale_factor] * dims
+        return sizes, [scale_factor] * dims
     if len(scale_factor) != dims:
         raise ValueError(
             "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial "
-            f"dimensions of {own} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, "
-            "d1, d2, "
-            "...,dK) format and scale_factor in (s1, s2, ...,sK) format."
+            f"dimensions of {sizes} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, "
+            "d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format."
         )
-    return own, list(scale_factor)
+    return sizes, list(scale_factor)
 
 
 def _check_rank(rank: int, mode: str) -> None:
@@ -292,8 +290,7 @@ def _check_rank(rank: int, mode: str) -> None:
         return
     raise NotImplementedError(
         f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank}D) for the modes: nearest | linear | "
-        "bilinear "
-        f"| bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
+        f"bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
     )
 
 
@@ -301,7 +298,7 @@ def _check_rank(rank: int, mode: str) -> None:
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
-    """``interpolate`` by its old name, which is deprecated."""
+    """The deprecated name of ``interpolate``."""
     _deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 

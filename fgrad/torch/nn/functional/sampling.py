@@ -1,4 +1,4 @@
-"""``grid_sample`` and ``affine_grid``: images read at any points."""
+"""``grid_sample`` and ``affine_grid``: images sampled at arbitrary points."""
 
 import math
 from collections.abc import Callable
@@ -27,37 +27,37 @@ _WARNING = (
 
 
 def _clipped(x: Any, size: int) -> Any:
-    """Coordinates moved to the ends; no derivative there."""
+    """Coordinates clipped to the ends, without derivative there."""
     return jnp.where(x <= 0, 0, jnp.where(x >= size - 1, size - 1, x))
 
 
 def _reflected(x: Any, low: float, high: float) -> Any:
-    """Coordinates mirrored at two points, as often as need be."""
+    """Coordinates reflected at both ends, repeatedly."""
     span = high - low
     if span == 0:
         return x * 0
-    away = jnp.where(x < low, low - x, x - low)
-    flips = jnp.floor(away / span)
-    rest = away - flips * span
-    return jnp.where(flips % 2 == 0, rest + low, span - rest + low)
+    distance = jnp.where(x < low, low - x, x - low)
+    flips = jnp.floor(distance / span)
+    remainder = distance - flips * span
+    return jnp.where(flips % 2 == 0, remainder + low, span - remainder + low)
 
 
-def _inside(x: Any, size: int, padding: int, align_corners: bool) -> Any:
+def _pad_coordinates(x: Any, size: int, padding: int, align_corners: bool) -> Any:
     """Coordinates as the padding mode moves them."""
     if padding == REFLECTION:
         x = _reflected(x, 0, size - 1) if align_corners else _reflected(x, -0.5, size - 0.5)
     return x if padding == ZEROS else _clipped(x, size)
 
 
-def _read(image: Any, places: Any, sizes: Ints) -> Any:
-    """Elements of flattened images (N, C, ...) at whole coordinates (N, points) for each axis; zero outside."""
+def _gather(image: Any, indices: Any, sizes: Ints) -> Any:
+    """Elements of flattened images (N, C, ...) at integer indices (N, points) for each axis; zero outside."""
     flat: Any = 0
     within: Any = True
-    for place, size in zip(places, sizes, strict=True):
-        within = within & (place >= 0) & (place < size)
-        flat = flat * size + jnp.clip(place, 0, size - 1)
-    found = jnp.take_along_axis(image, flat[:, None, :], 2)
-    return jnp.where(within[:, None, :], found, 0)
+    for index, size in zip(indices, sizes, strict=True):
+        within = within & (index >= 0) & (index < size)
+        flat = flat * size + jnp.clip(index, 0, size - 1)
+    pixels = jnp.take_along_axis(image, flat[:, None, :], 2)
+    return jnp.where(within[:, None, :], pixels, 0)
 
 
 def _named(end: str) -> Callable[..., str]:
@@ -83,15 +83,15 @@ def _grid_sampler(input: Array, grid: Array, interpolation_mode: int, padding_mo
         at = points[:, :, len(sizes) - 1 - axis]
         scaled = (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
         coordinates.append(
-            scaled if interpolation_mode == BICUBIC else _inside(scaled, size, padding_mode, align_corners)
+            scaled if interpolation_mode == BICUBIC else _pad_coordinates(scaled, size, padding_mode, align_corners)
         )
     if interpolation_mode == NEAREST:
-        found = _read(image, [jnp.round(x).astype(np.int64) for x in coordinates], tuple(sizes))
+        sampled = _gather(image, [jnp.round(x).astype(np.int64) for x in coordinates], tuple(sizes))
     elif interpolation_mode == BILINEAR:
-        found = _interpolated(image, coordinates, tuple(sizes))
+        sampled = _interpolated(image, coordinates, tuple(sizes))
     else:
-        found = _cubic(image, coordinates, tuple(sizes), padding_mode, align_corners)
-    return found.reshape(batch, channels, *grid.shape[1:-1])
+        sampled = _cubic(image, coordinates, tuple(sizes), padding_mode, align_corners)
+    return sampled.reshape(batch, channels, *grid.shape[1:-1])
 
 
 def _interpolated(image: Any, coordinates: list[Any], sizes: Ints) -> Any:
@@ -99,11 +99,11 @@ def _interpolated(image: Any, coordinates: list[Any], sizes: Ints) -> Any:
     lows = [jnp.floor(x) for x in coordinates]
     total: Any = 0
     for corner in np.ndindex(*(2,) * len(sizes)):
-        places = [low.astype(np.int64) + c for low, c in zip(lows, corner, strict=True)]
+        indices = [low.astype(np.int64) + c for low, c in zip(lows, corner, strict=True)]
         weight: Any = 1
         for x, low, c in zip(coordinates, lows, corner, strict=True):
             weight = weight * (x - low if c else low + 1 - x)
-        total = total + _read(image, places, sizes) * weight[:, None, :]
+        total = total + _gather(image, indices, sizes) * weight[:, None, :]
     return total
 
 
@@ -113,18 +113,18 @@ def _cubic(image: Any, coordinates: list[Any], sizes: Ints, padding: int, align_
     total: Any = 0
     for i, j in np.ndindex(4, 4):
         taps = [
-            _inside(low + k - 1, size, padding, align_corners).astype(np.int64)
+            _pad_coordinates(low + k - 1, size, padding, align_corners).astype(np.int64)
             for low, k, size in zip(lows, (i, j), sizes, strict=True)
         ]
-        total = total + _read(image, taps, sizes) * (weights[0][:, :, i] * weights[1][:, :, j])[:, None, :]
+        total = total + _gather(image, taps, sizes) * (weights[0][:, :, i] * weights[1][:, :, j])[:, None, :]
     return total
 
 
 def _check(input: Any, grid: Any, mode: int) -> None:
     dims = input.ndim - 2
     if input.dtype != grid.dtype:
-        expected, found = from_numpy(input.dtype).scalar_name, from_numpy(grid.dtype).scalar_name
-        raise RuntimeError(f"expected scalar type {expected} but found {found}")
+        expected, actual = from_numpy(input.dtype).scalar_name, from_numpy(grid.dtype).scalar_name
+        raise RuntimeError(f"expected scalar type {expected} but found {actual}")
     if input.ndim not in (4, 5) or input.ndim != grid.ndim:
         raise RuntimeError(
             f"grid_sampler(): expected {dims + 2}D input and grid with same number of dimensions, but got input with "
@@ -179,7 +179,7 @@ def grid_sample(
       input: of shape (N, C, H, W), or (N, C, D, H, W).
       grid: points, x before y before z in the last axis.
       mode: "bilinear", "nearest", or for images "bicubic".
-      padding_mode: what is read outside: "zeros", the "border", or the "reflection" of the inside.
+      padding_mode: the values outside: "zeros", the "border", or a "reflection" of the inside.
       align_corners: whether -1 and 1 are the centres of the elements at the ends, not their outer edges.
 
     Source: `torch.nn.functional.grid_sample
@@ -208,8 +208,8 @@ def _affine_grid(theta: Array, size: Ints, align_corners: bool) -> Any:
         axes.append(ends if align_corners else ends * theta.dtype.type(n - 1) / theta.dtype.type(n))
     ones = np.ones(size[2:], theta.dtype)
     points = np.stack([*reversed(np.meshgrid(*axes, indexing="ij")), ones], -1).reshape(-1, len(axes) + 1)
-    found = jnp.einsum("pk,njk->npj", points, theta)
-    return found.reshape(theta.shape[0], *size[2:], len(axes))
+    grid = jnp.einsum("pk,njk->npj", points, theta)
+    return grid.reshape(theta.shape[0], *size[2:], len(axes))
 
 
 @composite(method=False)
@@ -244,8 +244,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
     if align_corners and min(size[2:]) == 1:
         warn(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
-            "is "
-            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            "is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
         )
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -36,8 +36,7 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Any:
     if channels % (r * r):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
-            "but "
-            f"input.size(-3)={channels} is not divisible by {r * r}"
+            f"but input.size(-3)={channels} is not divisible by {r * r}"
         )
     parts = lax.reshape(input, (math.prod(outer), channels // (r * r), r, r, height, width))
     moved = jnp.transpose(parts, (0, 1, 4, 2, 5, 3))
@@ -61,8 +60,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
         if size % r:
             raise RuntimeError(
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({at})={size} is "
-                "not "
-                f"divisible by {r}"
+                f"not divisible by {r}"
             )
     parts = lax.reshape(input, (math.prod(outer), channels, height // r, r, width // r, r))
     moved = jnp.transpose(parts, (0, 1, 3, 5, 2, 4))
@@ -72,7 +70,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
 @functional(dispatch=OF_TORCH)
 @operation("ChannelShuffleBackward0", method=False, strides=spatial, fused="ChannelShuffleBackward0", outputs=())
 def channel_shuffle(input: Array, groups: int) -> Any:
-    """The channels dealt out to so many groups.
+    """The channels dealt out to ``groups`` groups in turn.
 
     Source: `torch.nn.functional.channel_shuffle
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.channel_shuffle.html>`_.

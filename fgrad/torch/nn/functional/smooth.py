@@ -1,4 +1,4 @@
-"""Activations with exponentials in them: the ``elu`` family, ``gelu``, ``silu``, ``softplus`` and their kin."""
+"""Smooth activations: the ``elu`` family, ``gelu``, ``silu``, ``softplus`` and their kin."""
 
 import math
 from typing import Any
@@ -50,7 +50,7 @@ def _celu_written(input: Array, alpha: float) -> Any:
 
 
 def _by_result(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    """``_exponential`` with a derivative that reads the result only: what is left of the input once it is written."""
+    """``_exponential`` with a derivative that reads only the result, as an in-place call overwrites the input."""
 
     def vjp(ct: Any, out: Any, x: Any) -> Any:
         return (jnp.where(out <= 0, ct * input_scale * (out + alpha * scale), ct * scale),)
@@ -133,7 +133,7 @@ def _gelu(input: Array, approximate: str) -> Any:
 @writes_out("gelu", operation_of(_gelu), FOUND)
 @takes("gelu(input)")
 def gelu(input: Any, approximate: str = "none") -> Tensor:
-    """The elements, each times the probability that a normal number is below it.
+    """The elements, each times the normal distribution function of it.
 
     Source: `torch.nn.functional.gelu <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gelu.html>`_.
     """

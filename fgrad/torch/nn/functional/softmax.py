@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, and samples of Gumbel's."""
+"""Softmax, its logarithm, and Gumbel-softmax samples."""
 
 import warnings
 from typing import Any
@@ -13,10 +13,10 @@ from fgrad.torch.random.inversion import exponential
 
 
 def _implicit(name: str, rank: int, stacklevel: int) -> int:
-    """The axis that is taken if none is given, with PyTorch's warning."""
+    """The default axis, with PyTorch's warning."""
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=stacklevel + 1,  # PyTorch's functions do not stand behind an entrance
+        stacklevel=stacklevel + 1,  # PyTorch's functions are not wrapped
     )
     return 0 if rank in (0, 1, 3) else 1
 
@@ -56,7 +56,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 @functional
 @takes("empty_like(input=logits)")
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A random choice made soft; ``hard`` makes it one-hot, with the derivative of the soft one.
+    """A differentiable random choice; ``hard`` makes it one-hot, with the derivative of the soft one.
 
     Source: `torch.nn.functional.gumbel_softmax
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html>`_.

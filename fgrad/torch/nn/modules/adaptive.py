@@ -23,12 +23,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
       in_features: the number of features.
       n_classes: the number of classes, the frequent ones first.
       cutoffs: where the clusters begin.
-      div_value: by how much the features of each cluster are fewer than of the one before.
+      div_value: by which the number of features shrinks from cluster to cluster.
       head_bias: whether the head adds one.
 
     Raises:
       ValueError: ``cutoffs`` are not increasing numbers of classes.
-      RuntimeError: at the call, shapes that do not fit, or a target that is no class.
+      RuntimeError: at the call, shapes that do not fit, or a target that is not a class.
 
     >>> import fgrad.torch as torch
     >>> layer = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 10, cutoffs=[4])
@@ -121,8 +121,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head = F.log_softmax(head_output, dim=1)
         parts = [head[:, : self.shortlist_size]]
         for i, cluster in enumerate(self.tail):
-            own = F.log_softmax(cluster(input), dim=1)
-            parts.append(own + head[:, self.shortlist_size + i].unsqueeze(1))
+            within = F.log_softmax(cluster(input), dim=1)
+            parts.append(within + head[:, self.shortlist_size + i].unsqueeze(1))
         return ops.cat(parts, dim=1)
 
     def log_prob(self, input: Any) -> Any:

@@ -14,7 +14,7 @@ class MultiheadAttention(Module):
 
     Arguments:
       embed_dim: the number of features of the queries and of the output.
-      num_heads: among how many heads they are divided.
+      num_heads: how many heads share them.
       dropout: the probability with which an attention weight is dropped while training.
       bias: whether the projections add one.
       add_bias_kv: whether to append a learnt key and value.
@@ -124,9 +124,9 @@ class MultiheadAttention(Module):
         """Attend from ``query`` to ``key`` and ``value``.
 
         Arguments:
-          key_padding_mask: ``(N, S)``; True, or minus infinity, for keys that are not looked at.
+          key_padding_mask: ``(N, S)``; True, or minus infinity, for keys to ignore.
           need_weights: whether to return the attention weights, averaged over the heads if ``average_attn_weights``.
-          attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``; True for pairs that are not looked at, or numbers to add.
+          attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``; True for pairs to ignore, or numbers to add.
           is_causal: says that ``attn_mask`` is causal.
         """
         key_padding_mask = F._canonical_mask(
@@ -189,7 +189,7 @@ class MultiheadAttention(Module):
 
 
 def _swapped(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
-    """Sequence first.  What was one tensor stays one, for ``multi_head_attention_forward`` projects it once then."""
+    """Sequence first.  Inputs that are one tensor stay one: ``multi_head_attention_forward`` then projects it once."""
     new_key = key.transpose(1, 0)
     new_query = new_key if query is key and key is value else query.transpose(1, 0)
     return new_query, new_key, new_key if key is value else value.transpose(1, 0)

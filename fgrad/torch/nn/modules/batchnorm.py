@@ -194,7 +194,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Any) -> None:
-        """Take the number of channels from ``input``."""
+        """Infer the number of channels from ``input``."""
         if not self.has_uninitialized_params():
             return
         self.num_features: Any = input.shape[1]
@@ -243,7 +243,7 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over several processes; with one process, which is all there is here, over that one.
+    """Batch normalisation over several processes; here there is only one.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.SyncBatchNorm(1, affine=False)(torch.tensor([[1.0], [3.0]]))

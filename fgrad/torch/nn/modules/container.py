@@ -49,19 +49,19 @@ class _Ordered(Module):
         self._modules = {str(i): module for i, module in enumerate(self._modules.values())}
 
     def append(self, module: Any) -> Self:
-        """Put ``module`` at the end."""
+        """Append ``module``."""
         self.add_module(str(len(self)), module)
         return self
 
     def pop(self, key: Any) -> Any:
-        """Take a module out."""
+        """Remove and return a module."""
         module = self[key]  # type: ignore[index]
         del self[key]  # type: ignore[arg-type]
         return module
 
 
 class Sequential(_Ordered):
-    """Modules called one after another, each with what the one before returned.
+    """Modules called in order, each with the result of the one before.
 
     Arguments:
       args: the modules; or one ``OrderedDict`` of them, whose keys are their names.
@@ -114,7 +114,7 @@ class Sequential(_Ordered):
         """Put ``module`` before the one at ``index``.
 
         Raises:
-          AssertionError: ``module`` is no module.
+          AssertionError: ``module`` is not a module.
           IndexError: ``index`` is out of range.
         """
         if not isinstance(module, Module):
@@ -126,7 +126,7 @@ class Sequential(_Ordered):
         return self
 
     def extend(self, sequential: Iterable[Any]) -> Self:
-        """Put all modules of ``sequential`` at the end."""
+        """Append all modules of ``sequential``."""
         for module in sequential:
             self.append(module)
         return self
@@ -161,7 +161,7 @@ class Sequential(_Ordered):
 
 
 def _shift(modules: dict[str, Any], index: int, module: Any) -> None:
-    """Move what stands at ``index`` and after it on by one, and put ``module`` there."""
+    """Shift the children from ``index`` on by one, and put ``module`` there."""
     for i in range(len(modules), index, -1):
         modules[str(i)] = modules[str(i - 1)]
     modules[str(index)] = module
@@ -184,7 +184,7 @@ class ModuleList(_Ordered):
     """A list of modules that its owner registers.
 
     Raises:
-      TypeError: ``modules`` cannot be iterated over, or holds other things than modules.
+      TypeError: ``modules`` is not iterable, or holds something that is not a module.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.ModuleList([torch.nn.ReLU(), torch.nn.ReLU()])
@@ -221,7 +221,7 @@ class ModuleList(_Ordered):
         _shift(self._modules, index, module)
 
     def extend(self, modules: Iterable[Any]) -> Self:
-        """Put all of ``modules`` at the end."""
+        """Append all of ``modules``."""
         if not isinstance(modules, Iterable):
             raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
         offset = len(self)
@@ -289,11 +289,11 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Take all modules out."""
+        """Remove all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Take the module called ``key`` out."""
+        """Remove and return the module called ``key``."""
         return self._modules.pop(key)
 
     def keys(self) -> Any:
@@ -311,8 +311,8 @@ class ModuleDict(Module):
     def update(self, modules: Any) -> None:
         """Enter all of ``modules``, a dictionary or pairs of names and modules."""
         if not isinstance(modules, Iterable):
-            given = type(modules).__name__
-            raise TypeError(f"ModuleDict.update should be called with an iterable of key/value pairs, but got {given}")
+            kind = type(modules).__name__
+            raise TypeError(f"ModuleDict.update should be called with an iterable of key/value pairs, but got {kind}")
         mapping = isinstance(modules, ModuleDict | Mapping)
         pairs = modules.items() if mapping else checked_pairs(modules, "ModuleDict")
         for name, module in pairs:

@@ -71,7 +71,7 @@ class _ConvNd(Module):
         self.output_padding = output_padding
         self.groups = groups
         self.padding_mode = padding_mode
-        #: what ``F.pad`` takes: the last dimension first, two numbers for each
+        #: for ``F.pad``: the last dimension first, two numbers for each
         self._reversed_padding_repeated_twice = _pad_argument(padding, kernel_size, dilation)
         channels = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         self.weight = Parameter(ops.empty((*channels, *kernel_size), device=device, dtype=dtype))
@@ -86,7 +86,7 @@ class _ConvNd(Module):
             if self.weight.is_contiguous():
                 init.kaiming_uniform_(self.weight, a=math.sqrt(5))
             else:
-                # the numbers are drawn in the order of the indices, whatever the order in memory
+                # drawn in the order of the indices, whatever the order in memory
                 drawn = ops.empty(tuple(self.weight.shape), device=self.weight.device, dtype=self.weight.dtype)
                 self.weight.copy_(init.kaiming_uniform_(drawn, a=math.sqrt(5)))
             if self.bias is not None:
@@ -119,7 +119,7 @@ def _pad_argument(padding: Any, kernel_size: tuple[int, ...], dilation: tuple[in
 
 
 class _Convolution(_ConvNd):
-    """A convolution: what the three dimensions have in common.
+    """The common base of convolutions.
 
     Arguments:
       in_channels, out_channels: number of channels.
@@ -130,7 +130,7 @@ class _Convolution(_ConvNd):
       padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
 
     Raises:
-      ValueError: channels that ``groups`` does not divide, or a padding that there is not.
+      ValueError: channels that ``groups`` does not divide, or an unknown padding mode.
     """
 
     def __init__(
@@ -226,10 +226,10 @@ class Conv3d(_Convolution):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """A transposed convolution: what the three dimensions have in common.
+    """The common base of transposed convolutions.
 
     Arguments:
-      output_padding: added to one side of the output, to choose among the sizes that a stride makes equal.
+      output_padding: added to one side of the output, to choose among the sizes that a stride leaves ambiguous.
       The others are those of the convolution that this one is the transpose of.
 
     Raises:

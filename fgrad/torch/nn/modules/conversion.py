@@ -13,7 +13,7 @@ from fgrad.torch.nn.parameter import Parameter, is_lazy
 
 
 class Conversion(Traversal):
-    """The module as tensors that a function is applied to."""
+    """Applying a function to every tensor of a module."""
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
         if recurse:
@@ -81,10 +81,10 @@ class Conversion(Traversal):
         >>> torch.nn.BatchNorm1d(1).to(torch.float64).num_batches_tracked.dtype
         torch.int64
         """
-        place, dtype, non_blocking, copy, memory_format = to_arguments(args, kwargs)
+        target, dtype, non_blocking, copy, memory_format = to_arguments(args, kwargs)
         if copy is not None:
             raise RuntimeError(".to() does not accept copy argument")
-        device = None if place is None else device_type(place)
+        device = None if target is None else device_type(target)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
@@ -116,7 +116,7 @@ class Conversion(Traversal):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros in place."""
+        """Set the gradients of all parameters to None, or with ``set_to_none=False`` to zeros in place."""
         for parameter in self.parameters():
             if parameter.grad is None:
                 continue
@@ -131,10 +131,10 @@ class Conversion(Traversal):
 
 
 def _converted(param: Any, fn: Callable[[Any], Any]) -> Any:
-    """The parameter with ``fn`` applied to its data and gradient: the same object where its data can be exchanged."""
+    """The parameter with ``fn`` applied to its data and gradient: the same object where its data can be replaced."""
     grad = param.grad
     with no_grad():
-        # of a parameter that waits for its shape, what is converted is the empty tensor that holds its dtype and device
+        # an uninitialised parameter converts the empty tensor that holds its dtype and device
         data = fn(param.data if is_lazy(param) else param)
     if _exchangeable(param, data):
         param.data = data

@@ -10,7 +10,7 @@ class _DropoutNd(Module):
     """A dropout: the probability with which an element is dropped, and whether it is dropped in place.
 
     Raises:
-      ValueError: ``p`` is no probability.
+      ValueError: ``p`` is not a probability.
     """
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Hooks of modules: the tables of those that are global, and the pair around backward."""
+"""Hooks of modules: the global tables, and the identities around a module's backward."""
 
 import functools
 import weakref
@@ -198,7 +198,7 @@ class WithModule:
 
 
 class BackwardHookFunction(Function):
-    """The identity.  Around a module's inputs and its outputs, its nodes are where their gradients pass together."""
+    """The identity.  Around a module's inputs and its outputs, its nodes see all their gradients together."""
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
@@ -225,15 +225,15 @@ class BackwardHook:
         self.hooks = hooks
         self.pre_hooks = pre_hooks
         self.grad_outputs: Any = None
-        self.inputs: _Places | None = None
-        self.outputs: _Places | None = None
+        self.inputs: _TensorPositions | None = None
+        self.outputs: _TensorPositions | None = None
         self.n_inputs = 0
 
     def around_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         def hook(grad_input: tuple[Any, ...], _: Any) -> Any:
             return self._on_grad_inputs(grad_input)
 
-        hook.behind = self._behind_inputs  # type: ignore[attr-defined]
+        hook.behind = self._input_hook_calls  # type: ignore[attr-defined]
         self.n_inputs: int = len(args)
         args, self.inputs = _through_identity(args, hook)
         return args
@@ -242,26 +242,26 @@ class BackwardHook:
         def hook(_: Any, grad_output: tuple[Any, ...]) -> Any:
             return self._on_grad_outputs(grad_output)
 
-        hook.behind = self._behind_outputs  # type: ignore[attr-defined]
+        hook.behind = self._output_hook_calls  # type: ignore[attr-defined]
         if isinstance(result, tuple):
             result, self.outputs = _through_identity(result, hook)
             return result
         (result,), self.outputs = _through_identity((result,), hook)
         return result
 
-    def _behind_inputs(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
-        """What is called with the gradients of the inputs, for ``hook_schedule``: kind, hook, module, handle."""
+    def _input_hook_calls(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
+        """The hooks called with the gradients of the inputs, for ``hook_schedule``: kind, hook, module, handle."""
         tables = everywhere.backward, self.module._backward_hooks
         return [("module hook", hook, type(self.module).__name__, _handle(hook, tables)) for hook in self.hooks]
 
-    def _behind_outputs(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
-        """What is called with the gradients of the outputs."""
+    def _output_hook_calls(self) -> list[tuple[str, Callable[..., Any], str, int | None]]:
+        """The hooks called with the gradients of the outputs."""
         tables, name = (everywhere.backward_pre, self.module._backward_pre_hooks), type(self.module).__name__
-        found = [("module pre-hook", hook, name, _handle(hook, tables)) for hook in self.pre_hooks]
-        return found + self._behind_inputs() if self.inputs is None else found
+        calls = [("module pre-hook", hook, name, _handle(hook, tables)) for hook in self.pre_hooks]
+        return calls + self._input_hook_calls() if self.inputs is None else calls
 
     def _on_grad_inputs(self, grad_input: tuple[Any, ...]) -> Any:
-        # without gradients of the outputs, the gradient came to the inputs past the module, as in double backward
+        # without gradients of the outputs, that of the inputs bypassed the module, as in double backward
         if self.grad_outputs is None or self.inputs is None:
             return None
         grads = self.inputs.spread(grad_input)
@@ -298,7 +298,7 @@ class BackwardHook:
         return self.outputs.collect(grads)
 
     def _call_without_grad_inputs(self) -> None:
-        """No input requires a gradient, so there is no node that runs last: the hooks are called now."""
+        """No input requires a gradient, so no node runs last: call the hooks now."""
         warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
@@ -315,13 +315,13 @@ class BackwardHook:
 
 
 def _handle(hook: Any, tables: tuple[_Table, ...]) -> int | None:
-    """The number of the handle with which a hook was put into one of some tables."""
+    """The id of a hook's handle, in whichever of the tables has it."""
     return next((id for table in tables for id, each in table.items() if each is hook), None)
 
 
 @define
-class _Places:
-    """Where the tensors stand among a call's arguments or results."""
+class _TensorPositions:
+    """The positions of the tensors among a call's arguments or results."""
 
     size: int
     tensors: list[int]
@@ -329,26 +329,28 @@ class _Places:
     def spread(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """One value for each argument: None where it is no tensor."""
         spread: list[Any] = [None] * self.size
-        for place, value in zip(self.tensors, values, strict=True):
-            spread[place] = value
+        for position, value in zip(self.tensors, values, strict=True):
+            spread[position] = value
         return tuple(spread)
 
     def collect(self, values: Any) -> tuple[Any, ...]:
-        return tuple(values[place] for place in self.tensors)
+        return tuple(values[position] for position in self.tensors)
 
 
-def _through_identity(values: tuple[Any, ...], hook: Callable[..., Any]) -> tuple[tuple[Any, ...], _Places | None]:
+def _through_identity(
+    values: tuple[Any, ...], hook: Callable[..., Any]
+) -> tuple[tuple[Any, ...], _TensorPositions | None]:
     """``values``, the tensors among them sent through an identity whose node has ``hook``; None where no node is."""
-    places = _Places(len(values), [i for i, value in enumerate(values) if isinstance(value, Tensor)])
-    tensors = places.collect(values)
+    positions = _TensorPositions(len(values), [i for i, value in enumerate(values) if isinstance(value, Tensor)])
+    tensors = positions.collect(values)
     if not (is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
         return values, None
     new = BackwardHookFunction.apply(*tensors)
     node = next(tensor.grad_fn for tensor in new if tensor.grad_fn is not None)
     node.register_hook(hook)
     changed = list(values)
-    for place, value in zip(places.tensors, new, strict=True):
-        changed[place] = value
+    for position, value in zip(positions.tensors, new, strict=True):
+        changed[position] = value
     if type(values) is tuple:
-        return tuple(changed), places
-    return type(values)(*changed), places  # a named tuple
+        return tuple(changed), positions
+    return type(values)(*changed), positions  # a named tuple

@@ -1,4 +1,4 @@
-"""Modules that take the sizes they were not told from the input of their first call."""
+"""Modules that infer missing sizes from the input of their first call."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ class LazyModuleMixin(_Base):
                     tensor.materialize(loaded.shape)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters their shapes; called with the arguments of the first call."""
+        """Materialize the parameters, from the arguments of the first call."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:

@@ -22,7 +22,7 @@ else:
 
 
 class _LazyConvMixin(LazyModuleMixin, _Base):
-    """What the lazy convolutions, transposed or not, have in common."""
+    """The common base of lazy convolutions, transposed or not."""
 
     def _make_lazy(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         self.weight: Any = UninitializedParameter(device=device, dtype=dtype)
@@ -35,7 +35,7 @@ class _LazyConvMixin(LazyModuleMixin, _Base):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Any, *_: Any, **__: Any) -> None:
-        """Take the number of channels from ``input``."""
+        """Infer the number of channels from ``input``."""
         if not self.has_uninitialized_params():
             return
         self.in_channels: int = self._channels_of(input)

@@ -12,7 +12,7 @@ from fgrad.torch.nn.parameter import Parameter, UninitializedParameter
 
 
 class Identity(Module):
-    """Hands on its input; takes any arguments, and ignores them.
+    """Returns its input; any arguments are accepted and ignored.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.Identity(54, unused=True)(torch.ones(1))
@@ -136,7 +136,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     cls_to_become: type[Any] = Linear
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        # PyTorch too makes the empty weight before it forgets it; an empty one draws nothing
+        # PyTorch too first makes an empty weight; it draws nothing
         super().__init__(0, 0, False)
         self.weight: Any = UninitializedParameter(device=device, dtype=dtype)
         self.out_features = out_features
@@ -148,7 +148,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Any) -> None:
-        """Take the number of features from ``input``."""
+        """Infer the number of features from ``input``."""
         if self.has_uninitialized_params():
             with no_grad():
                 self.in_features = input.shape[-1]

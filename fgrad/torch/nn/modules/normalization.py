@@ -39,12 +39,12 @@ class LocalResponseNorm(Module):
 class CrossMapLRN2d(Module):
     """Divides each channel of images by a norm of its neighbours, with PyTorch's own sums.
 
-    The sums keep the first channel, once it is in, and the gradient sums other channels than the values: it is not
-    their derivative.  ``LocalResponseNorm`` is the layer that is right.
+    Its sums never drop the first channel, and its gradient sums other channels than the values do: it is not their
+    derivative.  ``LocalResponseNorm`` is correct.
 
     Arguments:
       size: how many channels to sum.
-      alpha, beta, k: the factor of the mean, the exponent, and what is added to the mean.
+      alpha, beta, k: the factor of the mean, the exponent, and the term added to the mean.
 
     Raises:
       ValueError: the input does not have four dimensions.

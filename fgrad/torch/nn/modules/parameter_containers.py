@@ -11,7 +11,7 @@ from fgrad.torch.nn.modules.registration import typename
 from fgrad.torch.nn.parameter import Parameter
 
 
-def _kept(value: Any) -> Any:
+def _as_parameter(value: Any) -> Any:
     """Tensors become parameters."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
@@ -29,7 +29,7 @@ class ParameterList(Module):
     """A list of parameters that its owner registers; tensors put into it become parameters.
 
     Raises:
-      TypeError: ``values`` cannot be iterated over.
+      TypeError: ``values`` is not iterable.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.ParameterList([torch.ones(2), 3])
@@ -53,7 +53,7 @@ class ParameterList(Module):
         return getattr(self, _position(len(self), index))
 
     def __setitem__(self, index: int, param: Any) -> None:
-        setattr(self, _position(len(self), index), _kept(param))
+        setattr(self, _position(len(self), index), _as_parameter(param))
 
     def __len__(self) -> int:
         return self._size
@@ -62,13 +62,13 @@ class ParameterList(Module):
         return (self[i] for i in range(len(self)))
 
     def append(self, value: Any) -> Self:
-        """Put ``value`` at the end."""
+        """Append ``value``."""
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
-        """Put all of ``values`` at the end."""
+        """Append all of ``values``."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in values:
@@ -121,7 +121,7 @@ class ParameterDict(Module):
     def __setitem__(self, key: str, value: Any) -> None:
         # PyTorch enters the key before it checks it
         self._keys[key] = None
-        setattr(self, self._name(key), _kept(value))
+        setattr(self, self._name(key), _as_parameter(value))
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
@@ -140,28 +140,28 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> "ParameterDict":
-        """Another one of the same parameters."""
+        """A shallow copy."""
         return ParameterDict(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value of ``key``, which is ``default`` from now on if it had none."""
+        """The value of ``key``, set to ``default`` if missing."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Take all values out."""
+        """Remove all values."""
         for key in list(self):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Take the value of ``key`` out."""
+        """Remove and return the value of ``key``."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last value out, with its name."""
+        """Remove and return the last name and value."""
         key = next(reversed(self)) if self._keys else self._keys.popitem()[0]
         return key, self.pop(key)
 

@@ -8,10 +8,10 @@ from fgrad.torch.nn.modules.sizes import Size, each
 
 
 class _FractionalMaxPoolNd(Module):
-    """The maximum of windows at random places: what the dimensions have in common.
+    """Common base: the maximum of windows at random positions.
 
     Raises:
-      ValueError: neither or both of ``output_size`` and ``output_ratio`` are given, or the ratio is none.
+      ValueError: not exactly one of ``output_size`` and ``output_ratio`` is given, or the ratio is not between 0 and 1.
     """
 
     _spatial_dims: ClassVar[int]
@@ -40,7 +40,7 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """The maximum of windows at random places in ``(N, C, H, W)`` or ``(C, H, W)`` (Graham, 2014).
+    """The maximum of windows at random positions in ``(N, C, H, W)`` or ``(C, H, W)`` (Graham, 2014).
 
     >>> import fgrad.torch as torch
     >>> torch.nn.FractionalMaxPool2d(2, output_size=3)(torch.ones(1, 8, 8)).shape
@@ -64,7 +64,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The maximum of windows at random places in ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    """The maximum of windows at random positions in ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
 
     Source: `torch.nn.FractionalMaxPool3d
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.FractionalMaxPool3d.html>`_.

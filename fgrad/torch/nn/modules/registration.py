@@ -1,4 +1,4 @@
-"""What a module holds: parameters, buffers and submodules, registered by assigning them as attributes."""
+"""The parameters, buffers and submodules of a module, registered by assigning attributes."""
 
 import inspect
 from collections import OrderedDict
@@ -44,7 +44,7 @@ _TABLES: dict[str, Callable[[], Any]] = {
 
 
 class Registry:
-    """The attributes of a module, kept apart by kind."""
+    """The attributes of a module, in a table for each kind."""
 
     #: whether ``Module.__init__`` calls the next class's ``__init__`` with the arguments it got
     call_super_init: bool = False
@@ -90,10 +90,10 @@ class Registry:
     # registration by name
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Keep ``tensor`` (or None) as state that is not trained; in ``state_dict`` only if ``persistent``.
+        """Register ``tensor`` (or None) as state that is not trained; in ``state_dict`` only if ``persistent``.
 
         Raises:
-          TypeError: ``name`` is no string, ``tensor`` no tensor.
+          TypeError: ``name`` is not a string, or ``tensor`` not a tensor.
           KeyError: ``name`` is empty, has a dot, or is another attribute already.
           AttributeError: ``Module.__init__`` was not called.
         """
@@ -111,10 +111,10 @@ class Registry:
             self._non_persistent_buffers_set.add(name)
 
     def register_parameter(self, name: str, param: Any) -> None:
-        """Keep ``param`` (a ``Parameter`` or None) as one that is trained.
+        """Register ``param`` (a ``Parameter`` or None).
 
         Raises:
-          TypeError: ``name`` is no string, ``param`` no parameter.
+          TypeError: ``name`` is not a string, or ``param`` not a parameter.
           KeyError: ``name`` is empty, has a dot, or is another attribute already.
           ValueError: ``param`` is not a leaf.
           AttributeError: ``Module.__init__`` was not called.
@@ -137,10 +137,10 @@ class Registry:
         self._parameters[name] = parameter_registration(self, name, param)
 
     def add_module(self, name: str, module: Any) -> None:
-        """Keep ``module`` (or None) as a child called ``name``.
+        """Register ``module`` (or None) as a child called ``name``.
 
         Raises:
-          TypeError: ``name`` is no string, ``module`` no module.
+          TypeError: ``name`` is not a string, or ``module`` not a module.
           KeyError: ``name`` is empty, has a dot, or is another attribute already.
         """
         if module is not None and not isinstance(module, Registry):
@@ -173,11 +173,11 @@ class Registry:
     # registration by assignment
 
     def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
+        attributes = self.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
-            held = own.get(table)
-            if held is not None and name in held:
-                return held[name]
+            members = attributes.get(table)
+            if members is not None and name in members:
+                return members[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -246,10 +246,10 @@ class Registry:
         super().__delattr__(name)
 
     def __dir__(self) -> list[str]:
-        held = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
+        names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
         # the children of a Sequential are called 0, 1, ..., which no attribute access can spell
-        return sorted(name for name in held if not name[0].isdigit())
+        return sorted(name for name in names if not name[0].isdigit())
 
 
-def _refuse(value: Any, place: str) -> NoReturn:
-    raise TypeError(f"cannot assign '{typename(value)}' as {place}")
+def _refuse(value: Any, role: str) -> NoReturn:
+    raise TypeError(f"cannot assign '{typename(value)}' as {role}")

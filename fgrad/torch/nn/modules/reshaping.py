@@ -1,4 +1,4 @@
-"""Layers that move elements and compute nothing: flattening, folding, shuffling."""
+"""Layers that only rearrange elements: flattening, folding, shuffling."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ class Unflatten(Module):
 
 
 class Fold(Module):
-    """Adds up overlapping blocks, the columns of its input, to an image.
+    """Sums overlapping blocks, the columns of its input, into an image.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.Fold((1, 3), (1, 2))(torch.ones(1, 2, 2))
@@ -94,7 +94,7 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Takes overlapping blocks from an image and makes each a column.
+    """Extracts overlapping blocks of an image as columns.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.Unfold((1, 2))(torch.arange(3.0).reshape(1, 1, 1, 3))

@@ -21,7 +21,7 @@ __getattr__, __dir__ = deferred(
     },
 )
 
-#: by mode: how many gates there are, whose weights lie one below the other
+#: by mode: how many gates there are; their weights are stacked
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
@@ -38,7 +38,7 @@ class RNNBase(Module):
       proj_size: of an ``LSTM``, the size to which its state is projected, if not 0.
 
     Raises:
-      TypeError, ValueError: an argument that makes no sense.
+      TypeError, ValueError: an argument is invalid.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RNNBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def flatten_parameters(self) -> None:
-        """Nothing: PyTorch puts the weights side by side in a GPU's memory, where there is one."""
+        """Do nothing: PyTorch packs the weights in a GPU's memory here."""
 
     @property
     def all_weights(self) -> list[list[Any]]:
@@ -128,7 +128,7 @@ class RNNBase(Module):
             raise RuntimeError(msg.format(expected, list(hx.size())))
 
     def _state_sizes(self, batch: int) -> list[tuple[int, int, int]]:
-        """The sizes of each tensor of the state, for so many sequences."""
+        """The sizes of each tensor of the state, for a number of sequences."""
         layers = self.num_layers * (2 if self.bidirectional else 1)
         sizes = [self.proj_size or self.hidden_size]
         if self.mode == "LSTM":

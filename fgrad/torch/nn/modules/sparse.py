@@ -1,6 +1,6 @@
 """Embeddings: rows of a weight matrix picked by index, alone or summed up in bags.
 
-The gradient of the weight is dense; ``sparse=True`` asks for PyTorch's sparse tensors, which there are not here.
+The gradient of the weight is dense; ``sparse=True``, which asks for PyTorch's sparse tensors, is refused.
 """
 
 from typing import Any, Self
@@ -12,8 +12,8 @@ from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
 
-def _row(padding_idx: int | None, num_embeddings: int, name: str) -> int | None:
-    """``padding_idx`` counted from the first row."""
+def _checked_padding_idx(padding_idx: int | None, num_embeddings: int, name: str) -> int | None:
+    """``padding_idx``, made non-negative."""
     if padding_idx is None:
         return None
     if not -num_embeddings <= padding_idx < max(num_embeddings, 1):
@@ -36,18 +36,18 @@ class _Table(Module):
     weight: Any
 
     def _make_weight(
-        self, num_embeddings: int, embedding_dim: int, given: Any, trained: bool, device: Any, dtype: Any
+        self, num_embeddings: int, embedding_dim: int, weight: Any, trained: bool, device: Any, dtype: Any
     ) -> None:
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        if given is None:
+        if weight is None:
             empty = ops.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
             self.weight = Parameter(empty, requires_grad=trained)
             self.reset_parameters()
             return
-        if list(given.shape) != [num_embeddings, embedding_dim]:
+        if list(weight.shape) != [num_embeddings, embedding_dim]:
             raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-        self.weight = Parameter(given, requires_grad=trained)
+        self.weight = Parameter(weight, requires_grad=trained)
 
     def reset_parameters(self) -> None:
         """Draw new weights from the standard normal distribution, with zeros at ``padding_idx``."""
@@ -69,7 +69,7 @@ class Embedding(_Table):
       sparse: refused.
 
     Raises:
-      AssertionError: ``padding_idx`` is no row.
+      AssertionError: ``padding_idx`` is not a row.
       NotImplementedError: ``sparse=True``.
 
     >>> import fgrad.torch as torch
@@ -96,7 +96,7 @@ class Embedding(_Table):
     ) -> None:
         super().__init__()
         _refuse_sparse(sparse)
-        self.padding_idx: int | None = _row(padding_idx, num_embeddings, "Padding_idx")
+        self.padding_idx: int | None = _checked_padding_idx(padding_idx, num_embeddings, "Padding_idx")
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
@@ -134,7 +134,7 @@ class Embedding(_Table):
         """An embedding whose weight is ``embeddings``, not trained unless ``freeze`` is False.
 
         Raises:
-          AssertionError: ``embeddings`` is no matrix.
+          AssertionError: ``embeddings`` is not a matrix.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -161,7 +161,7 @@ class EmbeddingBag(_Table):
       The others are those of ``Embedding``; the row ``padding_idx`` does not count in a bag.
 
     Raises:
-      AssertionError: ``padding_idx`` is no row.
+      AssertionError: ``padding_idx`` is not a row.
       NotImplementedError: ``sparse=True``.
 
     >>> import fgrad.torch as torch
@@ -193,7 +193,7 @@ class EmbeddingBag(_Table):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx: int | None = _row(padding_idx, num_embeddings, "padding_idx")
+        self.padding_idx: int | None = _checked_padding_idx(padding_idx, num_embeddings, "padding_idx")
         self._make_weight(num_embeddings, embedding_dim, _weight, True, device, dtype)
         self.mode = mode
         self.sparse = sparse
@@ -241,7 +241,7 @@ class EmbeddingBag(_Table):
         """An embedding bag whose weight is ``embeddings``, not trained unless ``freeze`` is False.
 
         Raises:
-          AssertionError: ``embeddings`` is no matrix.
+          AssertionError: ``embeddings`` is not a matrix.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")

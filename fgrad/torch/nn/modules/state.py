@@ -17,7 +17,7 @@ _EXTRA_STATE = "_extra_state"
 
 
 class _IncompatibleKeys(NamedTuple):
-    """What ``load_state_dict`` found missing and unexpected."""
+    """The keys that ``load_state_dict`` found missing and unexpected."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -31,7 +31,7 @@ class _IncompatibleKeys(NamedTuple):
 
 
 class State(Conversion):
-    """The module as a flat dictionary of tensors."""
+    """A module as a flat dictionary of tensors."""
 
     #: saved in the metadata of a state dict, for ``_load_from_state_dict`` to read older ones
     _version: int = 1
@@ -60,10 +60,10 @@ class State(Conversion):
                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
                 FutureWarning,
             )
-            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
-            destination = given["destination"] if destination is None else destination
-            prefix = prefix or given.get("prefix", "")
-            keep_vars = keep_vars or given.get("keep_vars", False)
+            positional = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+            destination = positional["destination"] if destination is None else destination
+            prefix = prefix or positional.get("prefix", "")
+            keep_vars = keep_vars or positional.get("keep_vars", False)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -100,7 +100,7 @@ class State(Conversion):
         raise RuntimeError(_NO_EXTRA_STATE.format("get"))
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what ``get_extra_state`` gave."""
+        """Restore what ``get_extra_state`` returned."""
         raise RuntimeError(_NO_EXTRA_STATE.format("set"))
 
     # ----------------------------------------------------------------------------------------------------------------
@@ -133,9 +133,9 @@ class State(Conversion):
         unexpected: list[str] = []
         errors: list[str] = []
         metadata = getattr(state_dict, "_metadata", None)
-        own: Any = OrderedDict(state_dict)
+        copied: Any = OrderedDict(state_dict)
         if metadata is not None:
-            own._metadata = metadata
+            copied._metadata = metadata
 
         def load(module: Any, local: Any, prefix: str = "") -> None:
             local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
@@ -154,7 +154,7 @@ class State(Conversion):
                         "values, if incompatible_keys need to be modified, it should be done inplace."
                     )
 
-        load(self, own)
+        load(self, copied)
         if strict and unexpected:
             errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
         if strict and missing:
@@ -177,9 +177,9 @@ class State(Conversion):
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
-        own = {**self._parameters, **self._persistent_buffers()}
-        own = {name: tensor for name, tensor in own.items() if tensor is not None}
-        for name, tensor in own.items():
+        members = {**self._parameters, **self._persistent_buffers()}
+        members = {name: tensor for name, tensor in members.items() if tensor is not None}
+        for name, tensor in members.items():
             key = prefix + name
             if key in state_dict:
                 error = self._load_tensor(name, key, tensor, state_dict[key], assign)
@@ -198,7 +198,7 @@ class State(Conversion):
         for key in state_dict if strict else ():
             if key.startswith(prefix) and key != extra:
                 name, dot, _ = key[len(prefix) :].partition(".")
-                if name not in (self._modules if dot else own):
+                if name not in (self._modules if dot else members):
                     unexpected_keys.append(key)
 
     def _load_tensor(self, name: str, key: str, tensor: Any, loaded: Any, assign: bool) -> str | None:

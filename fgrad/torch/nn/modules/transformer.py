@@ -23,7 +23,7 @@ def _causal_mask(size: int, device: Any = None, dtype: Any = None) -> Any:
     return ops.triu(ops.full((size, size), float("-inf"), dtype=dtype, device=device), diagonal=1)
 
 
-# under PyTorch's names, by which others import them
+# names that other libraries import
 
 
 def _get_clones(module: Module, N: int) -> ModuleList:
@@ -40,7 +40,7 @@ def _get_activation_fn(activation: Activation) -> Callable[[Any], Any]:
 
 
 def _is_causal(mask: Any, is_causal: bool | None, src: Any, batch_first: bool) -> bool:
-    """Whether ``mask`` is the causal one, found out by looking if it was not said."""
+    """Whether ``mask`` is causal, by inspection if unstated."""
     if is_causal is not None or mask is None:
         return is_causal is True
     length = src.size(0 if src.dim() == 2 or not batch_first else 1)
@@ -49,7 +49,7 @@ def _is_causal(mask: Any, is_causal: bool | None, src: Any, batch_first: bool) -
 
 
 def _canonical(mask: Any, name: str, other: Any, other_name: str, like: Any) -> Any:
-    """A mask as numbers to add; ``other`` is the mask whose type it must agree with, if any."""
+    """A mask as numbers to add; its type must agree with that of ``other``, if any."""
     return F._canonical_mask(
         mask=mask,
         mask_name=name,
@@ -172,8 +172,8 @@ class TransformerEncoder(Module):
       encoder_layer: the layer that is copied.
       num_layers: how often.
       norm: a module called at the end.
-      enable_nested_tensor, mask_check: PyTorch then leaves padded positions out of the computation in evaluation, and
-        gives zeros for them; so does this, though it computes them.
+      enable_nested_tensor, mask_check: in evaluation PyTorch then skips padded positions and
+        returns zeros for them; so does this, though it computes them.
 
     >>> import fgrad.torch as torch
     >>> layer = torch.nn.TransformerEncoderLayer(4, 2, dim_feedforward=8, batch_first=True)
@@ -213,18 +213,18 @@ class TransformerEncoder(Module):
         output = src
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=is_causal, src_key_padding_mask=padding)
-        if padding is not None and mask is None and self._leaves_padding_out(src, padding):
+        if padding is not None and mask is None and self._skips_padding(src, padding):
             output = output.masked_fill((padding != 0).unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
 
-    def _leaves_padding_out(self, src: Any, padding: Any) -> bool:
-        """Whether PyTorch computes this as a nested tensor, in which there are no padded positions."""
+    def _skips_padding(self, src: Any, padding: Any) -> bool:
+        """Whether PyTorch computes this as a nested tensor, which has no padded positions."""
         first = self.layers[0]
         if not self.use_nested_tensor or first.training or src.dim() != 3:
             return False
         padded = padding != 0
         if self.mask_check and bool((padded[:, :-1] & ~padded[:, 1:]).any()):
-            return False  # padding that something follows
+            return False  # padding before the end of a sequence
         return not (is_grad_enabled() and any(tensor.requires_grad for tensor in (src, *first.parameters())))
 
 
@@ -306,7 +306,7 @@ class TransformerEncoderLayer(Module):
     Arguments:
       d_model, nhead: the number of features and of heads.
       dim_feedforward: the number of features between the linear layers.
-      dropout: of attention weights and of what is added to the residuals.
+      dropout: of attention weights and of residual branches.
       activation: between the linear layers; ``"relu"``, ``"gelu"`` or a function.
       layer_norm_eps: of the normalisations.
       batch_first: whether inputs are ``(N, L, E)`` rather than ``(L, N, E)``.
@@ -339,14 +339,14 @@ class TransformerEncoderLayer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.linear1: Linear = Linear(d_model, dim_feedforward, **made)
+        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **options)
         self.dropout: Dropout = Dropout(dropout)
-        self.linear2: Linear = Linear(dim_feedforward, d_model, **made)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **options)
         self.norm_first = norm_first
-        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1: Dropout = Dropout(dropout)
         self.dropout2: Dropout = Dropout(dropout)
         self.activation: Callable[[Any], Any] = _get_activation_fn(activation)
@@ -398,16 +398,16 @@ class TransformerDecoderLayer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.linear1: Linear = Linear(d_model, dim_feedforward, **made)
+        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **options)
         self.dropout: Dropout = Dropout(dropout)
-        self.linear2: Linear = Linear(dim_feedforward, d_model, **made)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **options)
         self.norm_first = norm_first
-        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1: Dropout = Dropout(dropout)
         self.dropout2: Dropout = Dropout(dropout)
         self.dropout3: Dropout = Dropout(dropout)

@@ -1,4 +1,4 @@
-"""Walking the tree of modules: children, descendants, their parameters and buffers, by name or one after another."""
+"""Walking the tree of modules: children, descendants, their parameters and buffers, by name or in order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
@@ -17,7 +17,7 @@ class Traversal(Registry):
         """The descendant with the dotted name ``target``; the module itself for an empty one.
 
         Raises:
-          AttributeError: there is none, or it is no module.
+          AttributeError: there is none, or it is not a module.
         """
         module: Any = self
         for name in target.split(".") if target else ():
@@ -27,11 +27,11 @@ class Traversal(Registry):
         return module
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
-        """Put ``module`` in the place with the dotted name ``target``, which must exist already if ``strict``.
+        """Set the submodule with the dotted name ``target``, which must already exist if ``strict``.
 
         Raises:
-          ValueError: ``target`` is empty, ``module`` no module.
-          AttributeError: the way to the place, or with ``strict`` the place, does not exist or is no module.
+          ValueError: ``target`` is empty, or ``module`` not a module.
+          AttributeError: the path to it, or with ``strict`` the target itself, does not exist or is not a module.
         """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
@@ -47,7 +47,7 @@ class Traversal(Registry):
         """The parameter with the dotted name ``target``.
 
         Raises:
-          AttributeError: there is none, or it is no parameter.
+          AttributeError: there is none, or it is not a parameter.
         """
         path, _, name = target.rpartition(".")
         parameter = _attribute(self.get_submodule(path), name)
@@ -59,7 +59,7 @@ class Traversal(Registry):
         """The buffer with the dotted name ``target``.
 
         Raises:
-          AttributeError: there is none, or it is no buffer.
+          AttributeError: there is none, or it is not a buffer.
         """
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
@@ -69,7 +69,7 @@ class Traversal(Registry):
         return buffer
 
     # ----------------------------------------------------------------------------------------------------------------
-    # one after another
+    # in order
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True

@@ -1,4 +1,4 @@
-"""``torch.nn.modules.utils``: what libraries with layers of their own take from PyTorch's.
+"""``torch.nn.modules.utils``: helpers that libraries of layers import.
 
 Source: `torch.nn.modules.utils <https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/utils.py>`_.
 """
@@ -11,10 +11,10 @@ from fgrad.torch.nn.modules.sizes import each
 
 
 def _ntuple(count: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """The function that gives a value for each of ``count`` dimensions."""
-    found = partial(each, count=count)
-    found.__name__ = name  # type: ignore[attr-defined]
-    return found
+    """A function that makes ``count``-tuples of single values."""
+    parse = partial(each, count=count)
+    parse.__name__ = name  # type: ignore[attr-defined]
+    return parse
 
 
 _single = _ntuple(1, "_single")
@@ -24,12 +24,12 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(values: Sequence[Any], count: int) -> tuple[Any, ...]:
-    """The values from the last to the first, each ``count`` times; padding is given so."""
+    """The values in reverse, each ``count`` times: the form of padding."""
     return tuple(value for value in reversed(values) for _ in range(count))
 
 
 def _list_with_default(out_size: list[int], defaults: list[int]) -> Any:
-    """The sizes that are given, and of the others the last of the defaults."""
+    """The given sizes, None replaced by the default."""
     if isinstance(out_size, int | tuple):
         return out_size
     if len(defaults) <= len(out_size):
@@ -39,7 +39,7 @@ def _list_with_default(out_size: list[int], defaults: list[int]) -> Any:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix off the names of a ``state_dict``, as ``DataParallel`` puts one before them.
+    """Strip a prefix, such as ``DataParallel``'s, from the names of a ``state_dict``.
 
     >>> state = {'module.weight': 1}
     >>> consume_prefix_in_state_dict_if_present(state, 'module.')

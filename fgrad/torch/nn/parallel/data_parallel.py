@@ -1,4 +1,4 @@
-"""``torch.nn.DataParallel`` as it is where PyTorch finds no GPU: it hands its arguments on."""
+"""``torch.nn.DataParallel`` as without a GPU: it passes its arguments on."""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -7,9 +7,9 @@ from fgrad.torch.nn.modules.module import Module
 
 
 class DataParallel(Module):
-    """A module around another one, which it calls; its parameters are named ``module.weight`` and so on.
+    """A wrapper of a module; its parameters are named ``module.weight`` and so on.
 
-    PyTorch splits batches among GPUs where it has some.  Here the module runs as one, where its parameters are.
+    PyTorch splits batches among GPUs if it has some.  Here the module runs undivided, where its parameters are.
 
     Arguments:
       module: the module that is called.

@@ -1,4 +1,4 @@
-"""``torch.nn.parallel.DistributedDataParallel``: programs ask whether a module is one; none is here."""
+"""``torch.nn.parallel.DistributedDataParallel``, for ``isinstance`` checks; there are no instances here."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from fgrad.torch.nn.modules.module import Module
 
 
 class DistributedDataParallel(Module):
-    """A module whose gradients several processes average.
+    """A module whose gradients are averaged over several processes.
 
     Raises:
       ValueError: always, as in PyTorch where no processes are joined.

@@ -1,4 +1,4 @@
-"""``torch.nn.parallel.scatter_gather``: what is not a tensor goes to several devices; tensors need a GPU each.
+"""``torch.nn.parallel.scatter_gather``: only values that are not tensors can be scattered, for lack of GPUs.
 
 Source: PyTorch's ``torch/nn/parallel/scatter_gather.py``.
 """
@@ -13,7 +13,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Sequence[A
     """The inputs once for each device.
 
     Raises:
-      NotImplementedError: there is a tensor in them, which would be cut in pieces for several GPUs.
+      NotImplementedError: the inputs contain a tensor, which would be split among several GPUs.
     """
     if isinstance(inputs, Tensor):
         raise NotImplementedError("scatter: fgrad computes on one device; shard JAX arrays instead.")

@@ -1,5 +1,5 @@
-"""``torch.nn.utils``: gradients clipped, parameters as one vector, parameters computed from others,
-sequences of different lengths, layers fused."""
+"""``torch.nn.utils``: clipping gradients, parameters as vectors, parametrizations, sequences of different lengths,
+fusing layers."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Modules made without their initial values."""
+"""Modules constructed without initial values."""
 
 import inspect
 from typing import Any
@@ -8,14 +8,14 @@ from fgrad.torch.random.default import get_rng_state, set_rng_state
 
 
 def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
-    """Make a module whose parameters and buffers have no particular values, drawing no random numbers.
+    """Construct a module with uninitialised parameters and buffers, drawing no random numbers.
 
     Arguments:
       module_cls: the class of the module, which takes a ``device``.
       args, kwargs: the arguments of the class.
 
     Raises:
-      RuntimeError: it is no class of modules, or takes no ``device``.
+      RuntimeError: it is not a module class, or takes no ``device``.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.utils.skip_init(torch.nn.Linear, 5, 1).weight.shape

@@ -1,4 +1,4 @@
-"""Weights of convolutions laid out in memory by a format."""
+"""The memory format of the weights of convolutions."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from fgrad.torch.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTra
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Lay out the weights of a module's two-dimensional convolutions by a memory format; returns the module.
+    """Set the memory format of the weights of a module's two-dimensional convolutions; returns the module.
 
     >>> import fgrad.torch as torch
     >>> layer = torch.nn.Conv2d(3, 1, 2)
@@ -20,7 +20,7 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Lay out the weights of a module's three-dimensional convolutions by a memory format; returns the module.
+    """Set the memory format of the weights of a module's three-dimensional convolutions; returns the module.
 
     Source: `torch.nn.utils.convert_conv3d_weight_memory_format
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.convert_conv3d_weight_memory_format.html>`_.

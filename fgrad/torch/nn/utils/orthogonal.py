@@ -12,7 +12,7 @@ from fgrad.torch.nn.utils.parametrize import register_parametrization
 
 
 def _skew(x: Any, n: int, k: int) -> Any:
-    """The skew-Hermitian matrix of ``n`` rows whose lower triangle begins with that of ``x``."""
+    """The skew-Hermitian matrix with ``n`` rows whose lower triangle begins with that of ``x``."""
     x = x.tril()
     if n != k:
         x = ops.cat([x, x.new_zeros(n, n - k).expand(*x.shape[:-2], -1, -1)], dim=-1)
@@ -55,13 +55,13 @@ def _is_orthogonal(q: Any) -> bool:
 
 
 def _orthogonalized(a: Any) -> Any:
-    """The factor Q of a tall matrix, by which the diagonal of R is not negative."""
+    """The factor Q of a tall matrix, with signs for which the diagonal of R is not negative."""
     x, tau = ops.geqrf(a)
     return linalg.householder_product(x, tau) * x.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
 class _Orthogonal(Module):
-    """A matrix of any values as an orthogonal one, by a map and, if it is ``trivialized``, times a fixed ``base``."""
+    """An orthogonal matrix from an arbitrary one, by a map and, if ``trivialized``, times a fixed ``base``."""
 
     base: Any
 
@@ -91,8 +91,8 @@ class _Orthogonal(Module):
         wide = weight.size(-2) < weight.size(-1)
         q = weight.mT if wide else weight
         if not self.trivialized:
-            found = self._reflections(q)
-            return found.mT if wide else found
+            reflections = self._reflections(q)
+            return reflections.mT if wide else reflections
         n, k = q.shape[-2:]
         if n != k:
             q = _orthogonalized(
@@ -101,7 +101,7 @@ class _Orthogonal(Module):
         else:
             q = q.clone() if _is_orthogonal(q) else _orthogonalized(q)
         self.base = q
-        # all maps send this to the identity
+        # every map takes this to the identity
         start = ops.zeros_like(weight)
         start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
         return start
@@ -115,7 +115,7 @@ class _Orthogonal(Module):
         a, tau = ops.geqrf(q)
         signs = a.diagonal(dim1=-2, dim2=-1)
         signs.sign_()
-        signs[tau == 0.0] *= -1  # LAPACK left this reflection out
+        signs[tau == 0.0] *= -1  # LAPACK omits this reflection
         return a
 
 
@@ -132,7 +132,7 @@ def orthogonal(
       use_trivialization: whether the result is a fixed orthogonal matrix times that of the map (Lezcano Casado, 2019).
 
     Raises:
-      ValueError: there is no such weight, it is no matrix, or there is no such map for it.
+      ValueError: the weight or the map does not exist, or the weight is not a matrix.
 
     >>> import fgrad.torch as torch
     >>> layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(2, 2))
@@ -154,5 +154,5 @@ def orthogonal(
         raise ValueError(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
-    made = _Orthogonal(weight, orthogonal_map, trivialized=use_trivialization)
-    return register_parametrization(module, name, made, unsafe=True)
+    parametrization = _Orthogonal(weight, orthogonal_map, trivialized=use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)

@@ -13,7 +13,7 @@ from fgrad.torch.nn.utils.parametrize import register_parametrization
 
 
 class _WeightNorm(Module):
-    """A magnitude times a direction, the one of the norm over all dimensions but ``dim`` (-1: over all)."""
+    """A magnitude times a direction; norms are over all dimensions but ``dim`` (-1: over all)."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 class _SpectralNorm(Module):
-    """The weight over its largest singular value, which power iteration finds while training."""
+    """The weight divided by its largest singular value, from power iteration while training."""
 
     def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
@@ -94,12 +94,12 @@ class _SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             self._iterate(matrix, self.n_power_iterations)
-        # copies, for the next call writes the buffers that backward would read
+        # copies, because the next call writes the buffers that backward would read
         u, v = self._u.clone(), self._v.clone()
         return weight / ops.vdot(u, ops.mv(matrix, v))
 
     def right_inverse(self, value: Any) -> Any:
-        # PyTorch too takes any weight for normalised
+        # like PyTorch, accept any weight as normalised
         return value
 
 
@@ -116,7 +116,7 @@ def spectral_norm(
       dim: the dimension of the outputs; 0, or 1 for transposed convolutions.
 
     Raises:
-      ValueError: there is no such weight.
+      ValueError: the weight does not exist.
 
     >>> import fgrad.torch as torch
     >>> layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(2, 3))

@@ -41,7 +41,7 @@ _cache = _Cache()
 
 @contextlib.contextmanager
 def cached() -> Iterator[None]:
-    """A block in which each parametrised tensor is computed only once.
+    """A context in which each parametrised tensor is computed only once.
 
     >>> from fgrad.torch.nn.utils import parametrize
     >>> with parametrize.cached():
@@ -63,7 +63,7 @@ class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, first to last, and the original: ``original``, or ``original0`` and so on.
 
     Raises:
-      ValueError: there is none, or values of another dtype or shape come out and ``unsafe`` is not set.
+      ValueError: there is none, or one changes dtype or shape and ``unsafe`` is not set.
 
     Source: `torch.nn.utils.parametrize.ParametrizationList
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.parametrize.ParametrizationList.html>`_.
@@ -103,9 +103,8 @@ class ParametrizationList(ModuleList):
         for name in ("dtype", "device"):
             if getattr(original, name) != getattr(new, name):
                 raise ValueError(
-                    f"When `right_inverse` outputs one tensor, it may not change the {name}.\n"
-                    f"original.{name}: {getattr(original, name)}\n"
-                    f"right_inverse(original).{name}: {getattr(new, name)}"
+                    f"When `right_inverse` outputs one tensor, it may not change the {name}.\noriginal.{name}: "
+                    f"{getattr(original, name)}\nright_inverse(original).{name}: {getattr(new, name)}"
                 )
         with no_grad():
             original.set_(new)
@@ -118,18 +117,18 @@ class ParametrizationList(ModuleList):
                     "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
                     f"{i} of the sequence with type {type(part).__name__}."
                 )
-            kept = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part
-            _register(self, f"original{i}", kept.requires_grad_(original.requires_grad))
+            tensor = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part
+            _register(self, f"original{i}", tensor.requires_grad_(original.requires_grad))
 
     def _originals(self) -> list[Any]:
         return [self.original] if self.is_tensor else [getattr(self, f"original{i}") for i in range(self.ntensors)]
 
     def right_inverse(self, value: Any) -> None:
-        """Write the original so that ``value`` comes out: what assigning to the parametrised tensor does.
+        """Set the original so that the parametrised tensor is ``value``: called by assigning to it.
 
         Raises:
           RuntimeError: a parametrization has no ``right_inverse``.
-          ValueError: one gives something else than the original is.
+          ValueError: one returns another type, dtype or shape than the original's.
         """
         with no_grad():
             for module in reversed(list(self)):
@@ -191,7 +190,7 @@ def _check_like(value: Any, no_tensor: str, changed: str, dtype: Any, shape: Any
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# the module: a class of its own, on which the tensor is a property
+# the module: an own class, on which the tensor is a property
 
 
 def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
@@ -203,14 +202,13 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 
 def _getstate(self: Any) -> NoReturn:
     raise RuntimeError(
-        "Serialization of parametrized modules is only supported through state_dict(). See:\n"
-        "https://pytorch.org/tutorials/beginner/saving_loading_models.html"
-        "#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training"
+        "Serialization of parametrized modules is only supported through state_dict(). "
+        "See:\nhttps://pytorch.org/tutorials/beginner/saving_loading_models.html#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training"
     )
 
 
 def _give_class(module: Any) -> None:
-    """Make the module the only one of a new class."""
+    """Give the module a class of its own."""
     cls = type(module)
     body: dict[str, Any] = {"__getstate__": _getstate}
     if not hasattr(cls, "__deepcopy__"):
@@ -235,7 +233,7 @@ def _property(tensor_name: str) -> property:
 
 
 def register_parametrization(module: Any, tensor_name: str, parametrization: Any, *, unsafe: bool = False) -> Any:
-    """Make ``module``'s tensor ``tensor_name`` the value of ``parametrization`` on what it was; returns the module.
+    """Replace the tensor ``tensor_name`` of ``module`` by ``parametrization`` of it; returns the module.
 
     Arguments:
       module: the module.
@@ -244,7 +242,7 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Any
       unsafe: whether dtype and shape may change.
 
     Raises:
-      ValueError: there is no such tensor, or dtype or shape change.
+      ValueError: the tensor does not exist, or dtype or shape change.
 
     Source: `torch.nn.utils.parametrize.register_parametrization
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.parametrize.register_parametrization.html>`_.
@@ -308,10 +306,10 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Any:
-    """Make the tensor an ordinary one again: of its present value, or of the original one; returns the module.
+    """Make the tensor an ordinary one again, with its present or its original value; returns the module.
 
     Raises:
-      ValueError: it is not parametrised, or by several tensors and should not be left parametrised.
+      ValueError: it is not parametrised, or by several originals without ``leave_parametrized``.
 
     Source: `torch.nn.utils.parametrize.remove_parametrizations
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.parametrize.remove_parametrizations.html>`_.
@@ -354,8 +352,8 @@ def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tenso
     """Parametrise ``to_module`` as another module is, with its parameters; returns ``to_module``.
 
     Arguments:
-      from_module: the parametrised module; where it is not, nothing happens.
-      to_module: the other one, which gets parameters of the names that it lacks.
+      from_module: the parametrised module; otherwise nothing happens.
+      to_module: the other one, which gets the parameters that it lacks.
       tensor_name: the only parameter to transfer; without it, all that are parametrised.
 
     >>> import fgrad.torch as torch
@@ -374,9 +372,9 @@ def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tenso
     for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:
         if not hasattr(to_module, name):
             setattr(to_module, name, Parameter(getattr(from_module, name)))
-        given = from_module.parametrizations[name]
-        for parametrization in given:
+        parametrizations = from_module.parametrizations[name]
+        for parametrization in parametrizations:
             register_parametrization(to_module, name, parametrization)
-        for original, value in (*given._parameters.items(), *given._buffers.items()):
+        for original, value in (*parametrizations._parameters.items(), *parametrizations._buffers.items()):
             setattr(to_module.parametrizations[name], original, value)
     return to_module

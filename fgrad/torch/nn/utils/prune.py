@@ -2,8 +2,8 @@
 
 NOTE [A pruned parameter]
 Pruning ``weight`` keeps the parameter under ``weight_orig`` and the mask in the buffer ``weight_mask``; ``weight``
-itself becomes their product, made anew by a hook before every call of ``forward``, so that gradients pass to what is
-left.  Pruned again, the parts that are left are looked at only, and the masks are combined.
+itself becomes their product, recomputed by a hook before every ``forward``, so that gradients reach what is left.
+Pruning again considers only what is left and combines the masks.
 
 Source: `torch.nn.utils.prune <https://docs.pytorch.org/docs/2.13/nn.html#torch.nn.utils.prune.BasePruningMethod>`_.
 """
@@ -44,7 +44,7 @@ class BasePruningMethod(ABC):
     _tensor_name: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Make the pruned parameter anew; a hook before ``forward``."""
+        """Recompute the pruned parameter; a hook before ``forward``."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
@@ -62,10 +62,10 @@ class BasePruningMethod(ABC):
     def apply(
         cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
     ) -> Any:
-        """Prune the parameter ``name`` of a module, with the method made of the other arguments.
+        """Prune the parameter ``name`` of a module by a method constructed from the other arguments.
 
         Arguments:
-          importance_scores: what to compare in place of the parameter's elements; of its shape.
+          importance_scores: importances of the elements; by default the parameter itself.
 
         Returns:
           The method, or, if the parameter was pruned before, the container of all its methods.
@@ -116,7 +116,7 @@ class BasePruningMethod(ABC):
         return t * mask
 
     def remove(self, module: Module) -> None:
-        """Make the pruned parameter an ordinary one, with zeros where the mask has them."""
+        """Make pruning permanent: an ordinary parameter with zeros where the mask has them."""
         name = self._tensor_name
         pruned = self.apply_mask(module)
         if hasattr(module, name):
@@ -134,7 +134,7 @@ def _methods(module: Module) -> list[tuple[int, Any]]:
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods one after the other, each of what the earlier ones left."""
+    """Several methods in sequence, each applied to what the earlier ones left."""
 
     PRUNING_TYPE: str = "combined"
 
@@ -151,7 +151,7 @@ class PruningContainer(BasePruningMethod):
         """Add a method for the same parameter.
 
         Raises:
-          TypeError: it is no pruning method.
+          TypeError: it is not a pruning method.
           ValueError: it prunes another parameter.
         """
         if not isinstance(method, BasePruningMethod):
@@ -173,7 +173,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """``default_mask`` with what the latest method prunes of the rest."""
+        """``default_mask`` combined with the latest method's mask of the rest."""
         method = self._pruning_methods[-1]
         mask = default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "unstructured":
@@ -181,9 +181,9 @@ class PruningContainer(BasePruningMethod):
         elif method.PRUNING_TYPE == "structured":
             method_dim: int = method.dim  # type: ignore[attr-defined]
             axis = method_dim + t.dim() if method_dim < 0 else method_dim
-            left = mask.sum(dim=[i for i in range(t.dim()) if i != axis]) != 0
+            remaining = mask.sum(dim=[i for i in range(t.dim()) if i != axis]) != 0
             where = [slice(None)] * t.dim()
-            where[axis] = left
+            where[axis] = remaining
             where = tuple(where)
         elif method.PRUNING_TYPE == "global":
             where = (slice(None),) * t.dim()
@@ -205,18 +205,18 @@ class Identity(BasePruningMethod):
 
 
 class _Amount(BasePruningMethod):
-    """Methods that prune a number, or a share, of elements or slices."""
+    """Methods that prune a number, or a fraction, of elements or slices."""
 
     def __init__(self, amount: Any):
         if not isinstance(amount, numbers.Real):
             raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-        whole = isinstance(amount, numbers.Integral)
-        if (whole and amount < 0) or (not whole and not 0.0 <= float(amount) <= 1.0):
+        is_count = isinstance(amount, numbers.Integral)
+        if (is_count and amount < 0) or (not is_count and not 0.0 <= float(amount) <= 1.0):
             raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
         self.amount = amount
 
     def count(self, size: int) -> int:
-        """How many of ``size`` are pruned."""
+        """The number of elements, out of ``size``, to prune."""
         if not isinstance(self.amount, numbers.Integral):
             return round(float(self.amount) * size)
         count = int(self.amount)
@@ -263,7 +263,7 @@ class _Slices(_Amount):
         self.dim = dim
 
     def scores(self, t: Tensor) -> Tensor:
-        """How important each slice is."""
+        """The importance of each slice."""
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -328,7 +328,7 @@ def identity(module: Module, name: str) -> Module:
 
 
 def random_unstructured(module: Module, name: str, amount: Any) -> Module:
-    """Prune ``amount`` elements of a parameter (a share, if it is a float), chosen at random."""
+    """Prune ``amount`` elements of a parameter (a fraction, if it is a float), chosen at random."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -369,11 +369,11 @@ def global_unstructured(
 
     Arguments:
       parameters: pairs of a module and the name of its parameter.
-      pruning_method: a class of type "unstructured"; it gets the further arguments.
-      importance_scores: for such pairs, what to compare in place of the parameter.
+      pruning_method: a class of type "unstructured"; further arguments are passed to it.
+      importance_scores: importances by such pairs; by default the parameters themselves.
 
     Raises:
-      TypeError: ``parameters`` is no sequence, the scores are no dict, or the method prunes slices.
+      TypeError: ``parameters`` is not iterable, the scores are not a dict, or the method prunes slices.
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
@@ -381,8 +381,8 @@ def global_unstructured(
     if not isinstance(scores, dict):
         raise TypeError("global_unstructured(): importance_scores must be of type dict")
     pairs: Sequence[tuple[Module, str]] = [(module, name) for module, name in parameters]
-    given: list[Any] = [scores.get((module, name), getattr(module, name)) for module, name in pairs]
-    relevant = parameters_to_vector(given)
+    importances: list[Any] = [scores.get((module, name), getattr(module, name)) for module, name in pairs]
+    relevant = parameters_to_vector(importances)
     defaults: list[Any] = [
         getattr(module, name + "_mask", ops.ones_like(getattr(module, name))) for module, name in pairs
     ]
@@ -397,12 +397,12 @@ def global_unstructured(
             f"{pruning_method} of type {method.PRUNING_TYPE}"
         )
     with no_grad():
-        whole = container.compute_mask(relevant, parameters_to_vector(defaults))
+        mask = container.compute_mask(relevant, parameters_to_vector(defaults))
     start = 0
     for module, name in pairs:
         parameter = getattr(module, name)
         count = parameter.numel()
-        custom_from_mask(module, name, mask=whole[start : start + count].view_as(parameter))
+        custom_from_mask(module, name, mask=mask[start : start + count].view_as(parameter))
         start += count
 
 
@@ -413,7 +413,7 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make a pruned parameter an ordinary one, with zeros where its mask has them.
+    """Make pruning permanent: an ordinary parameter with zeros where its mask has them.
 
     Raises:
       ValueError: it is not pruned.

@@ -14,7 +14,7 @@ from fgrad.torch.nn.parameter import Parameter, UninitializedParameter
 
 
 class SpectralNorm:
-    """The hook, called before ``forward``; while training each call goes on with power iteration."""
+    """The hook, called before ``forward``; while training each call continues the power iteration."""
 
     _version = 1
 
@@ -35,7 +35,7 @@ class SpectralNorm:
         return weight.reshape(weight.size(0), -1)
 
     def compute_weight(self, module: Any, do_power_iteration: bool) -> Any:
-        """The normalised weight, by the singular vectors that the module has or, better ones that it gets."""
+        """The normalised weight, from the module's singular vectors, improved first while training."""
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:
@@ -43,7 +43,7 @@ class SpectralNorm:
                 for _ in range(self.n_power_iterations):
                     v = F.normalize(ops.mv(matrix.t(), u), dim=0, eps=self.eps, out=v)
                     u = F.normalize(ops.mv(matrix, v), dim=0, eps=self.eps, out=u)
-                # copies, for the next call writes the buffers that backward would read
+                # copies, because the next call writes the buffers that backward would read
                 u = u.clone(memory_format=contiguous_format)
                 v = v.clone(memory_format=contiguous_format)
         return weight / ops.dot(u, ops.mv(matrix, v))
@@ -60,23 +60,23 @@ class SpectralNorm:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
     def _solve_v_and_rescale(self, matrix: Any, u: Any, sigma: Any) -> Any:
-        """The vector that gives a singular value with ``u``; state dicts without versions do not have it."""
+        """The singular vector that belongs to ``u``, which state dicts without versions lack."""
         inverse = matrix.t().mm(matrix).pinverse()
         v = linalg.multi_dot([inverse, matrix.t(), u.unsqueeze(1)]).squeeze(1)
         return v.mul_(sigma / ops.dot(u, ops.mv(matrix, v)))
 
     @staticmethod
     def apply(module: Any, name: str, n_power_iterations: int, dim: int, eps: float) -> "SpectralNorm":
-        """Put the original weight and its singular vectors in the weight's place.
+        """Replace a weight by the original and its singular vectors.
 
         Raises:
-          RuntimeError: that was done before.
-          ValueError: there is no weight, or it is not initialised.
+          RuntimeError: it was already applied.
+          ValueError: the weight does not exist or is not initialised.
         """
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, SpectralNorm) and hook.name == name:
+        for each in module._forward_pre_hooks.values():
+            if isinstance(each, SpectralNorm) and each.name == name:
                 raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
-        made = SpectralNorm(name, n_power_iterations, dim, eps)
+        hook = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
@@ -86,23 +86,23 @@ class SpectralNorm:
                 "forward before applying spectral normalization"
             )
         with no_grad():
-            sizes = made.reshape_weight_to_matrix(weight).size()
+            sizes = hook.reshape_weight_to_matrix(weight).size()
             u, v = (F.normalize(weight.new_empty(n).normal_(0, 1), dim=0, eps=eps) for n in sizes)
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
-        # a plain attribute, which is there before the first call
+        # a plain attribute, for access before the first call
         setattr(module, name, weight.data)
         module.register_buffer(f"{name}_u", u)
         module.register_buffer(f"{name}_v", v)
-        module.register_forward_pre_hook(made)
-        module._register_state_dict_hook(SpectralNormStateDictHook(made))
-        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(made))
-        return made
+        module.register_forward_pre_hook(hook)
+        module._register_state_dict_hook(SpectralNormStateDictHook(hook))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(hook))
+        return hook
 
 
 @frozen(eq=False)
 class SpectralNormLoadStateDictPreHook:
-    """Reads state dicts of before there was a version, which have the normalised weight and only one vector."""
+    """Reads state dicts from before versions, which have the normalised weight and only one vector."""
 
     fn: SpectralNorm
 
@@ -136,7 +136,7 @@ class SpectralNormLoadStateDictPreHook:
 
 @frozen(eq=False)
 class SpectralNormStateDictHook:
-    """Notes the version in state dicts."""
+    """Records the version in state dicts."""
 
     fn: SpectralNorm
 

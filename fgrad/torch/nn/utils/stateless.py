@@ -15,7 +15,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in place of its parameters and buffers: see ``torch.func.functional_call``.
+    """Call a module with its parameters and buffers replaced: see ``torch.func.functional_call``.
 
     Source: `torch.nn.utils.stateless.functional_call
     <https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.stateless.functional_call.html>`_.

@@ -16,25 +16,25 @@ class WeightNorm:
         self.dim: int = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Any:
-        """The weight of the magnitudes and directions that the module has now."""
+        """The weight from the module's current magnitudes and directions."""
         return ops._weight_norm(getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g"), self.dim)
 
     @staticmethod
     def apply(module: Any, name: str, dim: int | None) -> "WeightNorm":
-        """Put the magnitude and the direction of a weight in its place.
+        """Replace a weight by its magnitude and direction.
 
         Raises:
-          RuntimeError: that was done before.
+          RuntimeError: it was already applied.
           ValueError: the weight is not initialised.
         """
         warn(
             "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
             FutureWarning,
         )
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, WeightNorm) and hook.name == name:
+        for each in module._forward_pre_hooks.values():
+            if isinstance(each, WeightNorm) and each.name == name:
                 raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
-        made = WeightNorm(name, dim)
+        hook = WeightNorm(name, dim)
         weight = getattr(module, name)
         if isinstance(weight, UninitializedParameter):
             raise ValueError(
@@ -42,11 +42,11 @@ class WeightNorm:
                 "forward before applying weight normalization"
             )
         del module._parameters[name]
-        module.register_parameter(f"{name}_g", Parameter(ops.norm_except_dim(weight, 2, made.dim).data))
+        module.register_parameter(f"{name}_g", Parameter(ops.norm_except_dim(weight, 2, hook.dim).data))
         module.register_parameter(f"{name}_v", Parameter(weight.data))
-        setattr(module, name, made.compute_weight(module))
-        module.register_forward_pre_hook(made)
-        return made
+        setattr(module, name, hook.compute_weight(module))
+        module.register_forward_pre_hook(hook)
+        return hook
 
     def remove(self, module: Any) -> None:
         """Make the weight a parameter again."""
@@ -84,7 +84,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Undo ``weight_norm``: the weight is a parameter again, of its present value; returns the module.
+    """Undo ``weight_norm``: the weight is a parameter again, with its present value; returns the module.
 
     Raises:
       ValueError: the weight is not normalised.

@@ -1,4 +1,4 @@
-"""``torch.utils.data``: sets of samples, the order in which they are visited, and batches of them.
+"""``torch.utils.data``: data sets, samplers and loaders.
 
 Source: `torch.utils.data <https://docs.pytorch.org/docs/2.13/data.html>`_.
 """

@@ -1,4 +1,4 @@
-"""How samples become a batch."""
+"""Collating samples into batches."""
 
 import copy
 import re
@@ -12,31 +12,31 @@ from fgrad.mutable.types.dtypes import float64
 from fgrad.torch.ops.creation.data import as_tensor, tensor
 from fgrad.torch.ops.views.joining import stack
 
-#: arrays of these types become no tensors: bytes, objects, strings
+#: arrays of these dtypes do not become tensors: bytes, objects, strings
 _NO_NUMBERS = re.compile(r"[SaUO]")
 
 
-def _refusal(found: Any) -> TypeError:
+def _refusal(element: Any) -> TypeError:
     return TypeError(
-        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {found}"
+        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {element}"
     )
 
 
 def _rebuilt(like: Any, entries: dict[Any, Any] | list[Any]) -> Any:
-    """Entries in a container of the same type, if it can be made; else in a plain one."""
+    """Entries in a container of the same type, if possible; else in a plain one."""
     try:
         if isinstance(like, MutableMapping | MutableSequence):
-            made: Any = copy.copy(like)
+            rebuilt: Any = copy.copy(like)
             for key, entry in entries.items() if isinstance(entries, dict) else enumerate(entries):
-                made[key] = entry
-            return made
+                rebuilt[key] = entry
+            return rebuilt
         return type(like)(entries)
     except TypeError:
         return entries
 
 
 def default_convert(data: Any) -> Any:
-    """What holds NumPy arrays with tensors in place of them; lists and dictionaries are gone through.
+    """Convert NumPy arrays to tensors, also within containers.
 
     >>> import numpy as np
     >>> default_convert([np.array([1, 2]), "name"])
@@ -54,15 +54,15 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Mapping):
         return _rebuilt(data, {key: default_convert(data[key]) for key in data})
     if isinstance(data, tuple):
-        found = [default_convert(each) for each in data]
-        return type(data)(*found) if hasattr(data, "_fields") else found
+        elements = [default_convert(each) for each in data]
+        return type(data)(*elements) if hasattr(data, "_fields") else elements
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         return _rebuilt(data, [default_convert(each) for each in data])
     return data
 
 
 def default_collate(batch: Any) -> Any:
-    """A list of samples as a batch: tensors stacked, numbers as a tensor, containers gone through.
+    """A list of samples as a batch: tensors stacked, numbers as a tensor, containers recursively.
 
     Raises:
       TypeError: a sample is of another type.
@@ -100,7 +100,7 @@ def _arrays(batch: Any) -> Tensor:
     return stack([as_tensor(array) for array in batch])
 
 
-#: how samples of these types are collated; the first that fits
+#: the collate functions by type of samples; the first match applies
 _COLLATE: list[tuple[Any, Callable[[Any], Any]]] = [
     (Tensor, lambda batch: stack(batch, 0)),
     (np.ndarray, _arrays),

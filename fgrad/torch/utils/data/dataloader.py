@@ -1,4 +1,4 @@
-"""``DataLoader``: batches of samples of a set."""
+"""``DataLoader``: batches of samples of a data set."""
 
 import math
 from collections import deque
@@ -16,14 +16,14 @@ from fgrad.torch.utils.data.sampler import BatchSampler, RandomSampler, Sequenti
 from fgrad.torch.utils.data.workers import Worker, get_worker_info as get_worker_info
 
 T_co = TypeVar("T_co", covariant=True)
-#: under PyTorch's name, for libraries' annotations
+#: PyTorch's name, for annotations
 _collate_fn_t = Callable[[list[Any]], Any]
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 @define
-class _ByIndex:
+class _MapFetcher:
     """Loads samples by their indices."""
 
     dataset: Any
@@ -41,8 +41,8 @@ class _ByIndex:
         return self.loader.collate_fn([dataset[i] for i in index])
 
 
-class _InARow:
-    """Loads samples one after the other, as many as there are indices."""
+class _IterableFetcher:
+    """Loads the next samples, one for each index."""
 
     def __init__(self, dataset: Any, loader: "DataLoader[Any]"):
         self.samples = iter(dataset)
@@ -90,9 +90,9 @@ class _Batches(Iterator[Any]):
         return self._fetch(next(self._indices))
 
     def __next__(self) -> Any:
-        found = self._load()
+        batch = self._load()
         self._yielded += 1
-        expected = self._loader._length_told
+        expected = self._loader._claimed_length
         if expected is not None and self._yielded > expected:
             text = (
                 f"Length of IterableDataset {self._loader.dataset} was reported to be {expected}(when accessing "
@@ -105,14 +105,14 @@ class _Batches(Iterator[Any]):
                     "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
                 )
             warn(text)
-        return found
+        return batch
 
     def __len__(self) -> int:
         return len(self._loader._index_sampler)
 
 
 class _BatchesInTurn(_Batches):
-    """The batches of one pass, loaded by workers in turn; indices are drawn ahead, as PyTorch hands them out."""
+    """The batches of one pass, loaded by workers in turn; indices are drawn ahead, as in PyTorch."""
 
     def _start(self) -> None:
         loader = self._loader
@@ -120,25 +120,25 @@ class _BatchesInTurn(_Batches):
             Worker(i, loader.num_workers, loader.dataset, self._base_seed, loader._begin, loader.worker_init_fn)
             for i in range(loader.num_workers)
         ]
-        self._hand_out_first()
+        self._assign_first()
 
     def restart(self) -> None:
-        """Another pass with the same workers."""
+        """Start another pass with the same workers."""
         self._indices = iter(self._loader._index_sampler)
         self._yielded = 0
         for worker in self._workers:
             worker.begin()
-        self._hand_out_first()
+        self._assign_first()
 
-    def _hand_out_first(self) -> None:
+    def _assign_first(self) -> None:
         self._active = dict.fromkeys(self._workers, True)
         self._order = cycle(self._workers)
         self._tasks: deque[tuple[Worker, Any]] = deque()
         for _ in range(self._loader.num_workers * (self._loader.prefetch_factor or 0)):
-            self._hand_out()
+            self._assign()
 
-    def _hand_out(self) -> None:
-        """Give the next index to the worker whose turn it is, if there are both."""
+    def _assign(self) -> None:
+        """Assign the next index to the next worker, if there are both."""
         try:
             index = next(self._indices)
         except StopIteration:
@@ -159,31 +159,31 @@ class _BatchesInTurn(_Batches):
             except StopIteration:
                 self._active[worker] = False
             finally:
-                self._hand_out()
+                self._assign()
         raise StopIteration
 
 
 class DataLoader(Generic[T_co]):
-    """Batches of the samples of a set, in an order; each ``iter`` of it begins another pass.
+    """Batches of the samples of a data set; each ``iter`` begins another pass.
 
-    With workers it loads in this process all the same, and in PyTorch's order: ``num_workers`` workers take turns, each
-    with random numbers, a copy of the data set and ``get_worker_info`` of its own.  Nothing is loaded ahead.
+    Workers run in this process, in PyTorch's order: ``num_workers`` workers take turns, each with its own random
+    numbers, copy of the data set and ``get_worker_info``.  Nothing is loaded ahead.
 
     Arguments:
-      dataset: the set, by index or iterable.
-      batch_size: how many samples a batch has; None for samples one by one.
-      shuffle: whether they come at random, and in another order each time.
+      dataset: the data set, indexed or iterable.
+      batch_size: the number of samples of a batch; None for single samples.
+      shuffle: whether the order is random, and different in each pass.
       sampler: the order of indices.
       batch_sampler: the order of lists of indices.
       num_workers: how many workers take turns.
-      collate_fn: makes a batch of a list of samples; ``default_collate``, or for samples one by one
-        ``default_convert``.
+      collate_fn: makes a batch of a list of samples; by default ``default_collate``, or ``default_convert`` for single
+        samples.
       pin_memory: has no effect; it warns, as PyTorch does without an accelerator.
-      drop_last: leave a last batch that is shorter out.
+      drop_last: drop the last batch if it is shorter.
       timeout: has no effect; it has to be 0 without workers.
-      worker_init_fn: called with its number when a worker begins.
+      worker_init_fn: called with its number when a worker starts.
       multiprocessing_context: has no effect; it has to be None without workers.
-      generator: where the order at random and the workers' seeds come from.
+      generator: the generator of random orders and the workers' seeds.
       prefetch_factor: how many batches' indices are drawn ahead for each worker; 2 by default.
       persistent_workers: keep workers, and their random numbers, for the next pass.
       pin_memory_device: has no effect.
@@ -244,10 +244,7 @@ class DataLoader(Generic[T_co]):
         self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
         if sampler is None:
-            if self._iterable:
-                sampler = repeat(None)
-            else:
-                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            sampler = repeat(None) if self._iterable else _order(dataset, shuffle, generator)
         if batch_sampler is not None:
             batch_size = None
         elif batch_size is not None:
@@ -261,8 +258,8 @@ class DataLoader(Generic[T_co]):
             default_convert if batch_sampler is None else default_collate
         )
         self.persistent_workers = persistent_workers
-        #: the length that was told of a set whose samples nobody has counted
-        self._length_told: int | None = None
+        #: the claimed length of an iterable data set
+        self._claimed_length: int | None = None
         self._iterator: _BatchesInTurn | None = None
         self.__initialized = True
 
@@ -280,8 +277,8 @@ class DataLoader(Generic[T_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _begin(self, dataset: Any) -> Callable[[Any], Any]:
-        """What loads from a set, or a worker's copy of it, from its beginning on."""
-        return _InARow(dataset, self) if self._iterable else _ByIndex(dataset, self)
+        """The fetcher of a data set, or of a worker's copy, at its beginning."""
+        return _IterableFetcher(dataset, self) if self._iterable else _MapFetcher(dataset, self)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.num_workers:
@@ -297,10 +294,14 @@ class DataLoader(Generic[T_co]):
     def __len__(self) -> int:
         if not self._iterable:
             return len(self._index_sampler)
-        length = self._length_told = len(self.dataset)
+        length = self._claimed_length = len(self.dataset)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
+
+
+def _order(dataset: Any, shuffle: bool | None, generator: Generator | None) -> Any:
+    return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
@@ -320,12 +321,12 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
 
 
 def _check_iterable(shuffle: bool | None, sampler: Any, batch_sampler: Any) -> None:
-    given = [
+    options = [
         ("shuffle", shuffle, shuffle not in (False, None)),
         ("sampler", sampler, sampler is not None),
         ("batch_sampler", batch_sampler, batch_sampler is not None),
     ]
-    for name, value, wrong in given:
+    for name, value, wrong in options:
         if wrong:
             raise ValueError(
                 f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"

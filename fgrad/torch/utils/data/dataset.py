@@ -1,4 +1,4 @@
-"""Sets of samples, by index or one after the other, and sets made of others."""
+"""Data sets, indexed or iterable, and combinations of them."""
 
 import bisect
 import itertools
@@ -17,9 +17,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """A set whose samples are got by index: subclasses define ``__getitem__``, and mostly ``__len__``.
+    """An indexed data set: subclasses define ``__getitem__``, and usually ``__len__``.
 
-    One that defines ``__getitems__`` is given the indices of a whole batch.
+    If it defines ``__getitems__``, this is called with the indices of a whole batch.
 
     >>> class Squares(Dataset):
     ...     def __getitem__(self, index):
@@ -41,7 +41,7 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
-    """A set whose samples come one after the other: subclasses define ``__iter__``.
+    """An iterable data set: subclasses define ``__iter__``.
 
     >>> class Letters(IterableDataset):
     ...     def __iter__(self):
@@ -58,7 +58,7 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples that are the parts of tensors along their first axis.
+    """Samples that are slices of tensors along their first axis.
 
     Raises:
       AssertionError: the tensors are not of the same length.
@@ -86,18 +86,18 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             return None
         if not all(isinstance(index, int) for index in indices):
             return None
-        places = tensor(indices)
-        return [each[places] for each in self.tensors]
+        rows = tensor(indices)
+        return [each[rows] for each in self.tensors]
 
     def __len__(self) -> int:
         return self.tensors[0].size(0)
 
 
 class StackDataset(Dataset[Any]):
-    """Samples that are tuples of a sample of each set, or dictionaries if the sets are named.
+    """Samples that are tuples of a sample of each data set, or dictionaries if they are named.
 
     Raises:
-      ValueError: no set is given, some are named and some are not, or they are not of the same length.
+      ValueError: there are no data sets, only some are named, or their lengths differ.
 
     >>> StackDataset(x=[1, 2], y=[3, 4])[1]
     {'x': 2, 'y': 4}
@@ -148,10 +148,10 @@ def _items(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[T_co]):
-    """The samples of several sets in a row.
+    """Several data sets, concatenated.
 
     Raises:
-      AssertionError: there are no sets, or one has samples only one after the other.
+      AssertionError: there are no data sets, or one is iterable only.
 
     >>> ConcatDataset(["ab", "cde"])[3]
     'd'
@@ -184,10 +184,10 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """The samples of several iterable sets one after the other.
+    """Several iterable data sets, chained.
 
     Raises:
-      AssertionError: a set is not iterable in the sense of ``IterableDataset``.
+      AssertionError: one is not an ``IterableDataset``.
 
     >>> class Letters(IterableDataset):
     ...     def __iter__(self):
@@ -217,7 +217,7 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[T_co]):
-    """The samples of a set at some indices.
+    """The samples of a data set at some indices.
 
     >>> Subset("abc", [2, 0])[0]
     'c'
@@ -262,10 +262,10 @@ class Subset(Dataset[T_co]):
 
 
 def batch_at_once(dataset: Any, indices: Sequence[Any]) -> Any:
-    """What ``default_collate`` makes of the samples at indices, read at once.
+    """The batch that ``default_collate`` makes of the samples at some indices, read together.
 
-    Its parts are those of the samples, stacked; to read each sample by itself takes much longer.  None if the batch has
-    to be made of the samples: where the set is of another kind, or a gradient has to find its way to each of them.
+    This is much faster than reading and stacking samples one by one.  None if that is necessary: for other data sets,
+    or if gradients have to flow to the samples.
     """
     at_once = getattr(dataset, "_batch", None)
     return None if at_once is None else at_once(indices)
@@ -274,10 +274,10 @@ def batch_at_once(dataset: Any, indices: Sequence[Any]) -> Any:
 def random_split(
     dataset: Any, lengths: Sequence[int | float], generator: Generator | None = default_generator
 ) -> list[Subset[Any]]:
-    """The set cut at random into subsets of these lengths, or of these fractions of its length.
+    """The data set split at random into subsets of these lengths, or fractions of its length.
 
     Raises:
-      ValueError: the lengths do not sum up to the set's, or a fraction is not between 0 and 1.
+      ValueError: the lengths do not sum up to the data set's, or a fraction is not between 0 and 1.
 
     >>> import fgrad.torch as torch
     >>> parts = random_split(range(10), [0.7, 0.3], generator=torch.Generator().manual_seed(0))
@@ -288,7 +288,7 @@ def random_split(
     <https://docs.pytorch.org/docs/2.13/data.html#torch.utils.data.random_split>`_.
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
-        lengths = _of_fractions(lengths, len(dataset))
+        lengths = _lengths_of_fractions(lengths, len(dataset))
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     counts = [int(n) for n in lengths]
@@ -297,8 +297,8 @@ def random_split(
     return [Subset(dataset, indices[end - n : end]) for end, n in zip(ends, counts, strict=True)]
 
 
-def _of_fractions(fractions: Sequence[float], total: int) -> list[int]:
-    """The lengths that are these fractions of a total; what rounding leaves goes to the first ones."""
+def _lengths_of_fractions(fractions: Sequence[float], total: int) -> list[int]:
+    """The lengths that are these fractions of a total; the remainder goes to the first ones."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise ValueError(f"Fraction at index {i} is not between 0 and 1")

@@ -1,4 +1,4 @@
-"""A share of a set's samples for each of several replicas of a program."""
+"""The samples of a data set divided among replicas of a program."""
 
 import itertools
 import math
@@ -11,19 +11,19 @@ from fgrad.torch.utils.data.sampler import Sampler
 
 
 class DistributedSampler(Sampler[int]):
-    """The indices that one of several replicas visits, as many for each.
+    """The indices of one of several replicas, equally many for each.
 
     Arguments:
-      dataset: what is indexed.
+      dataset: the data set.
       num_replicas: how many replicas there are.
       rank: which of them this is.
-      shuffle: whether the indices come at random, in another order for each epoch.
+      shuffle: whether the order is random, and different in each epoch.
       seed: of the order, the same for all replicas.
-      drop_last: leave indices out, rather than visit some twice, to have as many for each.
+      drop_last: drop indices, rather than repeat some, to have equally many for each.
 
     Raises:
-      RuntimeError: the number of replicas, or the rank, is not given: nothing here knows of other processes.
-      ValueError: there is no such replica.
+      RuntimeError: the number of replicas or the rank is not given: there are no process groups here.
+      ValueError: the rank is out of range.
 
     >>> list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
     [1, 3, 0]
@@ -61,12 +61,12 @@ class DistributedSampler(Sampler[int]):
         if self.shuffle:
             generator = Generator().manual_seed(self.seed + self.epoch)
             indices = randperm(len(indices), generator=generator).tolist()
-        # those that are missing are the first ones again
+        # padded with the first ones
         return itertools.islice(itertools.cycle(indices), self.rank, self.total_size, self.num_replicas)
 
     def __len__(self) -> int:
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number that the order of the next pass depends on."""
+        """Set the epoch, on which the random order depends."""
         self.epoch: int = epoch

@@ -1,4 +1,4 @@
-"""Orders in which the samples of a set are visited; those at random are PyTorch's, number for number."""
+"""Orders of the samples of a data set; random ones are PyTorch's, number for number."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
@@ -30,7 +30,7 @@ def _check_boolean(name: str, value: Any, error: type[Exception] = ValueError) -
 
 
 class Sampler(Generic[T_co]):
-    """An order of indices, or of lists of them: subclasses define ``__iter__``, and mostly ``__len__``.
+    """An order of indices, or of lists of them: subclasses define ``__iter__``, and usually ``__len__``.
 
     >>> class Backwards(Sampler):
     ...     def __init__(self, data):
@@ -49,7 +49,7 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """All indices in their order.
+    """All indices in order.
 
     >>> list(SequentialSampler("abc"))
     [0, 1, 2]
@@ -69,16 +69,16 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Indices at random.
+    """Indices in random order.
 
     Arguments:
-      data_source: what is indexed.
-      replacement: whether an index can come again before all others have come.
+      data_source: the data set.
+      replacement: whether indices are drawn with replacement.
       num_samples: how many are drawn, by default as many as there are.
-      generator: where random numbers come from; by default a new one, seeded by the default generator.
+      generator: the generator; by default a new one, seeded by the default generator.
 
     Raises:
-      TypeError: ``replacement`` is no boolean.
+      TypeError: ``replacement`` is not a bool.
       ValueError: ``num_samples`` is not positive.
 
     >>> import fgrad.torch as torch
@@ -106,14 +106,14 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices are drawn."""
+        """The number of indices drawn."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
         generator = Generator().manual_seed(fresh_seed()) if self.generator is None else self.generator
         count, among = self.num_samples, len(self.data_source)
         if self.replacement:
-            # in portions, as PyTorch draws them
+            # in chunks, as PyTorch draws them
             for portion in itertools.chain(itertools.repeat(32, count // 32), (count % 32,)):
                 yield from randint(among, (portion,), dtype=int64, generator=generator).tolist()
         else:
@@ -126,7 +126,7 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices, each once, at random.
+    """The given indices in random order.
 
     >>> import fgrad.torch as torch
     >>> list(SubsetRandomSampler([10, 20, 30], generator=torch.Generator().manual_seed(0)))
@@ -149,16 +149,17 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices at random, each as likely as its weight says.
+    """Indices drawn by weight.
 
     Arguments:
       weights: of the indices 0, 1, ...; they need not sum up to 1.
       num_samples: how many are drawn.
-      replacement: whether an index can come again.
-      generator: where random numbers come from.
+      replacement: whether indices are drawn with replacement.
+      generator: the generator.
 
     Raises:
-      ValueError: ``num_samples`` is not positive, ``replacement`` is no boolean, or the weights stand not in a row.
+      ValueError: ``num_samples`` is not positive, ``replacement`` is not a bool, or the weights are not
+        one-dimensional.
 
     >>> list(WeightedRandomSampler([0.0, 1.0], 3))
     [1, 1, 1]
@@ -193,15 +194,15 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """What another sampler gives, in lists.
+    """The indices of another sampler in lists.
 
     Arguments:
-      sampler: a sampler, or anything that can be iterated over.
-      batch_size: how long the lists are.
-      drop_last: leave the last list out if it is shorter.
+      sampler: a sampler, or any iterable.
+      batch_size: the length of the lists.
+      drop_last: drop the last list if it is shorter.
 
     Raises:
-      ValueError: ``batch_size`` is not positive, or ``drop_last`` is no boolean.
+      ValueError: ``batch_size`` is not positive, or ``drop_last`` is not a bool.
 
     >>> list(BatchSampler(SequentialSampler(range(5)), 2, drop_last=False))
     [[0, 1], [2, 3], [4]]

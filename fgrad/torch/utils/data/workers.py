@@ -1,10 +1,10 @@
 """Workers that load data, taking turns in this process.
 
 NOTE [Workers]
-PyTorch's workers are processes.  Here they are not: arrays of JAX do not survive a fork, and what a worker makes would
-have to be sent back.  But which samples come in which order, and what random transformations draw, is as in PyTorch:
-each worker has a shallow copy of the data set and streams of random numbers of its own (``torch``'s, ``random``'s and
-NumPy's), seeded as PyTorch seeds them, which are in force while it has its turn.
+PyTorch's workers are processes.  Here they are not: JAX arrays do not survive a fork, and results would have to be sent
+back.  But the order of the samples and the draws of random transformations are PyTorch's: each worker has a shallow
+copy of the data set and its own streams of random numbers (``torch``'s, ``random``'s and NumPy's), seeded as PyTorch
+seeds them, which are in force during its turn.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _HALF = 2**32
 
 @frozen
 class WorkerInfo:
-    """What is known of a worker: its number, how many there are, its seed, and its copy of the data set."""
+    """A worker's number, the number of workers, its seed, and its copy of the data set."""
 
     id: int
     num_workers: int
@@ -42,7 +42,7 @@ _turn = _Turn()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The worker whose code runs; None outside of workers.
+    """The current worker; None outside of workers.
 
     It has the attributes ``id``, ``num_workers``, ``seed`` and ``dataset``.
 
@@ -72,7 +72,7 @@ def _seed(base_seed: int, number: int) -> None:
 
 
 def _generate_state(base_seed: int, worker_id: int) -> np.ndarray:
-    """From which numbers a worker's NumPy draws."""
+    """The seed of a worker's NumPy generator."""
     return np.random.SeedSequence([worker_id, base_seed % _HALF, base_seed // _HALF, 0]).generate_state(4)
 
 
@@ -82,9 +82,9 @@ class Worker:
     Arguments:
       number: counted from 0.
       count: how many there are.
-      dataset: what it loads from; it takes a shallow copy.
-      base_seed: the seed that all workers' seeds follow from.
-      begin: makes, of the copy, the function from an index to what is loaded.
+      dataset: the data set, of which it takes a shallow copy.
+      base_seed: the seed from which all workers' seeds are derived.
+      begin: makes of the copy the function that loads an index.
       init: called with the number first.
     """
 
@@ -121,11 +121,11 @@ class Worker:
             _continue(outside)
 
     def begin(self) -> None:
-        """Begin at the beginning of the data."""
+        """Start from the beginning of the data."""
         with self._turn():
             self._fetch = self._begin(self.info.dataset)
 
     def fetch(self, index: Any) -> Any:
-        """What is at an index, or a list of them, collated."""
+        """The collated samples at an index or a list of indices."""
         with self._turn():
             return self._fetch(index)

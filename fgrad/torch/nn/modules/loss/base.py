@@ -1,7 +1,7 @@
-"""What losses have in common: how the losses of the samples are put together.
+"""The base of all losses: how those of the samples are reduced.
 
 The argument ``reduction`` is ``"mean"``, ``"sum"``, or ``"none"`` for the loss of each sample.  ``size_average`` and
-``reduce`` are what it was before, deprecated.
+``reduce`` are its deprecated predecessors.
 """
 
 from typing import Any

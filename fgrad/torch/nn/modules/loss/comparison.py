@@ -9,7 +9,7 @@ from fgrad.torch.nn.modules.loss.base import _Loss
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The distance ``input`` of alike pairs (target 1), and what the others (-1) lack of ``margin``.
+    """The distance ``input`` of similar pairs (target 1), and how far the others (-1) fall short of ``margin``.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.HingeEmbeddingLoss(reduction="none")(torch.tensor([0.5, 0.25]), torch.tensor([1, -1]))
@@ -30,7 +30,7 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """One less the cosine of alike pairs (target 1), and what that of the others (-1) has over ``margin``.
+    """One minus the cosine of similar pairs (target 1), and how far that of the others (-1) exceeds ``margin``.
 
     >>> import fgrad.torch as torch
     >>> a, b = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
@@ -52,7 +52,7 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """What the first input lacks of being larger (target 1) or smaller (-1) than the second by ``margin``.
+    """How far the first input is from being larger (target 1) or smaller (-1) than the second by ``margin``.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.MarginRankingLoss()(torch.zeros(1), torch.ones(1), torch.ones(1))
@@ -73,7 +73,7 @@ class MarginRankingLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """What the anchor lacks of being nearer to the positive than to the negative by ``margin``.
+    """How far the anchor is from being nearer to the positive than to the negative by ``margin``.
 
     Raises:
       ValueError: ``margin`` is not positive.
@@ -119,7 +119,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """``TripletMarginLoss`` with a distance of one's own.
+    """``TripletMarginLoss`` with a custom distance.
 
     Raises:
       ValueError: ``margin`` is not positive.

@@ -1,4 +1,4 @@
-"""A linear layer and the cross entropy of what it gives, in one."""
+"""A linear layer and the cross entropy of its output, in one."""
 
 import math
 import re
@@ -40,10 +40,10 @@ def _check_dtype(_: Any, __: Any, dtype: Any) -> None:
 
 @frozen
 class LinearCrossEntropyOptions:
-    """How much of the batch PyTorch takes at once, and how exactly it adds up; here it is checked and changes nothing.
+    """PyTorch's chunk sizes and precision of accumulation; here they are checked and change nothing.
 
     Raises:
-      ValueError: an option that there is not.
+      ValueError: an unknown option.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.LinearCrossEntropyOptions(batch_chunk_size=4).batch_chunk_size
@@ -72,7 +72,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
       options: how to divide the work; it changes no value.
 
     Raises:
-      RuntimeError: ``weight`` has not one number for each class, or ``label_smoothing`` is no fraction.
+      RuntimeError: ``weight`` does not have one number for each class, or ``label_smoothing`` is not between 0 and 1.
 
     >>> import fgrad.torch as torch
     >>> loss = torch.nn.LinearCrossEntropyLoss(2, 3)

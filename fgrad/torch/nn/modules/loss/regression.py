@@ -35,7 +35,7 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """The squared difference over ``2 * beta`` where it is less than ``beta``, else the absolute one less ``beta / 2``.
+    """``d**2 / (2 * beta)`` for differences ``d`` below ``beta``, else ``d - beta / 2``.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.SmoothL1Loss(reduction="none")(torch.tensor([0.5, 3.0]), torch.zeros(2))
@@ -55,10 +55,10 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Half the square of the difference up to ``delta``; beyond, ``delta`` times the difference less ``delta / 2``.
+    """``d**2 / 2`` for differences ``d`` up to ``delta``, else ``delta * (d - delta / 2)``.
 
     Raises:
-      TypeError: ``delta`` is no number.
+      TypeError: ``delta`` is not a number.
 
     >>> import fgrad.torch as torch
     >>> torch.nn.HuberLoss(reduction="none", delta=2.0)(torch.tensor([1.0, 3.0]), torch.zeros(2))
