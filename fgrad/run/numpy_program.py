@@ -10,6 +10,13 @@ What is small is a matter of time: NumPy does what takes it no longer than a com
 waits for a thread, for all of them where XLA shares the work out, and again for each matrix product that it shares.  So
 a layer of 256 units on 128 examples is a small one.  What is not small NumPy may still run while it is new: XLA takes
 longer to compile a program than NumPy to run it dozens of times.
+
+NOTE [Memory from the heap]
+The C library asks the system for the memory of a large array and gives it back at once, so that each operation pays for
+every page anew: an eighth of the time of a denoiser's training step.  It stops doing so for arrays of the size of the
+largest that has been freed, up to 32 MiB, so it is shown one, of which no page is ever touched.
+
+Source: the description of ``M_MMAP_THRESHOLD`` in `mallopt(3) <https://man7.org/linux/man-pages/man3/mallopt.3.html>`_.
 """
 
 import math
@@ -54,6 +61,10 @@ LINE = 750
 BEGUN, SHARED, SHARED_SIZE = 35_000, 150_000, 1 << 15
 #: and to share a matrix product of so many multiplications
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
+#: the bytes of the largest array whose size the C library learns from: see NOTE [Memory from the heap]
+FREED = (32 << 20) - (64 << 10)
+
+np.empty(FREED, np.uint8)
 
 
 def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf) -> NumpyProgram | None:
@@ -89,16 +100,19 @@ class _Writer:
         self.shapes: list[tuple[int, ...]] = [t.shape for t in graph.types[: len(graph.in_types) + len(graph.consts)]]
         #: by their first value
         self.lines: dict[int, Line] = {}
+        #: the values of each computation that has a line, and those that stand for equal ones
+        self.computed: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self.equal: dict[int, int] = {}
         #: how to compute the transpose of a value, if it is a product
         self.transposed: dict[int, Compute] = {}
-        self.reads: Counter[int] = Counter(chain(graph.outputs, *[node.inputs for node in graph.nodes]))
         self.largest: int = max([t.size for t in graph.types])
         self.excess: float = -_beginning(self.largest)
 
     def write(self, node: Node, found: Kernel) -> None:
-        """Write the line of the next node."""
+        """Write the line of the next node, unless one computes the same: derivatives compute what they need anew."""
         compute, transposed = found.compute, found.transposed
-        shapes = [self.shapes[i] for i in node.inputs]
+        inputs = tuple([self.equal.get(i, i) for i in node.inputs])
+        shapes = [self.shapes[i] for i in inputs]
         if found.elementwise:
             made = [np.broadcast_shapes(*shapes)]
         else:
@@ -109,11 +123,18 @@ class _Writer:
             made = [t.shape for t in node.op.out_types] if found.shape is None else [found.shape]
         numbers = tuple(range(len(self.shapes), len(self.shapes) + len(made)))
         self.shapes += made
-        if all(i in self.known for i in node.inputs):
+        if all(i in self.known for i in inputs):
             self._fold(node, numbers, compute)
             return
+        primitive, params, in_types = node.op.key[:3]
+        # what computes each element does so whatever shape a number among its operands has
+        types = [(t.dtype, t.shape) for t in node.op.out_types] if found.elementwise else in_types
+        first = self.computed.setdefault((primitive, params, *types, *map(self._operand, inputs)), numbers)
+        if first is not numbers:
+            self.equal.update(zip(numbers, first, strict=True))
+            return
         each = made[0] if found.elementwise and all(s == made[0] or math.prod(s) == 1 for s in shapes) else None
-        self._append(node, Line(numbers, node.op.name, compute, node.inputs, each, node.op.out_types[0].dtype))
+        self.lines[numbers[0]] = Line(numbers, node.op.name, compute, inputs, each, node.op.out_types[0].dtype)
         if transposed is not None:
             self.transposed[numbers[0]] = transposed
         self.excess += LINE + found.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
@@ -127,20 +148,27 @@ class _Writer:
         for i, x, t in zip(numbers, value if len(numbers) > 1 else [value], node.op.out_types, strict=True):
             self.known[i] = np.array(x, t.dtype, order="C")
 
-    def _append(self, node: Node, line: Line) -> None:
-        source, numbers = node.inputs[0], line.values
-        if node.op.name == "transpose" and source in self.transposed and self.reads[source] == 1:
-            # the product is made the other way round: BLAS transposes for nothing
-            product = self.lines.pop(source)
-            self.lines[numbers[0]] = evolve(product, values=numbers, compute=self.transposed[source])
-        else:
-            self.lines[numbers[0]] = line
+    def _operand(self, i: int) -> Any:
+        """What tells an operand from others: its number, or a constant number itself."""
+        value = self.known.get(i)
+        return i if value is None or value.size > 1 else (value.dtype, value.tobytes())
+
+    def _with_products_transposed(self, outputs: Sequence[int]) -> list[Line]:
+        """The lines, with products that are only read transposed made the other way round: BLAS does so for nothing."""
+        lines = dict(self.lines)
+        reads = Counter(chain(outputs, *[line.operands for line in lines.values()]))
+        for number, line in self.lines.items():
+            if line.primitive == "transpose" and reads[source := line.operands[0]] == 1 and source in self.transposed:
+                product = lines.pop(source)
+                lines[number] = evolve(product, values=line.values, compute=self.transposed[source])
+        return list(lines.values())
 
     def program(self) -> NumpyProgram:
         graph = self.graph
-        full = {i: graph.types[i].shape for i in graph.outputs if self.shapes[i] != graph.types[i].shape}
-        lines = in_blocks(list(self.lines.values()), self.shapes, graph.outputs)
-        run = _function(lines, self.known, len(graph.in_types), graph.outputs, full)
+        outputs = [self.equal.get(i, i) for i in graph.outputs]
+        full = {i: graph.types[i].shape for i in outputs if self.shapes[i] != graph.types[i].shape}
+        lines = in_blocks(self._with_products_transposed(outputs), self.shapes, outputs)
+        run = _function(lines, self.known, len(graph.in_types), outputs, full)
         return NumpyProgram(run, self.excess, self.largest)
 
 

@@ -1,5 +1,6 @@
 """Small graphs on NumPy's arrays: the results are those of JAX's primitives, in value, shape and type."""
 
+import linecache
 from typing import Any
 
 import jax
@@ -241,6 +242,20 @@ def test_the_transpose_of_a_product(read_twice: bool):
     x, y = np.random.default_rng(0).standard_normal((2, 5, 3)).astype("float32")
     graph, flat = graph_of(function, [x, y[:, :2]])
     assert_as_evaluated(graph, flat)
+
+
+def test_what_is_computed_twice_has_one_line():
+    def function(x: Any) -> Any:
+        centred = x - (x.sum(0) / 3)[None]
+        again = x - (x.sum(0) / jnp.full((4,), 3.0))[None]
+        product = x.T @ x
+        return centred, again, (x.T @ x).T, product + 1, -(x * 0.0), -(x * -0.0), (again**2).sum(0)
+
+    graph, flat = graph_of(function, [np.random.default_rng(0).standard_normal((3, 4))])
+    assert_as_evaluated(graph, flat)
+    program = numpy_program(graph)
+    lines = linecache.getlines(program.run.__code__.co_filename)
+    assert [sum(f" = {name}_" in line for line in lines) for name in ("sub", "dot_general")] == [1, 1]
 
 
 MOVES = {
