@@ -3,7 +3,8 @@
 NOTE [Owned tensors]
 A step with 200 parameters replaces 400 arrays, counts as many versions and makes 200 gradients, of which mostly nobody
 looks at any before the next call replaces them again.  So what a program writes can belong to an ``Owner``: it has the
-arrays of the last call and the number of calls in one tuple, and a call that goes on from there stores another tuple.
+arrays of the last call and the number of calls in one pair, and a call that goes on from there puts another pair in its
+place.  The old arrays are gone then (NOTE [Donated arrays]), so who reads one meanwhile waits.
 
 - A storage that is owned has another class, and in the place of its array the place of that among the owner's.  Its
   version counter is the same.
@@ -13,21 +14,32 @@ arrays of the last call and the number of calls in one tuple, and a call that go
   storage or a counter releases nothing.
 - Once everything has been given back, the owner lets go of the arrays, so that each lives as long as its tensor.
 
-A release first closes the owner.  A call looks whether its owner is open and stores the next tuple, and between the two
-nothing is called, so that no other thread and no signal can come in (NOTE [Signals]); likewise where a storage changes
-its class.  A release that is cut short leaves each storage either released or reading what it has read, and the next
-one goes on.
+Calls and releases hold the owner's lock, so that no other thread comes in between.  The handler of a signal can: it
+gets copies.  Where a storage changes its class, nothing is called (NOTE [Signals]).  A release that is cut short leaves
+each storage either released or reading what it has read, and the next one goes on.
 """
 
 import threading
+from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from itertools import repeat
+from typing import Any, Protocol
 
+import numpy as np
 from attrs import frozen
 
 from fgrad.mutable.tensor.exported import Fixed
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.values.evaluation import constant
+
+
+class Execution(Protocol):
+    """A program that can overwrite arrays in their memory."""
+
+    def unshared(self, arrays: Sequence[Any]) -> Sequence[Any]: ...
+    def into(self, latest: Any, calls: int, written: Sequence[Any], others: Sequence[Any]) -> None: ...
+
 
 #: the slots that the classes below put their properties before
 _array: Any = Storage.__dict__["array"]
@@ -61,9 +73,9 @@ class OwnedStorage(Storage):
     def array(self) -> Any:
         held = _array.__get__(self)
         while held.__class__ is Part:
-            arrays = held.owner.state[0]
-            if arrays:
-                return arrays[held.place]
+            array = held.owner.array(held.place)
+            if array is not None:
+                return array
             held = _array.__get__(self)  # another thread has released it since
         return held
 
@@ -90,7 +102,7 @@ class OwnedCounter(VersionCounter):
     @property
     def value(self) -> int:
         held = _value.__get__(self)
-        return held.first + held.each * held.owner.state[1] if held.__class__ is Count else held
+        return held.first + held.each * held.owner.calls if held.__class__ is Count else held
 
     @value.setter
     def value(self, value: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -110,7 +122,7 @@ class Pending:
     Attributes:
       leaf: whose gradient it is.
       like: a tensor that is as it will be, but for its array.
-      place: of its array among the owner's.
+      place: of its array among the gradients that the owner has.
     """
 
     leaf: Tensor
@@ -133,21 +145,74 @@ class Owner:
     """What the last call of a program left, for the storages, counters and gradients that it owns.
 
     Attributes:
-      state: the arrays, none of them once everything is released, and how many calls there have been.
+      latest: holds one pair: the arrays and the gradients that are read here, and how many calls there have been.
       open: whether another call may go on from there.
+      busy: whether one is doing so; the arrays may be gone meanwhile.
+      lent: whether somebody has read an array since the last call.
+      released: whether everything has been given back.
       storages, counters: what reads its values here.
       gradients: those that may be pending.
     """
 
-    __slots__ = ("state", "open", "storages", "counters", "gradients", "_lock")
+    __slots__ = ("latest", "open", "busy", "lent", "released", "storages", "counters", "gradients", "_lock")
 
     def __init__(self, gradients: Sequence[Pending]):
-        self.state: tuple[Sequence[Any], int] = ((), 0)
+        self.latest: deque[Any] = deque([(((), ()), 0)], maxlen=1)
         self.open: bool = True
+        self.busy: bool = False
+        self.lent: bool = True
+        self.released: bool = False
         self.storages: list[Storage] = []
         self.counters: list[VersionCounter] = []
         self.gradients: Sequence[Pending] = gradients
         self._lock: Any = threading.RLock()
+
+    @property
+    def calls(self) -> int:
+        return self.latest[0][1]
+
+    def array(self, place: int) -> Any:
+        """An array of the last call; None once everything has been given back."""
+        self.lent = True
+        latest = self.latest[0]
+        arrays = latest[0][0]
+        array = arrays[place] if arrays else None
+        if not self.busy and self.latest[0] is latest:
+            return array  # whoever is busy from now on sees that it is held
+        with self._lock:
+            if self.busy:  # this is the handler of a signal, in the thread that is busy
+                return _copied(self.latest[0][0][0][place])
+        return self.array(place)
+
+    def go_on(self, run: Execution, others: Sequence[Any]) -> Any:
+        """Have a program go on from the last call; what it gives, or None where it may not.
+
+        Others wait until it has run.  It has left its results then, or nothing has changed.
+        """
+        with self._lock:
+            return self._go_on(run, others) if self.open else None
+
+    def _go_on(self, run: Execution, others: Sequence[Any]) -> Any:
+        before = self.latest[0]
+        outs, calls = before
+        arrays = outs[0]
+        try:
+            self.busy = True
+            if self.lent:
+                arrays = run.unshared(arrays)
+            run.into(self.latest, calls + 1, arrays, others)
+        finally:
+            self.busy = False
+            if self.latest[0] is not before:
+                self.lent = False
+                if not calls:  # in one call: see NOTE [Signals]
+                    deque(map(dict.pop, self._fields(), repeat("_grad"), repeat(None)), 0)
+        outs, calls = self.latest[0]
+        self.latest.append((outs[:2], calls))
+        return outs
+
+    def _fields(self) -> list[dict[str, Any]]:
+        return [vars(pending.leaf) for pending in self.gradients]
 
     def own(self, storages: Sequence[Storage], counters: Sequence[tuple[VersionCounter, int]]) -> bool:
         """Have storages, in the order of their places, and counters be read here; whether all can be.
@@ -160,8 +225,8 @@ class Owner:
     # loops that a lock is held around stand in functions of their own: see NOTE [Signals]
 
     def _own(self, storages: Sequence[Storage], counters: Sequence[tuple[VersionCounter, int]]) -> bool:
-        arrays = [storage.array for storage in storages]
-        self.state = arrays, 0
+        arrays = tuple([storage.array for storage in storages])
+        self.latest.append(((arrays, ()), 0))
         for place, (storage, array) in enumerate(zip(storages, arrays, strict=True)):
             self.storages.append(storage)
             part = Part(self, place, storage.__class__)
@@ -183,7 +248,10 @@ class Owner:
             self._release()
 
     def _release(self) -> None:
-        arrays, calls = self.state
+        outs, calls = self.latest[0]
+        arrays, gradients = outs[:2]
+        if self.busy:  # as in ``array``
+            arrays = tuple(map(_copied, arrays))
         for storage in self.storages:
             _leave(storage, self, arrays)
         for counter in self.counters:
@@ -192,16 +260,21 @@ class Owner:
             leaf, held = pending.leaf, vars(pending.leaf)
             if leaf._owner is self:
                 if calls and "_grad" not in held:
-                    made = pending.made(arrays)
+                    made = pending.made(gradients)
                     if "_grad" not in held:
                         leaf._grad = made
                 leaf._owner = None
-        self.state = (), calls
+        self.latest.append((((), ()), calls))
+        self.released = True
 
     def gradient(self, leaf: Tensor) -> Tensor | None:
         """The gradient of a leaf that had none of its own when somebody asked."""
         self.release()
         return vars(leaf).get("_grad")
+
+
+def _copied(array: Any) -> Any:
+    return constant(np.asarray(array))
 
 
 # in these nothing is called between the first store and the last

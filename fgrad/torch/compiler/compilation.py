@@ -126,6 +126,7 @@ class Compiled:
         program.calls += 1
         every = config.check_every
         if every and (program.calls == 2 or not program.calls % every):
+            program.rest()
             checked, done = self._record(args, kwargs)
             if not program.same_as(checked):
                 self._differ(program, checked)
@@ -136,6 +137,7 @@ class Compiled:
                 if checked.refused is not None:
                     return self._refused(checked, args, kwargs)
                 return checked.first_call(tensors)()
+            return program.first_call(tensors)()
         return call()
 
     def _record(self, args: Any, kwargs: Any) -> tuple[Program, Done | None]:

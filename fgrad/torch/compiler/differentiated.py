@@ -12,11 +12,9 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax
 from attrs import define, field, frozen
 
-from fgrad.graph.graph import Graph as FlatGraph, evaluate
-from fgrad.jaxcore import widely
+from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.mutable.backward.engine import run_backward
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.context.modes import modes
@@ -28,6 +26,7 @@ from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_t
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.seam import RawSource
+from fgrad.torch.compiler.executed import Execution
 
 DOUBLE = "torch.compile with aot_autograd does not currently support double backward"
 
@@ -179,7 +178,10 @@ class BackwardProgram:
     strides: list[Ints | None]
     residuals: list[int]
     saved: list[int]
-    _xla: Any = None
+    execution: Execution = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.execution = Execution(self.graph)
 
     def attach(
         self, found: Sequence[Tensor], made: Sequence[Tensor], outs: Sequence[Any], source: RawSource | None
@@ -192,13 +194,6 @@ class BackwardProgram:
         node.saved = [SavedTensor(found[at], "input") for at in self.saved]
         for number, place in enumerate(self.results):
             made[place]._grad_fn, made[place]._output_nr = node, number
-
-    def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-        graph = self.graph
-        program = self._xla or jax.jit(lambda *flat: tuple(evaluate(graph, flat)))
-        outs = widely(program, *values) if graph.wide else program(*values)
-        self._xla = program  # see NOTE [Interrupted in XLA]
-        return outs
 
 
 class CompiledFunctionBackward(Node):
@@ -224,7 +219,7 @@ class CompiledFunctionBackward(Node):
             saved.value(self)  # where its version is checked
         given = [(zeros(t) if g is None else g)._value() for g, t in zip(grads, program.types, strict=True)]
         values = [*self.residuals, *given]
-        outs = program.compute(values)
+        outs = program.execution((), values)
         return [new_tensor(*each) for each in zip(outs, program.given, program.strides, strict=True)]
 
     def release(self, source: RawSource | None = None) -> None:

@@ -10,26 +10,26 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from attrs import define, field, frozen
 
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
-from fgrad.graph.graph import Graph as FlatGraph, evaluate
+from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.graph.source import here
-from fgrad.jaxcore import widely
 from fgrad.mutable.capture.capture import Capture, Cell, Drawn, Number, Stream
 from fgrad.mutable.capture.world import World
 from fgrad.mutable.operation.capture import flatten, is_tensor
+from fgrad.mutable.tensor.owned import Owner
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import Effects, Irregular, effects_of
+from fgrad.torch.compiler.executed import Execution
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.reached import world_of
-from fgrad.torch.compiler.steady import Steady, can_be_steady
+from fgrad.torch.compiler.steady import Steady, can_be_steady, gradients_of
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.compiler.straight import Fitting, Leaving, reading
 from fgrad.torch.nn.modules.module import Module
@@ -46,7 +46,8 @@ class Program:
       pieces: the graphs of these.
       graph: from the inputs that are read to the outputs.
       reads: the inputs: numbers of tensors, and functions of the numbers that are drawn ahead.
-      fitting, reading, leaving: what is done at each call (NOTE [Straight lines]), once there has been one.
+      execution: runs it.
+      fitting, reading, leaving: what else is done at each call (NOTE [Straight lines]).
       steady: how a call goes on from the last one, where it can.
       draws: random numbers that are drawn before it runs.
       calls: how often it was called.
@@ -60,6 +61,7 @@ class Program:
     out_names: tuple[str, ...] = ()
     effects: Effects | None = None
     reads: list[int | Callable[[Any], Any]] = field(factory=list)
+    execution: Execution | None = None
     fitting: Fitting | None = None
     reading: Any = None
     leaving: Leaving | None = None
@@ -71,7 +73,6 @@ class Program:
     seconds: float = 0.0
     breaks: tuple[str, ...] = ()
     pieces: tuple[Graph, ...] = ()
-    _xla: Any = None
 
     @classmethod
     def in_pieces(cls, breaks: Sequence[str], graphs: Sequence[FlatGraph]) -> "Program":
@@ -92,54 +93,69 @@ class Program:
             if others is not None:
                 return SteadyCall(self, others, arguments, steady)
             steady.end()
-        fitting = self.fitting
-        found = None if fitting is None else fitting(arguments)
+        found = None if self.fitting is None else self.fitting(arguments)
         if found is not None:
-            return Call(self, found, self.leaving if steady is None else steady.leaving())
+            return self._call(found, arguments)
         found = effects.located.find(arguments)
-        return self._first_call(found) if guards.fit(found) else None
+        return self._first_call(found, arguments) if guards.fit(found) else None
 
     def first_call(self, arguments: Sequence[Tensor]) -> "Call":
         """What runs this program on arguments that it fits, of which it knows nothing else yet."""
         assert self.effects is not None
-        return self._first_call(self.effects.located.find(arguments))
+        return self._first_call(self.effects.located.find(arguments), arguments)
 
-    def _first_call(self, found: Sequence[Tensor]) -> "Call":
+    def _first_call(self, found: Sequence[Tensor], arguments: Sequence[Tensor]) -> "Call":
         effects = self.effects
         assert effects is not None
         if self.fitting is None:
-            self.reading = reading(self.reads, len(found))
-            self.leaving = Leaving(effects, len(self.graph.outputs))
-            self.fitting = Fitting(effects, self.guards)
-            if self.backward is None and can_be_steady(effects, self.guards, self.leaving):
-                self.steady = Steady(effects, self.guards, self.reads, self.leaving)
+            self._prepare(effects, len(found))
+        assert self.fitting is not None
         self.fitting.know(found)
-        return Call(self, found, effects.apply)
+        return self._call(found, arguments)
+
+    def _prepare(self, effects: Effects, tensors: int) -> None:
+        """Make what each call needs."""
+        graph, guards = self.graph, self.guards
+        is_atomic = not (self.streams or graph.effects or self.backward)
+        if is_atomic and can_be_steady(effects, guards):
+            inputs = {guards.shared[x]: i for i, x in enumerate(self.reads) if isinstance(x, int)}
+            written = [inputs.get(guards.shared[at]) for at, _ in effects.writes]
+            gradients = [effects.made[value.place].output for _, _, value in gradients_of(effects)]
+            others = [x for i, x in enumerate(self.reads) if i not in written]
+            self.execution = Execution(graph, written, [x for x in gradients if x is not None])
+        else:
+            others = self.reads
+            self.execution = Execution(graph)
+        owned = [at for at, _ in effects.writes] if others is not self.reads else []
+        self.reading = reading(owned, tensors), reading(others, tensors)
+        self.leaving = Leaving(effects, len(graph.outputs))
+        self.fitting = Fitting(effects, guards)
+        if others is not self.reads:
+            self.steady = Steady(effects, guards, others, self.leaving, self.execution)
+
+    def _call(self, found: Sequence[Tensor], arguments: Sequence[Tensor]) -> "Call":
+        steady = self.steady
+        others = None if steady is None else steady.begin(found)
+        return Call(self, found) if others is None or steady is None else SteadyCall(self, others, arguments, steady)
 
     def run(self, call: "Call") -> Any:
         """Make a call: run on its tensors, and leave the effects behind; the result."""
         if not self.draws and not self.streams:
-            return call.left(self.compute(call.values(None)))
+            return call.made(None)
         generators = {id(s): s for draw in self.draws for s in draw.sources} | {id(s): s for s, _ in self.streams}
         before = [(source, source.saved()) for source in generators.values()]
         try:
-            drawn = {id(draw): draw.draw(()) for draw in self.draws}
-            outs = self.compute(call.values(drawn))
-            for source, output in self.streams:
-                source.restore(np.ascontiguousarray(outs[output]))
-            return call.left(outs)
+            return call.made({id(draw): draw.draw(()) for draw in self.draws})
         except BaseException:
-            for source, state in before:
-                source.restore(state)
+            if not call.is_made:
+                for source, state in before:
+                    source.restore(state)
             raise
 
-    def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Run XLA's program, which is kept once it has run: see NOTE [Interrupted in XLA]."""
-        graph = self.graph
-        program = self._xla or jax.jit(lambda *flat: tuple(evaluate(graph, flat)))
-        outs = widely(program, *values) if graph.wide else program(*values)
-        self._xla = program
-        return outs
+    def rest(self) -> None:
+        """Own nothing until the next call."""
+        if self.steady is not None:
+            self.steady.rest()
 
     def named(self) -> Graph:
         """The graph with its names."""
@@ -165,62 +181,60 @@ class Program:
 
 
 class Call:
-    """One call of a program: the tensors that it finds, and what leaves its effects behind."""
+    """One call of a program, on the tensors that it finds."""
 
-    __slots__ = ("program", "found", "leave")
+    __slots__ = ("program", "found")
 
-    def __init__(self, program: Program, found: Sequence[Tensor], leave: Callable[..., Any] | None = None):
+    def __init__(self, program: Program, found: Sequence[Tensor]):
         self.program = program
         self.found = found
-        self.leave = leave
+
+    #: whether it has left its effects behind, though it raises an error
+    is_made: bool = False
 
     def __call__(self) -> Any:
         return self.program.run(self)
 
-    def values(self, drawn: Any) -> Sequence[Any]:
-        """The inputs of the program."""
-        return self.program.reading(self.found, drawn)
-
-    def left(self, outs: Sequence[Any]) -> Any:
-        """Leave the effects behind; the result, with its history."""
-        assert self.leave is not None  # else the program is none
-        made, result = self.leave(self.found, outs)
-        backward = self.program.backward
-        if backward is not None:
-            backward.attach(self.found, made, outs, here(2))
+    def made(self, drawn: Any) -> Any:
+        """Run with random numbers, and leave the effects behind; the result, with its history."""
+        program = self.program
+        assert program.execution is not None and program.leaving is not None  # else the program is none
+        written, others = program.reading
+        outs = program.execution(tuple(written(self.found, None)), others(self.found, drawn))
+        for source, output in program.streams:
+            source.restore(np.ascontiguousarray(outs[output]))
+        made, result = program.leaving(self.found, outs)
+        if program.backward is not None:
+            program.backward.attach(self.found, made, outs, here(2))
         return result
 
 
 class SteadyCall(Call):
     """A call that goes on from the last one, of which it has only the tensors that the program does not own."""
 
-    __slots__ = ("arguments", "steady", "owner", "before")
+    __slots__ = ("arguments", "steady", "owner", "calls")
 
     def __init__(self, program: Program, found: Sequence[Tensor], arguments: Sequence[Tensor], steady: Steady):
         super().__init__(program, found)
         self.arguments = arguments
         self.steady = steady
-        self.owner = steady.owner
-        self.before: Any = None
+        assert steady.owner is not None
+        self.owner: Owner = steady.owner
+        self.calls: int = self.owner.calls
 
-    def values(self, drawn: Any) -> Sequence[Any]:
-        owner = self.owner
-        assert owner is not None
-        self.before = before = owner.state
-        if owner.open:
-            return self.steady.values(before, self.found, drawn)
-        return self.program.reading(self._all(), drawn)
+    @property
+    def is_made(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.owner.calls != self.calls
 
-    def left(self, outs: Sequence[Any]) -> Any:
-        owner = self.owner
-        assert owner is not None
-        done = self.steady.left(owner, self.before, self.found, outs)
-        if done is not None:
-            return done[0]
-        # somebody has written to a tensor, or read a gradient, since this call began
-        owner.release()
-        assert self.program.effects is not None
-        return self.program.effects.apply(self._all(), outs)[1]
+    def made(self, drawn: Any) -> Any:
+        owner, program = self.owner, self.program
+        assert program.effects is not None and program.execution is not None
+        outs = owner.go_on(program.execution, self.steady.others(self.found, drawn))
+        if outs is None:  # somebody has written to a tensor, or read a gradient, since this call began
+            return Call(program, self._all()).made(drawn)
+        if owner.released:  # the handler of a signal has done so while it ran
+            return program.effects.apply(self._all(), program.execution.flat(outs))[1]
+        return self.steady.returned(self.found, outs[2])
 
     def _all(self) -> Sequence[Tensor]:
         """All tensors of the call."""

@@ -15,7 +15,7 @@ lists of what to do takes longer than doing it, so the functions here are writte
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
@@ -164,15 +164,21 @@ class Leaving:
 
     def __init__(self, effects: Effects, outputs: int):
         self.effects = effects
-        self.runs: list[RepeatedWrites | None] = [None] * len(effects.counts)
-        self.run: Callable[..., Any] | None = _leaving(effects, outputs) if _is_plain(effects) else None
+        self.runs: list[RepeatedWrites] = [_NONE] * len(effects.counts)
+        self.run: Callable[..., Any] | None = _leaving(effects, outputs) if is_plain(effects) else None
 
     def __call__(self, found: Sequence[Tensor], outs: Sequence[Any]) -> tuple[list[Tensor], Any]:
         run = self.run
         return self.effects.apply(found, outs) if run is None else run(found, outs, self.runs)
 
+    def begin(self, found: Sequence[Tensor]) -> None:
+        """Have the counters of a call know that their next versions are made by it."""
+        for i, (at, delta, writes) in enumerate(self.effects.counts):
+            if is_run(delta, writes) and found[at]._counter.writes is not self.runs[i]:
+                _begin(self.runs, i, found[at]._counter, writes[0])
 
-def _is_plain(effects: Effects) -> bool:
+
+def is_plain(effects: Effects) -> bool:
     """Whether no function of Python's is called where fields and entries are set."""
     classes = effects.located.classes
     return all(
@@ -218,8 +224,10 @@ def _leaving(effects: Effects, outputs: int) -> Callable[..., Any]:
     return function_of(lines, scope, "compiled call")
 
 
-def made_and_returned(effects: Effects, scope: Scope, asked: Sequence[int], but: Collection[int]) -> Callable[..., Any]:
-    """What makes the new tensors of a call, but for some, and its result, of some of its tensors and the outputs.
+def made_and_returned(
+    effects: Effects, scope: Scope, asked: Sequence[int], but: Collection[int], outputs: Mapping[int, int]
+) -> Callable[..., Any]:
+    """What makes the new tensors of a call, but for some, and its result, of some of its tensors and some outputs.
 
     The other tensors that the result may have are in the scope.
     """
@@ -229,7 +237,7 @@ def made_and_returned(effects: Effects, scope: Scope, asked: Sequence[int], but:
     lines += [f"    [{', '.join([f't{i}' for i in asked])}] = found"] if asked else []
     for i, each in enumerate(effects.made):
         if i not in but:
-            lines += [] if each.output is None else [f"    o{each.output} = outs[{each.output}]"]
+            lines += [] if each.output is None else [f"    o{each.output} = outs[{outputs[each.output]}]"]
             lines += _making(i, each, scope)
     return function_of([*lines, f"    return {_text(effects.result, scope)}"], scope, "compiled call")
 
@@ -266,7 +274,11 @@ def is_run(delta: int, writes: Sequence[Write]) -> bool:
     return len(writes) == delta > 0 and len({write._replace(version=0) for write in writes}) == 1
 
 
-def _begin(runs: list[RepeatedWrites | None], place: int, counter: VersionCounter, write: Write) -> None:
+#: what no counter has
+_NONE = RepeatedWrites(Write(0, "", None, ""), ())
+
+
+def _begin(runs: list[RepeatedWrites], place: int, counter: VersionCounter, write: Write) -> None:
     """Have a counter know that its versions are made by a compiled call from now on."""
     counter.writes = runs[place] = RepeatedWrites(write._replace(version=counter.value + 1), counter.last_writes())
 

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 import fgrad.torch as torch
-from fgrad.graph.graph import evaluate
-from fgrad.jaxcore import widely
-from fgrad.torch.compiler.programs import Program
+from fgrad.torch.compiler import executed
 from tests.torch.mirror import Player, alike, described, random_program
 
 
@@ -82,10 +80,7 @@ def difference(seed: int, way: Any) -> str | None:
 def uncompiled_programs(monkeypatch):
     """Programs run node by node: compiling each would take a minute."""
 
-    def compute(self: Program, values: Any) -> Any:
-        return widely(evaluate, self.graph, values)
-
-    monkeypatch.setattr(Program, "compute", compute)
+    monkeypatch.setattr(executed, "jit", lambda run, **options: run)
 
 
 @pytest.mark.parametrize("way", [in_place, by_values])
