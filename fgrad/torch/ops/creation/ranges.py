@@ -12,7 +12,7 @@ from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.capacity import LARGEST, check_storage
 from fgrad.mutable.write.copying import resized
-from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.creation import made, wants_grad
 from fgrad.torch.ops.creation.spacing import complex_evenly_spaced, evenly_spaced, rounded, stepped
 from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.numbers import CPP_NAMES, check_number
@@ -73,6 +73,7 @@ def arange(
         start, end, step = (*given, step)[:3]
     start = named.get("start", start)
     assert end is not None
+    requires_grad = wants_grad(requires_grad, "arange")
     integers = all(isinstance(x, int) for x in (start, end, step))
     if dtype is not None:
         wanted = dtypes.argument(dtype, "arange")
