@@ -48,7 +48,7 @@ def evenly_spaced(
 
 def complex_evenly_spaced(start: complex, end: complex, steps: int, dtype: np.dtype) -> np.ndarray:
     """Evenly spaced complex numbers: the real and the imaginary parts each for themselves."""
-    numbers = np.empty(steps, dtype)
+    numbers: Any = np.empty(steps, dtype)
     numbers.real = evenly_spaced(start.real, end.real, steps, numbers.real.dtype)
     numbers.imag = evenly_spaced(start.imag, end.imag, steps, numbers.imag.dtype)
     return numbers
@@ -71,13 +71,13 @@ def stepped(start: float, step: float, count: int, dtype: np.dtype) -> np.ndarra
     """
     lanes = _VECTOR // dtype.itemsize
     exact, fma = (np.float32, fma_single) if dtype.itemsize == 2 else (np.float64, fma_double)
-    start, step = exact(start), exact(step)
-    numbers = fma(np.arange(count, dtype=exact), step.item(), start.item()).astype(dtype)
+    start, step = exact(start).item(), exact(step).item()
+    numbers = fma(np.arange(count, dtype=exact), step, start).astype(dtype)
     vectors = numbers[: count // (2 * lanes) * 2 * lanes].reshape(-1, lanes)
     first = vectors[:, 0].astype(exact)
     for lane in range(1, lanes):
         if dtype.name == "bfloat16":
-            vectors[:, lane] = first + step * exact(lane)
+            vectors[:, lane] = first + exact(step) * exact(lane)
         else:
-            vectors[:, lane] = fma(np.full_like(first, lane), step.item(), first)
+            vectors[:, lane] = fma(np.full_like(first, lane), step, first)
     return numbers
